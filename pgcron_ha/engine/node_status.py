@@ -60,16 +60,15 @@ class ServiceHealth:
             for service in self._services
             if (trouble := service.trouble) is not None
         ]
-        aside = [service for service in self._services if len(service.aside)]
         without = [
             Without(service.name, mask(each.what), mask(each.error), now - each.since, each.tries)
-            for service in aside
+            for service in self._services
             for each in in_turns(service.aside.entries(), lambda entry: kind_of(entry.what))[
                 :MOST_ENTRIES
             ]
         ]
         without.sort(key=lambda each: -each.seconds)
-        more = sum(len(service.aside) for service in aside) - len(without)
+        more = sum(len(service.aside) for service in self._services) - len(without)
         return NodeHealth(tuple(failing), tuple(without), more)
 
 
@@ -77,17 +76,16 @@ def snapshot(
     session: Session, runner: Runner, links: Mapping[str, Link], services: Sequence[Service]
 ) -> NodeSnapshot:
     """The state of a node, from its parts."""
-    incarnation, mine = session.incarnation, session.identity
     return NodeSnapshot(
-        mine.name,
-        None if incarnation is None else str(incarnation),
+        session.identity.name,
+        None if session.incarnation is None else str(session.incarnation),
         session.is_draining,
         max(0.0, session.lease.ttl - session.lease.age(boottime())),
         runner.slots,
         runner.executing,
         runner.waiting,
         tuple(context.run_id for context in runner.contexts()),
-        len(mine.handlers),
+        len(session.identity.handlers),
         {name: link.opened for name, link in links.items()},
         {each.name: (monotonic() - each.good_at, len(each.aside)) for each in services},
         session.is_cordoned,

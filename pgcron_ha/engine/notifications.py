@@ -134,6 +134,7 @@ class Listener(Service):
         if payload == _PROBE:
             self._heard_probe.set()
             self._proved(True)
+            self.went_well()
             if self._unresponsive_because is not None:
                 self._unresponsive_because = None
                 emit(NotificationsArrive(self.name))

@@ -1,6 +1,4 @@
-"""What every service of a node is: a bounded `run_once`, and a loop around it that is written
-once.
-"""
+"""What every service of a node is: a bounded `run_once`, and the loop around it."""
 
 from __future__ import annotations
 
@@ -65,9 +63,8 @@ class Service:
         """Why no pass goes well, when it is no matter of an instant; None: nothing is wrong."""
         if self._stopping:
             return None
-        if self._failing_since is not None and self.error is not None:
-            lasting = monotonic() - self._failing_since
-            return self.error if lasting > _MOMENT_SECONDS else None
+        if self._failing_since is not None:
+            return self.error if monotonic() - self._failing_since > _MOMENT_SECONDS else None
         began = self._pass_began
         if began is not None and monotonic() - began > self.longest_pass:
             return f"its pass has not ended within {self.longest_pass:g} s"
@@ -80,6 +77,10 @@ class Service:
     def retry(self) -> None:
         """The database answers: a back-off ends. From the service's loop only."""
         self._go_on.set()
+
+    def went_well(self) -> None:
+        """What failed before is over; a pass that lasts says so before it ends."""
+        self.good_at, self.error, self._failing_since = monotonic(), None, None
 
     def stop(self) -> None:
         """The loop ends after the pass under way."""
@@ -107,7 +108,7 @@ class Service:
                 self.error, is_locked = reported(known(error)), isinstance(error, Busy)
             else:
                 failures = unknown = 0
-                self.good_at, self.error, self._failing_since = monotonic(), None, None
+                self.went_well()
             self._pass_began = None
             if self.error is not None:
                 self._failing_since = self._failing_since or monotonic()

@@ -104,11 +104,13 @@ async def test_a_way_of_its_own_that_is_lost_is_told_and_found_again(
     await proxy.refuse()
     await until("it is told", lambda: ears.changes == [True])
     assert ears.proved == [True, False]
+    await until("it is in trouble", lambda: ears.listener.trouble is not None)
     await proxy.accept()
     ears.listener.retry()
     await until("it is heard again", lambda: ears.changes == [True, False])
 
     assert ears.proved[-1]
+    assert ears.listener.trouble is None
     assert [event for event in events if isinstance(event, NotificationsArrive)]
     [lost] = [event for event in events if isinstance(event, NotificationsAreLost)]
     assert lost.why == "listen_dsn can't be used (the database can't be reached)"
