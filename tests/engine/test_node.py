@@ -241,14 +241,16 @@ async def test_a_claim_whose_answer_got_lost_can_be_cancelled(
 ) -> None:
     """A run with a cancel request is not given back; without a holder nobody else would end it."""
     async with living(settings(proxy.dsn(database), lease_ttl="3s"), handlers):
-        proxy.lose_answer_to("pgcron.claim(")
-        (run,) = await control.enqueue(connection, handler="py:fine")
-        await until("it is claimed", is_in(connection, run, "running"))
-        assert await connection.fetchval("SELECT pgcron.cancel_run($1)", run) == "requested"
+        for _ in range(LOST_ANSWERS):  # the answer that gets lost may be of a claim that had no run
+            proxy.lose_answer_to("pgcron.claim(")
+            (run,) = await control.enqueue(connection, handler="py:endless")
+            await until("it is claimed", is_in(connection, run, "running"))
+            assert await connection.fetchval("SELECT pgcron.cancel_run($1)", run) == "requested"
+            await until("it is cancelled", is_in(connection, run, "cancelled"))
+            if not handlers.calls[run]:
+                break
 
-        await until("it is cancelled", is_in(connection, run, "cancelled"))
-
-    assert handlers.calls == {}
+    assert handlers.calls[run] == 0
 
 
 async def test_after_a_failover_nothing_is_claimed_for_a_lease_although_the_node_lives_on(
