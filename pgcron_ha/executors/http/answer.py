@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -34,7 +35,6 @@ import httpx
 from pgcron_ha.config.http_destinations import AnswerCheck, HttpDestination, Statuses
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
-from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, Succeeded
 from pgcron_ha.executors.http.client import HttpAnswer, HttpClient
 from pgcron_ha.executors.http.request import HttpRequest
@@ -55,24 +55,24 @@ class NotJson(Exception):
 
 
 def outcome_of_answer(
-    destination: HttpDestination, answer: HttpAnswer, context: Context, masker: Masker
+    destination: HttpDestination, answer: HttpAnswer, context: Context
 ) -> Outcome:
     """What the answer means for the run; what is worth reading of it goes to the run's log."""
-    context.log(masker.mask(_line(answer)))
+    context.log(answer.mask(_line(answer)))
     if not is_among(answer.status, destination.expect):
-        return failure_of_status(destination, answer, masker)
+        return failure_of_status(destination, answer)
     try:
-        document = json_of(answer, masker)
+        document = json_of(answer)
     except NotJson as error:
         if destination.check is not None:
-            return _unexpected(answer, f"{error}, and the check needs JSON", masker)
-        _log_text(answer, context, masker)
+            return _unexpected(answer, f"{error}, and the check needs JSON")
+        _log_text(answer, context)
         return SUCCEEDED
     if destination.check is not None:
         found = _value_at(document, destination.check)
         if not _is_same(found, destination.check.value):
             path = ".".join(destination.check.path)
-            return _unexpected(answer, f"{path} is {json.dumps(found)[:200]}", masker)
+            return _unexpected(answer, f"{path} is {json.dumps(found)[:200]}")
     return outcome_of_document(document, context)
 
 
@@ -89,7 +89,7 @@ def outcome_of_document(document: Any, context: Context) -> Outcome:
     return SUCCEEDED
 
 
-def failure_of_status(destination: HttpDestination, answer: HttpAnswer, masker: Masker) -> Failed:
+def failure_of_status(destination: HttpDestination, answer: HttpAnswer) -> Failed:
     """The failure for an unexpected status; retried if `retry` contains the status."""
     retry = may_be_retried(destination, answer.status)
     message = f"{_asked(answer)} answered {answer.status} {answer.reason}".rstrip()
@@ -98,8 +98,8 @@ def failure_of_status(destination: HttpDestination, answer: HttpAnswer, masker: 
     after = retry_after(answer) if retry else None
     return Failed(
         f"Http{answer.status}",
-        masker.mask(message),
-        _excerpt(answer, masker),
+        answer.mask(message),
+        _excerpt(answer),
         retry=retry,
         after=after,
         causes=(f"http:{answer.status}", f"http:{answer.status // 100}xx"),
@@ -116,7 +116,7 @@ def is_among(status: int, statuses: Statuses) -> bool:
     return any(status in each for each in statuses)
 
 
-def json_of(answer: HttpAnswer, masker: Masker) -> Any:
+def json_of(answer: HttpAnswer) -> Any:
     """The answer as JSON, secrets taken out; raises `NotJson`."""
     if not answer.is_whole:
         raise NotJson("the answer is too long, or compressed")
@@ -124,7 +124,7 @@ def json_of(answer: HttpAnswer, masker: Masker) -> Any:
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise NotJson(f"the answer is of type {media_type[:100]!r}")
     try:
-        return masker.mask_document(read_json(answer.body))
+        return answer.request.masker.mask_document(read_json(answer.body))
     except (ValueError, RecursionError) as error:
         raise NotJson(f"the answer is no JSON ({str(error)[:200]})") from None
 
@@ -165,29 +165,29 @@ def _asked(answer: HttpAnswer) -> str:
     return f"{answer.request.method} {parts.scheme}://{parts.netloc}{parts.path}"
 
 
-def _unexpected(answer: HttpAnswer, why: str, masker: Masker) -> Failed:
+def _unexpected(answer: HttpAnswer, why: str) -> Failed:
     message = f"{_asked(answer)} answered {answer.status}, but {why}"
-    return Failed("UnexpectedAnswer", masker.mask(message), _excerpt(answer, masker))
+    return Failed("UnexpectedAnswer", answer.mask(message), _excerpt(answer))
 
 
-def _excerpt(answer: HttpAnswer, masker: Masker) -> str | None:
-    return bounded_text(_text_of(answer, masker), MAX_EXCERPT_CHARACTERS) or None
+def _excerpt(answer: HttpAnswer) -> str | None:
+    return bounded_text(_text_of(answer), MAX_EXCERPT_CHARACTERS) or None
 
 
-def _log_text(answer: HttpAnswer, context: Context, masker: Masker) -> None:
-    lines = _text_of(answer, masker).splitlines()
+def _log_text(answer: HttpAnswer, context: Context) -> None:
+    lines = _text_of(answer).splitlines()
     for line in lines[:MAX_LINES]:
         context.log(line)
     if len(lines) > MAX_LINES:
         context.log(f"{len(lines) - MAX_LINES} more lines of the answer are not kept")
 
 
-def _text_of(answer: HttpAnswer, masker: Masker) -> str:
+def _text_of(answer: HttpAnswer) -> str:
     """Empty for a body that is no text."""
     media_type = answer.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
     words = ("json", "xml", "javascript", "x-www-form-urlencoded")
     is_text = media_type.startswith("text/") or media_type.endswith(words)
-    return masker.mask(answer.body.decode("utf-8", "replace")) if is_text else ""
+    return answer.mask(answer.body.decode("utf-8", "replace")) if is_text else ""
 
 
 def _value_at(document: Any, check: AnswerCheck) -> Any:
@@ -214,17 +214,14 @@ MAX_PAUSE_SECONDS: Final = 300.0
 """The longest pause between two questions that a service may ask for."""
 
 
+@dataclass(frozen=True)
 class Operation:
-    """The work one run waits for."""
+    """The work one run waits for: its status is asked for every ``_pause`` seconds."""
 
-    def __init__(
-        self, destination: HttpDestination, client: HttpClient, context: Context, masker: Masker
-    ) -> None:
-        self._destination = destination
-        self._client = client
-        self._context = context
-        self._masker = masker
-        self._pause = destination.poll or 0.0
+    _destination: HttpDestination
+    _client: HttpClient
+    _context: Context
+    _pause: float
 
     async def follow(self, accepted: HttpAnswer) -> Outcome:
         """Ask until it ends. Raises what `HttpClient.exchange` raises, when that is all it gets."""
@@ -265,7 +262,7 @@ class Operation:
         location = found.get("operation-location") or found.get("location")
         url = self._client.same_origin(asked.url, location) if location else None
         headers = {name: each for name, each in asked.headers.items() if name != "Content-Type"}
-        return None if url is None else HttpRequest("GET", url, headers, None)
+        return None if url is None else HttpRequest("GET", url, headers, None, asked.masker)
 
     def _next_pause(self, answer: HttpAnswer) -> float:
         wanted = retry_after(answer)
@@ -277,9 +274,9 @@ class Operation:
         if answer.status == 202:
             return None
         if not is_among(answer.status, self._destination.expect):
-            return failure_of_status(self._destination, answer, self._masker)
+            return failure_of_status(self._destination, answer)
         try:
-            document = json_of(answer, self._masker)
+            document = json_of(answer)
         except NotJson:
             document = None
         status = work_status_of(document)
@@ -292,4 +289,4 @@ class Operation:
             return outcome_of_document(document.get("result"), self._context)
         if status.kind == "failed":
             return Failed("OperationFailed", status.error, retry=status.may_retry)
-        return outcome_of_answer(self._destination, answer, self._context, self._masker)
+        return outcome_of_answer(self._destination, answer, self._context)

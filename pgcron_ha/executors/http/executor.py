@@ -121,33 +121,33 @@ class HttpExecutor(TaskExecutor):
         self, destination: HttpDestination, context: Context, callback: Callback | None = None
     ) -> Outcome:
         address = None if callback is None else callback.address
-        secrets = [] if address is None else [address.token]
         try:
             request = render_request(destination, context, address)
             if destination.auth is not None:
                 secret = destination.auth.secret.read()
                 remember_secret(secret)
                 name, value = authorization_header(destination.auth, secret)
-                secrets += [secret, value.rpartition(" ")[2]]
-                request = replace(request, headers={**request.headers, name: value})
+                secrets = [secret, value.rpartition(" ")[2], *(address[1:] if address else ())]
+                headers = {**request.headers, name: value}
+                request = replace(request, headers=headers, masker=Masker(secrets))
         except ConfigError as error:
             return Failed("SecretUnreadable", error.message, error.detail)
         except PgcronError as error:
             return refused(error)
         client = self._clients[destination.name]
-        masker = Masker(secrets)
         if callback is not None:
-            callback.masker = masker
+            callback.masker = request.masker
         try:
             context.check()
             answer = await client.exchange(request)
             if callback is not None and answer.status == _ACCEPTED:
                 return await callback.wait()
             if destination.poll is not None and answer.status == _ACCEPTED:
-                return await Operation(destination, client, context, masker).follow(answer)
+                operation = Operation(destination, client, context, destination.poll)
+                return await operation.follow(answer)
         except (OSError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as error:
-            return _failure(error, destination, masker)
-        return outcome_of_answer(destination, answer, context, masker)
+            return _failure(error, destination, request.masker)
+        return outcome_of_answer(destination, answer, context)
 
 
 def http_executor(settings: Settings, executor_services: ExecutorServices) -> HttpExecutor:

@@ -20,6 +20,7 @@ from pgcron_ha.config.http_destinations import (
 )
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.placeholders import placeholder_texts
 from pgcron_ha.executors.contract.previous import as_text, facts_of, run_facts
 
@@ -33,12 +34,15 @@ _FORM = "application/x-www-form-urlencoded"
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request. ``headers`` have no host and no length: the client writes them."""
+    """One request. ``headers`` have no host and no length: the client writes them. ``masker`` knows
+    the secrets in it.
+    """
 
     method: str
     url: str
     headers: Mapping[str, str]
     content: bytes | None
+    masker: Masker
 
 
 class CallbackAddress(NamedTuple):
@@ -84,7 +88,8 @@ def render_request(
         headers.setdefault("Content-Type", "application/json")
         filled = _filled(destination.body, {**texts, **_texts(made)}, {**args, **made})
         content = _dump(filled).encode()
-    return HttpRequest(destination.method, _url(destination.url, texts), headers, content)
+    masker = Masker(() if callback is None else (callback.token,))
+    return HttpRequest(destination.method, _url(destination.url, texts), headers, content, masker)
 
 
 def run_headers(context: Context) -> dict[str, str]:
