@@ -11,7 +11,7 @@ from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
 from tests.engine.proxy import Proxy
 from tests.product.db import Link, Unanswered
-from tests.product.engine import BUFFER_LINES, LINE_BYTES, PROGRESS_SECONDS
+from tests.product.engine import BUFFER_LINES, PROGRESS_SECONDS
 from tests.product.engine import RECORDER_BATCH as BATCH
 from tests.product.executors import Progress
 from tests.waiting import slowness, until
@@ -291,19 +291,6 @@ async def test_a_locked_row_of_progress_keeps_no_other_from_being_written(
     await until("it is written, too", partial(is_written, runs))
     ending.recorder.stop()
     await loop
-
-
-async def test_any_text_is_made_storable(ending: Ending, connection: Connection) -> None:
-    (run,) = await ending.claim()
-    for text in ("a\x00b", "half \ud800", "é" * LINE_BYTES):
-        ending.recorder.write(ending.executor.executing[run], "stdout", text)
-
-    await ending.recorder.run_once()
-
-    nul, half, long = await lines(connection, run)
-    assert nul == "a\ufffdb"
-    assert half.startswith("half ")
-    assert len(long.encode()) == LINE_BYTES
 
 
 async def test_lines_stay_when_the_database_is_away(

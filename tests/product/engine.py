@@ -53,7 +53,7 @@ from pgcron_ha.engine.run.counters import (
     count_waits,
 )
 from pgcron_ha.engine.run.recorder import BATCH as RECORDER_BATCH
-from pgcron_ha.engine.run.recorder import BUFFER_LINES, LINE_BYTES, PROGRESS_SECONDS, Recorder
+from pgcron_ha.engine.run.recorder import BUFFER_LINES, PROGRESS_SECONDS, Recorder
 from pgcron_ha.engine.run.runner import _OF_A_CLAIM, STOP_GRACE_SECONDS, Ended, Runner
 from pgcron_ha.engine.run.timeouts import EXIT_WITHOUT_LEASE, MARK_AFTER_SECONDS, TimeLimits, Watch
 from pgcron_ha.engine.service import Service, reported
@@ -72,7 +72,6 @@ __all__ = [
     "FIRES",
     "FIRES_PER_SCHEDULE",
     "IDLE_LOOKS",
-    "LINE_BYTES",
     "LOST_AT",
     "MARK_AFTER_SECONDS",
     "MATERIALIZER_BATCH",

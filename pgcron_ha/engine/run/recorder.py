@@ -36,9 +36,6 @@ BUFFER_LINES: Final = 50_000
 FLUSH_SECONDS: Final = 0.2
 """How old a line may get before it is written: a log is read live."""
 
-LINE_BYTES: Final = 8192
-"""The bound of one stored line."""
-
 FLUSH_SECONDS_OF_ENDS: Final = 1.0
 """How long ends wait for the lines before them; later ones find their run by its fence."""
 
@@ -240,7 +237,7 @@ def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:
         "sequences": [line[1] for line in batch],
         "times": [line[2] for line in batch],
         "streams": [line[3] for line in batch],
-        "lines": [_storable(line[4]) for line in batch],
+        "lines": [line[4] for line in batch],
     }
 
 
@@ -252,9 +249,3 @@ def _progress_columns(reports: Sequence[_Report]) -> dict[str, list[Any]]:
         "totals": [progress.total for _, _, progress in reports],
         "notes": [progress.note for _, _, progress in reports],
     }
-
-
-def _storable(line: str) -> str:
-    """PostgreSQL takes no NUL and no half of a surrogate pair; a line has at most 8 KiB."""
-    encoded = line.replace("\x00", "\ufffd").encode("utf-8", "replace")
-    return encoded[:LINE_BYTES].decode("utf-8", "ignore")

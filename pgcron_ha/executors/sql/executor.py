@@ -23,7 +23,7 @@ from pgcron_ha.db.driver.transactions import TransactionEnded
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result, refused
+from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.contract.masking import remember_password, remember_secret
 from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
@@ -62,12 +62,8 @@ class SqlRun:
                 f"the profile {profile.name!r} is not transactional",
                 "a run with that delivery needs a profile with transactional = true",
             )
-        try:
-            given = frozenset(context.args)
-        except PgcronError as error:
-            return refused(error)
         needed = profile.parameters
-        wrong = sorted(given ^ needed)
+        wrong = sorted(frozenset(context.args) ^ needed)
         if wrong:
             problem = "is missing" if wrong[0] in needed else "is no parameter of the profile"
             names = ", ".join(sorted(needed)) or "no args"
