@@ -34,5 +34,5 @@ def _offer(opening: dict[str, Any]) -> Mapping[str, PythonHandler]:
     for place in opening["apps"]:
         app = load_app(place)
         app.attach(opening["dsn"], opening["schema"])
-        found |= {name: handler.here() for name, handler in app.handlers.items()}
+        found |= app.handlers
     return found

@@ -34,7 +34,7 @@ from tests.product.client import child_program
 from tests.product.config import HttpDestination, ShellTemplate, read_tables
 from tests.product.db import Transactions
 from tests.product.engine import _OF_A_CLAIM
-from tests.product.executors import PythonExecutor, ShellExecutor
+from tests.product.executors import ChildPool, ShellExecutor
 from tests.waiting import until
 
 ECHO = {"/": Answer(200, b'{"ok": true}', {"Content-Type": JSON})}
@@ -235,19 +235,16 @@ async def test_a_service_is_not_called_while_the_database_does_not_say(
 
 
 @pytest.fixture
-async def isolated(database: str) -> AsyncIterator[tuple[PythonExecutor, Record]]:
+async def isolated(database: str) -> AsyncIterator[tuple[ChildPool, Record]]:
     record = Record()
     program = child_program([PLACE], database, "pgcron")
-    running = PythonExecutor(
-        app.handlers, record.services(1), Transactions(database, 1),
-        children=program,
-    )  # fmt: skip
+    running = ChildPool(app.handlers, program, record.services(1))
     yield running, record
     await running.close(5)
 
 
 async def test_a_process_of_its_own_asks_by_itself(
-    fires: tuple[Row, Row], expected: dict[str, Any], isolated: tuple[PythonExecutor, Record]
+    fires: tuple[Row, Row], expected: dict[str, Any], isolated: tuple[ChildPool, Record]
 ) -> None:
     running, record = isolated
     for handler in ("py:reported", "py:reported_in_a_thread"):
@@ -263,10 +260,7 @@ async def test_a_process_of_its_own_asks_by_itself(
 async def test_a_process_of_its_own_hears_why_there_is_no_answer(fires: tuple[Row, Row]) -> None:
     record = Record()
     program = child_program([PLACE], NOWHERE, "pgcron")
-    running = PythonExecutor(
-        app.handlers, record.services(1), Transactions(NOWHERE, 1),
-        children=program,
-    )  # fmt: skip
+    running = ChildPool(app.handlers, program, record.services(1))
     run = context_of(fires[1], "py:reported")
     running.start([run])
     outcome = await asyncio.to_thread(record.outcome, run)

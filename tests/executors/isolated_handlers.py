@@ -44,11 +44,6 @@ def where() -> list[int]:
     return [os.getpid(), os.getppid()]
 
 
-@app.handler("in_node")
-async def in_node() -> int:
-    return os.getpid()
-
-
 @app.handler("talks", isolation="process")
 async def talks(ctx: Context, path: str) -> None:
     print("printed")

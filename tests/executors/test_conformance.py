@@ -21,6 +21,7 @@ from tests.product.executors import (
     MAX_LINE_BYTES,
     MAX_LINES,
     MAX_RESULT_BYTES,
+    ChildPool,
     HttpExecutor,
     PythonExecutor,
     PythonHandler,
@@ -96,7 +97,7 @@ class TestIsolatedPython(ExecutorConformance):
     def make(self, executor_services: ExecutorServices) -> Executor:
         program = child_program(["tests.executors.conforming:app"], NOWHERE, "pgcron")
         place, handlers = executor_services, conforming.app.handlers
-        return PythonExecutor(handlers, place, children=program)
+        return ChildPool(handlers, program, place)
 
     def is_at_work(self, context: Context) -> bool:
         file = self.folder / str(context.run_id)

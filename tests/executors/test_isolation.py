@@ -29,20 +29,20 @@ from pgcron_ha.operating_system import boottime
 from tests.executors.isolated_handlers import app
 from tests.executors.running import Record, alive, context, readable_pid
 from tests.product.client import child_program
-from tests.product.executors import Progress, PythonExecutor
+from tests.product.executors import ChildPool, Progress
 from tests.waiting import wait_for
 
 PLACE = "tests.executors.isolated_handlers:app"
-Warm: TypeAlias = tuple[PythonExecutor, Record]
+Warm: TypeAlias = tuple[ChildPool, Record]
 _numbers = itertools.count(1)
 NOWHERE = "postgresql://127.0.0.1:1/nobody"
 
 
 @asynccontextmanager
-async def executor(limit: int = 4) -> AsyncIterator[tuple[PythonExecutor, Record]]:
+async def executor(limit: int = 4) -> AsyncIterator[tuple[ChildPool, Record]]:
     record = Record()
     program = child_program([PLACE], NOWHERE, "pgcron")
-    running = PythonExecutor(app.handlers, record.services(limit), children=program)
+    running = ChildPool(app.handlers, program, record.services(limit))
     try:
         yield running, record
     finally:
@@ -54,7 +54,7 @@ def warm() -> Iterator[Warm]:
     """One executor for the tests that leave it as it was: an interpreter takes its time."""
     record = Record()
     program = child_program([PLACE], NOWHERE, "pgcron")
-    running = PythonExecutor(app.handlers, record.services(4), children=program)
+    running = ChildPool(app.handlers, program, record.services(4))
     yield running, record
     with ThreadPoolExecutor(1) as thread:  # an event loop may already belong to this one
         thread.submit(lambda: asyncio.run(running.close(5))).result()
@@ -83,15 +83,13 @@ def test_a_run_gets_its_args_and_context_and_its_result_comes_back(warm: Warm) -
     assert run.started_monotonic is not None
 
 
-async def test_runs_follow_each_other_in_one_warm_process_and_others_stay_in_the_node() -> None:
+async def test_runs_follow_each_other_in_one_warm_process() -> None:
     async with executor() as (running, record):
         runs = [context(number, "py:where") for number in range(20)]
-        record.waiting.extend([*runs[1:], context(100, "py:in_node")])
+        record.waiting.extend(runs[1:])
         running.start(runs[:1])
         places = {record.outcome(run).text for run in runs}  # type: ignore[union-attr]
-        here = record.outcome(context(100, "py:in_node"))
     assert len(places) == 1
-    assert here == Succeeded(os.getpid(), str(os.getpid()))
     assert str(os.getpid()) not in str(places)
 
 
@@ -293,7 +291,7 @@ async def test_close_leaves_no_process_behind(tmp_path: Path) -> None:
 async def test_an_app_that_can_not_be_imported_fails_the_run_in_words() -> None:
     record = Record()
     program = child_program(["tests.executors.nowhere:app"], NOWHERE, "pgcron")
-    running = PythonExecutor(app.handlers, record.services(4), children=program)
+    running = ChildPool(app.handlers, program, record.services(4))
     run = context(1, "py:add", {"left": 1})
     running.start([run])
     outcome = record.outcome(run)
@@ -334,4 +332,4 @@ def test_limits_without_a_process_and_limits_that_are_none_are_refused() -> None
 def test_an_isolated_handler_without_a_place_is_a_configuration_error() -> None:
     record = Record()
     with pytest.raises(ConfigError, match="can't have a process of its own"):
-        PythonExecutor(app.handlers, record.services())
+        ChildPool(app.handlers, None, record.services())

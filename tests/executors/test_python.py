@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from pgcron_ha import Discard, Retry
-from pgcron_ha.errors import ConfigError, InvalidInput
+from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import (
     MAX_RESULT_BYTES,
     SUCCEEDED,

@@ -16,7 +16,7 @@ from tests.executors.running import Record, context, template
 from tests.product.client import child_program
 from tests.product.executors import (
     MAX_LINE_BYTES,
-    PythonExecutor,
+    ChildPool,
     RunLog,
     ShellExecutor,
     Succeeded,
@@ -115,7 +115,7 @@ def test_each_line_of_a_secret_of_several_is_one() -> None:
 async def test_an_isolated_handler_leaves_none_of_it(before: int) -> None:
     record = Record()
     program = child_program(["tests.executors.isolated_handlers:app"], NOWHERE, "pgcron")
-    running = PythonExecutor(app.handlers, record.services(1), children=program)
+    running = ChildPool(app.handlers, program, record.services(1))
     try:
         for more in (0, 1):
             run = context(more, "py:leaks", {"secret": SECRET, "before": before + more})

@@ -22,7 +22,7 @@ from pgcron_ha.executors.plugins import GROUP, load_plugin
 from pgcron_ha.executors.process import supervisor_client
 from pgcron_ha.executors.process.executor import ShellExecutor
 from pgcron_ha.executors.process.supervisor_client import MARK, SupervisorClient, bury_descendants
-from pgcron_ha.executors.python.child_pool import _environment
+from pgcron_ha.executors.python.child_pool import ChildPool, _environment
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.executors.python.parameters import Parameters
@@ -43,6 +43,7 @@ __all__ = [
     "WORK_REPORTS_MAX_BODY_BYTES",
     "Attempt",
     "CallbackDesk",
+    "ChildPool",
     "HttpExecutor",
     "Parameters",
     "Previous",

@@ -17,6 +17,7 @@ from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import FINISH, Executor, ExecutorServices
 from pgcron_ha.executors.process.executor import ShellExecutor
+from pgcron_ha.executors.python.child_pool import ChildPool
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.telemetry.events import ProfileIsRisky
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 async def build_executors(
     settings: Settings, apps: Sequence[App], runner: Runner, recorder: Recorder, home: Home
 ) -> Mapping[str, Executor]:
-    """The executors by kind; what a node does not offer is not even loaded.
+    """The executors by what their feeds are called; what a node does not offer is not even loaded.
 
     Raises `ConfigError` for two handlers of one name, and for what can't be offered here; then
     nothing that was made is left.
@@ -61,12 +62,15 @@ async def build_executors(
                 recorder.flush_from_thread,
                 lambda sentence: emit(ProfileIsRisky(sentence)),
             )
+        isolated = {name: each for name, each in handlers.items() if each.isolation is not None}
+        if isolated:
+            program = child_program(node.apps, settings.required_dsn(), settings.schema)
+            executors["isolated"] = ChildPool(isolated, program, executor_services("isolated"))
         python = executors["py"] = PythonExecutor(
-            handlers,
+            {name: each for name, each in handlers.items() if name not in isolated},
             executor_services("py"),
             Transactions(settings.required_dsn(), node.transactions, settings.schema, node.name),
             recorder.flush_from_thread,
-            child_program(node.apps, settings.required_dsn(), settings.schema),
         )
         python.at_end += [app.close for app in apps]  # what handlers have enqueued with
     except BaseException:

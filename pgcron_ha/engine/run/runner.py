@@ -70,6 +70,7 @@ class Runner:
         self._collect = collect
         self._loop = asyncio.get_running_loop()
         self._executors: Mapping[str, Executor] = {}
+        self._kinds: dict[str, str] = {}
         self._waiting: dict[str, deque[Context]] = {}
         self._heavy: deque[tuple[Context, int]] = deque()  # wait for several slots each
         self._surplus: dict[Context, int] = {}  # slots of executing ones beyond the first
@@ -91,10 +92,11 @@ class Runner:
     def use(
         self, executors: Mapping[str, Executor], finishing: frozenset[str] = frozenset()
     ) -> None:
-        """The executors by kind; before the first run is accepted. `finishing` are the full names
-        of the handlers that go on without a lease.
+        """The executors by what their feeds are called; before the first run is accepted.
+        `finishing` are the full names of the handlers that go on without a lease.
         """
         self._executors = executors
+        self._kinds = {name: kind for kind, each in executors.items() for name in each.handlers()}
         self._finishing = finishing
         self._waiting = {kind: deque() for kind in executors}
 
@@ -177,7 +179,7 @@ class Runner:
             elif row["attempt"] > 1 and self.prepare and row["lost_early"] is not None:
                 self._heavy.append((context, 1))
             else:
-                self._waiting[context.handler.partition(":")[0]].append(context)
+                self._waiting[self._kind(context)].append(context)
         self.start_waiting()
 
     def start_waiting(self) -> None:
@@ -230,7 +232,7 @@ class Runner:
                     break
         kept = [context for context in taken if context.handler in but]
         for context in kept:
-            self._waiting[context.handler.partition(":")[0]].append(context)
+            self._waiting[self._kind(context)].append(context)
         if kept:
             self.start_waiting()  # a slot that became free meanwhile has found nothing
             taken = [context for context in taken if context.handler not in but]
@@ -367,11 +369,14 @@ class Runner:
             if heavy[0] is context:
                 self._heavy.remove(heavy)
                 return
-        self._waiting[context.handler.partition(":")[0]].remove(context)
+        self._waiting[self._kind(context)].remove(context)
 
     def _drain(self) -> list[Ended]:
         ended = self._ended
         return [ended.popleft() for _ in range(len(ended))]
 
+    def _kind(self, context: Context) -> str:
+        return self._kinds.get(context.handler) or context.handler.partition(":")[0]
+
     def _executor(self, context: Context) -> Executor:
-        return self._executors[context.handler.partition(":")[0]]
+        return self._executors[self._kind(context)]

@@ -15,7 +15,7 @@ import os
 import sys
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -56,27 +56,9 @@ class ChildProgram:
     opening: Mapping[str, Any]
 
 
-def isolations_of(
-    handlers: Mapping[str, PythonHandler], program: ChildProgram | None
-) -> dict[str, Isolation]:
-    """Those of the isolated handlers, by full name. Raises `ConfigError` if there are some and no
-    ``program`` for a child.
-    """
-    every = {name: handler.isolation for name, handler in handlers.items()}
-    isolated = {name: each for name, each in every.items() if each is not None}
-    if isolated and program is None:
-        raise ConfigError(
-            f"the isolated handler {min(isolated)!r} can't have a process of its own",
-            "A fresh process finds handlers by the name of their App.",
-            "Start the node with --app module:attribute.",
-        )
-    return isolated
-
-
 class ChildPool(ProcessExecutor):
-    """At most as many processes as there are slots. ``isolations`` are those of the handlers by
-    full name. It takes no runs but those given to `start`: the executor in front of it asks for
-    others.
+    """An `Executor` for isolated handlers, by full name. There are at most as many processes as
+    slots. Raises `ConfigError` without a ``program`` for them.
     """
 
     _of_runs: dict[Context, ChildProcess]
@@ -84,18 +66,24 @@ class ChildPool(ProcessExecutor):
 
     def __init__(
         self,
-        program: ChildProgram,
-        isolations: Mapping[str, Isolation],
+        handlers: Mapping[str, PythonHandler],
+        program: ChildProgram | None,
         executor_services: ExecutorServices,
     ) -> None:
+        if program is None:
+            raise ConfigError(
+                f"the isolated handler {min(handlers)!r} can't have a process of its own",
+                "A fresh process finds handlers by the name of their App.",
+                "Start the node with --app module:attribute.",
+            )
         self._program = program
-        self._isolations = isolations
+        self._isolations = {name: each.isolation or Isolation() for name, each in handlers.items()}
         self._limit = executor_services.slots
         self._idle: list[ChildProcess] = []
         self._waiting = 0
         self._failures: list[Outcome] = []
         self._changed = asyncio.Event()
-        super().__init__("children", isolations, replace(executor_services, feed=lambda: None))
+        super().__init__("py", handlers, executor_services)
         self._post(self._spawn)  # one gets warm before the first run needs it
 
     async def execute(self, context: Context) -> Outcome:

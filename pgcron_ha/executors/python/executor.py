@@ -1,5 +1,6 @@
-"""Executes ``py:`` handlers: async ones on an event loop of their own, plain ones in threads, and
-isolated ones in processes of their own (`pgcron_ha.executors.python.child_pool`).
+"""Executes ``py:`` handlers: async ones on an event loop of their own, plain ones in threads.
+Isolated ones have processes of their own (`pgcron_ha.executors.python.child_pool`), in which this
+executes them, too.
 
 Neither shares a thread with the engine, so a handler that blocks can't delay a heartbeat. A run
 costs a few microseconds here: contexts are handed over in batches, and each run that ends takes its
@@ -14,7 +15,6 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from time import monotonic
 from typing import Any, ClassVar, NoReturn
 
@@ -29,7 +29,6 @@ from pgcron_ha.executors.contract.previous import Source
 from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
 from pgcron_ha.executors.python.capture import capture, current_run
-from pgcron_ha.executors.python.child_pool import ChildPool, ChildProgram, isolations_of
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.executors.python.threads import HandlerThreads
 from pgcron_ha.operating_system import IN_FORKED_CHILD
@@ -57,16 +56,12 @@ class PythonExecutor(LoopExecutor):
         executor_services: ExecutorServices,
         transactions: Transactions | None = None,
         flush: FlushLines | None = None,
-        children: ChildProgram | None = None,
     ) -> None:
         """``transactions`` find the run before another one; with ``flush``, which writes the lines
-        of a run before it is committed, they are also those of runs with that delivery.
-        ``children`` says how a process for an isolated handler is started. There are at most as
-        many threads, and processes, as slots. Raises `ConfigError` where an isolated handler can't
-        have a process.
+        of a run before it is committed, they are also those of runs with that delivery. There are
+        at most as many threads as slots.
         """
         self._handlers = {handler.full_name: handler for handler in registry.values()}
-        isolated = isolations_of(self._handlers, children)
         super().__init__("pgcron-handlers", executor_services)
         self._transactions = transactions
         self._flush = flush
@@ -80,10 +75,6 @@ class PythonExecutor(LoopExecutor):
             self._previous = transactions, self._loop
         capture.install()
         self._thread.start()
-        self._children: ChildPool | None = None
-        if isolated and children is not None:
-            services = replace(executor_services, done=self._end_isolated)
-            self._children = ChildPool(children, isolated, services)
         IN_FORKED_CHILD[self] = self._become_a_copy
 
     def start(self, contexts: Sequence[Context]) -> None:
@@ -95,26 +86,18 @@ class PythonExecutor(LoopExecutor):
     def stop(self, context: Context, reason: StopReason) -> None:
         """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
         if context.stop_reason is None:
-            if (pool := self._pool_of(context)) is not None:
-                pool.stop(context, reason)
-                return
             context.stop_reason = reason
             if context._transaction is not None:
                 context._transaction.interrupt()
             self._post(self._cancel, context)
 
     def kill(self, context: Context) -> bool:
-        """False without a process of its own: nothing ends a thread or a task that does not want
-        to.
-        """
-        pool = self._pool_of(context)
-        return pool is not None and pool.kill(context)
+        """False: nothing ends a thread or a task that does not want to."""
+        return False
 
     def renew_lease(self, deadline: float) -> None:
-        """From this instant on `Context.check` raises; processes of their own are dead then."""
+        """From this instant on `Context.check` raises."""
         self._lease.deadline = deadline
-        if self._children is not None:
-            self._children.renew_lease(deadline)
 
     def _become_a_copy(self) -> None:
         """This is a process that a handler forked: it ends when it leaves its handler, or waits.
@@ -144,8 +127,6 @@ class PythonExecutor(LoopExecutor):
         for end in (*ends, *self.at_end):
             closing = asyncio.run_coroutine_threadsafe(end(), self._loop)
             await asyncio.wait({asyncio.wrap_future(closing)}, timeout=_END_SECONDS)
-        if self._children is not None:
-            await self._children.close(0)
         await self._end_loop(_END_SECONDS)
         for thread in self._threads.close():
             thread.join(0 if self._live else _END_SECONDS)
@@ -168,11 +149,6 @@ class PythonExecutor(LoopExecutor):
                 context, self._transactions, self._flush, self._loop
             )
         return True
-
-    def _pool_of(self, context: Context) -> ChildPool | None:
-        """What has a process for it, if its handler is isolated."""
-        handler = self._handlers.get(context.handler)
-        return None if handler is None or handler.isolation is None else self._children
 
     def _next(self) -> Context | None:
         """What the slot that became free does now."""
@@ -214,7 +190,7 @@ class PythonExecutor(LoopExecutor):
             following = self._next()
             if following is None:
                 return
-            if not following._work.on_loop:
+            if not following._work.is_async:
                 self._start(following)
                 return
             if has_waited or task.cancelling() or monotonic() > turn_ends_at:
@@ -272,29 +248,19 @@ class PythonExecutor(LoopExecutor):
                 outcome = context._transaction.settle_in_thread(outcome)
         self._report_end(context, outcome)
         following = self._next()
-        if following is None or following._work.in_thread:
+        if following is None or not following._work.is_async:
             return following
         self._start(following)
         return None
 
-    # The children's side.
-
-    def _end_isolated(self, context: Context, outcome: Outcome) -> None:
-        self._report_end(context, outcome)
-        following = self._next()
-        if following is not None:
-            self._start(following)
-
     def _start(self, context: Context) -> None:
-        if context._work.on_loop:
+        if context._work.is_async:
             self._inbox.append(context)
             if not self._awake:
                 self._awake = True
                 self._loop.call_soon_threadsafe(self._take_inbox)
-        elif self._children is None or context._work.in_thread:
-            self._threads.submit(context)
         else:
-            self._children.start((context,))
+            self._threads.submit(context)
 
 
 def _end_copy(*_: object) -> NoReturn:
@@ -321,7 +287,7 @@ def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any
 
 def _is_on_the_loop(context: Context) -> bool:
     work = context._work
-    return isinstance(work, asyncio.Task) or (isinstance(work, PythonHandler) and work.on_loop)
+    return isinstance(work, asyncio.Task) or (isinstance(work, PythonHandler) and work.is_async)
 
 
 def _call_plain(context: Context, handler: PythonHandler) -> Outcome:

@@ -37,8 +37,7 @@ class Isolation:
 
 class PythonHandler:
     """``name`` without ``py:``, the function, whether it is a coroutine function, and whether it
-    asks for its own process; ``weight`` is how many slots of a node it takes. ``on_loop`` and
-    ``in_thread`` say where a node executes it.
+    asks for its own process; ``weight`` is how many slots of a node it takes.
 
     The function's first positional parameter gets the `Context` if it is named ``ctx`` or
     ``context`` or annotated as Context; the keys of args are keyword arguments, checked and
@@ -60,8 +59,6 @@ class PythonHandler:
         self.isolation = isolation
         self.on_lease_loss: LeaseLoss = STOP
         self.weight = weight
-        self.on_loop = self.is_async and isolation is None
-        self.in_thread = not self.is_async and isolation is None
         self._parameters = Parameters(self.full_name, function)
         self.takes_context = self._parameters.takes_context
 
@@ -69,10 +66,6 @@ class PythonHandler:
     def full_name(self) -> str:
         """The name runs use: ``py:report``."""
         return f"py:{self.name}"
-
-    def here(self) -> PythonHandler:
-        """The same in the process that executes it: on a loop or in a thread."""
-        return PythonHandler(self.name, self.function, self.is_async)
 
     def check_args(self, args: Mapping[str, Any]) -> None:
         """Raise `InvalidInput` if a run with these args, as JSON gives them, would be refused."""
