@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,11 +16,11 @@ RUNS = 20
 
 @asynccontextmanager
 async def chain(
-    function: Callable[..., Any], runs: int = RUNS, **settings: Any
+    function: Callable[..., Any], runs: int = RUNS
 ) -> AsyncIterator[tuple[PythonExecutor, Record, list[Context]]]:
     """An executor with one slot, and runs of one handler that follow each other in it."""
     record = Record()
-    handler = PythonHandler("handler", function, **settings)
+    handler = PythonHandler("handler", function)
     running = PythonExecutor({"handler": handler}, record.services())
     contexts = [context(number + 1, "py:handler") for number in range(runs)]
     record.waiting.extend(contexts[1:])
@@ -164,19 +164,6 @@ async def test_a_traceback_begins_with_the_handler() -> None:
             lines = (outcome.traceback or "").splitlines()
             assert lines[0].startswith("Traceback")
             assert f"in {function.__name__}" in lines[1]
-
-
-async def test_what_is_awaited_need_not_be_a_coroutine() -> None:
-    class Answer:
-        def __await__(self) -> Generator[None, None, int]:
-            yield
-            return 42
-
-    def handler() -> Answer:
-        return Answer()
-
-    async with chain(handler, 3, is_async=True) as (_, record, runs):
-        assert [result(record, run) for run in runs] == [42] * 3
 
 
 async def test_a_handler_that_waits_for_ever_is_closed_with_its_executor() -> None:

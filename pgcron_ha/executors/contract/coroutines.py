@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextvars import Context as Variables
 from typing import Any
@@ -39,11 +39,6 @@ def go_on(
                 waited_for = variables.run(coroutine.throw, error)
         except StopIteration as end:
             return end.value
-
-
-async def as_coroutine(awaitable: Awaitable[Any]) -> Any:
-    """A coroutine that awaits something else that can be awaited."""
-    return await awaitable
 
 
 def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:

@@ -59,7 +59,10 @@ class RunLog:
                 self.dropped += text.count("\n")
                 self._partial[stream] = ""
                 text = text[text.rindex("\n") + 1 :]
-            self._emit_lines(stream, text)
+            *lines, rest = (self._partial.get(stream, "") + text).split("\n")
+            for line in lines:
+                self._emit(stream, line)
+            self._partial[stream] = rest[:_KEPT_CHARACTERS]
             return True
 
     def finish(self) -> None:
@@ -74,18 +77,6 @@ class RunLog:
             if self.dropped:
                 message = f"{self.dropped} more lines were dropped: a run keeps {MAX_LINES}"
                 self._sink.write(self._context, "log", message)
-
-    def _emit_lines(self, stream: Stream, text: str) -> None:
-        first, *others = text.split("\n")
-        self._keep_partial(stream, first)
-        for following in others:
-            self._emit(stream, self._partial[stream])
-            self._partial[stream] = ""
-            self._keep_partial(stream, following)
-
-    def _keep_partial(self, stream: Stream, text: str) -> None:
-        rest = self._partial.get(stream, "")
-        self._partial[stream] = rest + text[: _KEPT_CHARACTERS - len(rest)]
 
     def _may_report(self, stream: Stream, text: str) -> bool:
         """Whether it may contain progress, at its beginning or across an unfinished line."""

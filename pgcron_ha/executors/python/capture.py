@@ -33,38 +33,34 @@ class Capture:
         """Begin to capture; to be paired with one `uninstall`."""
         with self._lock:
             self._users += 1
-            if self._users == 1:
-                self._install()
+            if self._users > 1:
+                return
+            root = logging.getLogger()
+            # Console handlers would say once more what the run's log says; others (files, error
+            # trackers) go on.
+            self._filtered = [each for each in root.handlers if type(each) is logging.StreamHandler]
+            for handler in self._filtered:
+                handler.addFilter(_is_outside)
+            root.addHandler(self._handler)
+            for name in ("stdout", "stderr"):
+                original = getattr(sys, name)
+                if original is not None:  # a process may have none
+                    self._streams[name] = _CapturedStream(name, original)
+                    setattr(sys, name, self._streams[name])
 
     def uninstall(self) -> None:
         """Put everything back, if this was the last user."""
         with self._lock:
             self._users -= 1
-            if self._users == 0:
-                self._uninstall()
-
-    def _install(self) -> None:
-        root = logging.getLogger()
-        # Console handlers would say once more what the run's log says; others (files, error
-        # trackers) go on.
-        self._filtered = [each for each in root.handlers if type(each) is logging.StreamHandler]
-        for handler in self._filtered:
-            handler.addFilter(_is_outside)
-        root.addHandler(self._handler)
-        for name in ("stdout", "stderr"):
-            original = getattr(sys, name)
-            if original is not None:  # a process may have none
-                self._streams[name] = _CapturedStream(name, original)
-                setattr(sys, name, self._streams[name])
-
-    def _uninstall(self) -> None:
-        for name, stream in self._streams.items():
-            if getattr(sys, name) is stream:  # other code may have replaced our stream
-                setattr(sys, name, stream.original)
-        self._streams.clear()
-        logging.getLogger().removeHandler(self._handler)
-        for handler in self._filtered:
-            handler.removeFilter(_is_outside)
+            if self._users > 0:
+                return
+            for name, stream in self._streams.items():
+                if getattr(sys, name) is stream:  # other code may have replaced our stream
+                    setattr(sys, name, stream.original)
+            self._streams.clear()
+            logging.getLogger().removeHandler(self._handler)
+            for handler in self._filtered:
+                handler.removeFilter(_is_outside)
 
 
 class _CapturedStream:

@@ -25,7 +25,6 @@ from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import go_on
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Outcome, stopped_early
-from pgcron_ha.executors.contract.previous import Source
 from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
 from pgcron_ha.executors.python.capture import capture, current_run
@@ -70,9 +69,7 @@ class PythonExecutor(LoopExecutor):
         self._awake = False
         self._variables = contextvars.copy_context()
         self._threads = HandlerThreads(self._execute_plain, executor_services.slots)
-        self._previous: Source | None = None
-        if transactions is not None:
-            self._previous = transactions, self._loop
+        self._previous = None if transactions is None else (transactions, self._loop)
         capture.install()
         self._thread.start()
         IN_FORKED_CHILD[self] = self._become_a_copy
@@ -278,7 +275,7 @@ def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any
     """
     current_run.set(context)
     context.started_monotonic = monotonic()
-    coroutine = handler.coroutine(context)
+    coroutine = handler.call(context)
     try:
         return coroutine, coroutine.send(None)
     except StopIteration as end:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import CoroutineType
 from typing import Any
 
 from pgcron_ha.config.values import parse_size, seconds_of
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.base import STOP, LeaseLoss
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import as_coroutine
 from pgcron_ha.executors.contract.failures import bounded_text, refused
 from pgcron_ha.executors.contract.outcome import Failed
 from pgcron_ha.executors.python.parameters import Parameters
@@ -49,13 +47,14 @@ class PythonHandler:
         self,
         name: str,
         function: Callable[..., Any],
-        is_async: bool | None = None,
         isolation: Isolation | None = None,
         weight: int = 1,
     ) -> None:
         self.name = name.removeprefix("py:")
         self.function = function
-        self.is_async = _is_async(function) if is_async is None else is_async
+        # Of an object its __call__ may be async.
+        called = (function, getattr(function, "__call__", None))  # noqa: B004
+        self.is_async = any(map(inspect.iscoroutinefunction, called))
         self.isolation = isolation
         self.on_lease_loss: LeaseLoss = STOP
         self.weight = weight
@@ -88,17 +87,6 @@ class PythonHandler:
         if self.takes_context:
             return self.function(context, **context._values)
         return self.function(**context._values)
-
-    def coroutine(self, context: Context) -> Coroutine[Any, Any, Any]:
-        """Call the async function: a coroutine, not yet begun."""
-        called = self.call(context)
-        return called if type(called) is CoroutineType else as_coroutine(called)
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
-    )
 
 
 def read_isolation(
