@@ -79,7 +79,6 @@ class ChildPool(ProcessExecutor):
         self._program = program
         self._isolations = {name: each.isolation or Isolation() for name, each in handlers.items()}
         self._limit = executor_services.slots
-        self._idle: list[ChildProcess] = []
         self._waiting = 0
         self._failures: list[Outcome] = []
         self._changed = asyncio.Event()
@@ -105,7 +104,7 @@ class ChildPool(ProcessExecutor):
         """An idle one; or the outcome of a run for which none can be started."""
         self._waiting += 1
         try:
-            while not self._idle:
+            while not (idle := [each for each in self._processes.values() if each.is_idle]):
                 if self._failures:
                     return self._failures.pop()
                 self._changed.clear()
@@ -113,15 +112,11 @@ class ChildPool(ProcessExecutor):
                 await self._changed.wait()
         finally:
             self._waiting -= 1
-        return self._idle.pop()
+        return idle[-1]
 
     async def _execute_in(self, child: ChildProcess, context: Context) -> Outcome | None:
         """None if the process had died before it saw the run."""
-        try:
-            child.begin(context, self._isolations[context.handler], self._lease.deadline)
-        except BaseException:  # args that can't be sent
-            self._rest(child)
-            raise
+        child.begin(context, self._isolations[context.handler], self._lease.deadline)
         if context.outlives_lease:
             self._say("spare", child.number, outlives_lease=True)
         self._of_runs[context] = child
@@ -182,26 +177,22 @@ class ChildPool(ProcessExecutor):
     def _rest(self, child: ChildProcess) -> None:
         """It waits for its next run."""
         child.change(State.IDLE, IDLE_SECONDS, self._leave)
-        self._idle.append(child)
         self._failures.clear()  # processes can be started
         self._changed.set()
 
     def _leave(self, child: ChildProcess) -> None:
         """Let it run its exit handlers."""
-        self._withdraw(child)
         child.change(State.LEAVING, LEAVE_SECONDS, self._kill_process)
         child.leave()
 
     def _kill_process(self, child: ChildProcess, fault: str | None = None) -> None:
         child.fault = child.fault or fault
-        self._withdraw(child)
         if child.state is not State.STARTING:
             child.change(State.LEAVING)
         super()._kill_process(child)
 
     def _lose_child(self, child: ChildProcess, problem: str | None) -> None:
         """It says no more: it has ended, its handler has closed the connection, or it is mad."""
-        self._withdraw(child)
         if problem is not None:
             self._kill_process(child, f"it sent what a child does not say: {problem}")
         elif child.state is not State.LEAVING:
@@ -209,7 +200,6 @@ class ChildPool(ProcessExecutor):
             child.change(child.state, _SILENT_SECONDS, partial(self._kill_process, fault=fault))
 
     def _remove(self, child: ChildProcess, ended: dict[str, Any] | None) -> None:
-        self._withdraw(child)
         if child.state is State.STARTING:
             self._refuse_one(child.why_it_did_not_start(ended))
         self._changed.set()
@@ -219,10 +209,6 @@ class ChildPool(ProcessExecutor):
         if len(self._failures) < self._waiting:
             self._failures.append(outcome)
             self._changed.set()
-
-    def _withdraw(self, child: ChildProcess) -> None:
-        if child in self._idle:
-            self._idle.remove(child)
 
     def _pass_lease_on(self) -> None:
         super()._pass_lease_on()

@@ -164,6 +164,11 @@ class ChildProcess(SupervisedProcess):
         self.context = None
         self.over.set_result(outcome)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it can execute a run now."""
+        return self.state is State.IDLE and self._conversation.is_heard
+
     def is_fit(self) -> bool:
         """Whether it can execute another run; else a fresh one takes its place."""
         growth = self._resident_bytes - self._warm_bytes
