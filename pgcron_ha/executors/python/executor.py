@@ -14,6 +14,7 @@ import contextlib
 import contextvars
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import monotonic
 from typing import Any, ClassVar, NoReturn
@@ -29,7 +30,6 @@ from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.handler import PythonHandler
-from pgcron_ha.executors.python.threads import HandlerThreads
 from pgcron_ha.operating_system import IN_FORKED_CHILD
 
 _TURN_SECONDS = 0.002
@@ -231,7 +231,7 @@ class PythonExecutor(LoopExecutor):
             with contextlib.suppress(BaseException):
                 coroutine.close()
         for context in list(self._live):
-            if _is_on_the_loop(context):  # it had not begun
+            if self._handlers[context.handler].is_async:  # it had not begun
                 self._report_end(context, stopped_early(StopReason.SHUTDOWN))
 
     # The threads' side.
@@ -282,11 +282,6 @@ def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any
         return None, end.value
 
 
-def _is_on_the_loop(context: Context) -> bool:
-    work = context._work
-    return isinstance(work, asyncio.Task) or (isinstance(work, PythonHandler) and work.is_async)
-
-
 def _call_plain(context: Context, handler: PythonHandler) -> Outcome:
     current_run.set(context)
     context.started_monotonic = monotonic()
@@ -295,3 +290,56 @@ def _call_plain(context: Context, handler: PythonHandler) -> Outcome:
         return SUCCEEDED if result is None else outcome_of_result(result)
     except BaseException as error:
         return outcome_of_error(error, context)
+
+
+class HandlerThreads:
+    """Calls ``execute(context)`` in a thread; the context it returns is executed next by the same.
+
+    The threads are daemons: one stuck in a user's function must not keep the process alive.
+    """
+
+    def __init__(self, execute: Callable[[Context], Context | None], limit: int) -> None:
+        self._execute = execute
+        self._limit = limit
+        self._waiting: deque[Context] = deque()
+        self._changed = threading.Condition()
+        self._idle = 0
+        self._closed = False
+        self._threads: set[threading.Thread] = set()
+
+    def submit(self, context: Context) -> None:
+        """Execute it in an idle or a new thread, or when one of the ``limit`` threads is free."""
+        with self._changed:
+            self._waiting.append(context)
+            if self._idle >= len(self._waiting) or len(self._threads) >= self._limit:
+                self._changed.notify()
+                return
+            name = f"pgcron-handler-{len(self._threads) + 1}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._threads.add(thread)
+        thread.start()
+
+    def close(self) -> list[threading.Thread]:
+        """Let idle threads end; gives all that have not ended yet, to be joined."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            return list(self._threads)
+
+    def _work(self) -> None:
+        while (context := self._take()) is not None:
+            following: Context | None = context
+            while following is not None:
+                following = self._execute(following)
+        with self._changed:
+            self._threads.discard(threading.current_thread())
+
+    def _take(self) -> Context | None:
+        with self._changed:
+            while not self._waiting:
+                if self._closed:
+                    return None
+                self._idle += 1
+                self._changed.wait()
+                self._idle -= 1
+            return self._waiting.popleft()
