@@ -4,8 +4,8 @@ handlers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.config.breaker import Breaker, declare
@@ -25,7 +25,6 @@ from pgcron_ha.telemetry.log import emit
 
 if TYPE_CHECKING:
     from pgcron_ha.client.app import App
-    from pgcron_ha.executors.http.executor import HttpExecutor
 
 
 async def build_executors(
@@ -52,12 +51,26 @@ async def build_executors(
     executors: dict[str, Executor] = {}
     node = settings.node
     try:
-        _add_configured(executors, settings, executor_services)
-        if settings.sql:
-            from pgcron_ha.executors.sql.executor import sql_executor
+        if settings.shell:
+            # At most one connection, made when a template asks for the run before.
+            transactions = Transactions(settings.required_dsn(), 1, settings.schema)
+            shell = executor_services("shell")
+            executors["shell"] = ShellExecutor(settings.shell, shell, transactions)
+        if settings.http:
+            from pgcron_ha.executors.http.executor import http_executor  # with the client library
 
-            executors["sql"] = sql_executor(
-                settings,
+            executors["http"] = http_executor(settings, executor_services("http"))
+        for kind in sorted({*settings.plugins, *node.executors}):
+            from pgcron_ha.executors.plugins import load_plugin
+
+            tables = settings.plugins.get(kind, {})
+            executors[kind] = load_plugin(kind, tables, executor_services(kind))
+        if settings.sql:
+            from pgcron_ha.executors.sql.executor import SqlExecutor, databases_of
+
+            executors["sql"] = SqlExecutor(
+                settings.sql,
+                databases_of(settings),
                 executor_services("sql"),
                 recorder.flush_from_thread,
                 lambda sentence: emit(ProfileIsRisky(sentence)),
@@ -65,7 +78,9 @@ async def build_executors(
         isolated = {name: each for name, each in handlers.items() if each.isolation is not None}
         if isolated:
             program = child_program(node.apps, settings.required_dsn(), settings.schema)
-            executors["isolated"] = ChildPool(isolated, program, executor_services("isolated"))
+            executors["py isolated"] = ChildPool(
+                isolated, program, executor_services("py isolated")
+            )
         python = executors["py"] = PythonExecutor(
             {name: each for name, each in handlers.items() if name not in isolated},
             executor_services("py"),
@@ -120,37 +135,10 @@ def declared_weights(settings: Settings, apps: Sequence[App]) -> dict[str, int]:
     return {name: weight for name, weight in weights.items() if weight > 1}
 
 
-def callbacks_came(executors: Mapping[str, Executor]) -> None:
+def callbacks_came(executors: Mapping[str, Any]) -> None:
     """The database says that a service has called back, perhaps for a run of this node."""
     if "http" in executors:
-        cast("HttpExecutor", executors["http"]).callbacks_came()
-
-
-def _add_configured(
-    executors: dict[str, Executor],
-    settings: Settings,
-    executor_services: Callable[[str], ExecutorServices],
-) -> None:
-    """Executors for the file's tables; after an error ``executors`` has those made so far."""
-    if settings.shell:
-        executors["shell"] = ShellExecutor(
-            settings.shell,
-            executor_services("shell"),
-            # At most one connection, made when a template asks for the run before.
-            transactions=Transactions(settings.required_dsn(), 1, settings.schema),
-        )
-    if settings.http:
-        from pgcron_ha.executors.http.executor import http_executor  # with the client library
-
-        executors["http"] = http_executor(settings, executor_services("http"))
-    kinds = {*settings.plugins, *settings.node.executors}
-    if kinds:
-        from pgcron_ha.executors.plugins import load_plugin
-
-        for kind in sorted(kinds):
-            executors[kind] = load_plugin(
-                kind, settings.plugins.get(kind, {}), executor_services(kind)
-            )
+        executors["http"].callbacks_came()
 
 
 def _python_handlers(apps: Sequence[App]) -> dict[str, PythonHandler]:

@@ -252,39 +252,20 @@ class SqlExecutor(TaskExecutor):
                 warn(f"{handler} works as {login.role!r}, which owns the product's tables")
 
 
-def sql_executor(
-    settings: Settings, executor_services: ExecutorServices, flush: FlushLines, warn: Warn
-) -> SqlExecutor:
-    """Start the executor. ``warn`` gets a sentence for each profile that can't be used or whose
-    role has too many privileges.
-    """
-    return SqlExecutor(
-        settings.sql,
-        {name: _database(profile, settings) for name, profile in settings.sql.items()},
-        executor_services,
-        flush,
-        warn,
-    )
-
-
-def _database(profile: SqlProfile, settings: Settings) -> SqlDatabase:
-    return SqlDatabase(
-        _dsn_of(profile, settings),
-        None if profile.password is None else partial(_read, profile.password),
-        profile.connections,
-        settings.schema,
-        settings.node.name,
-    )
-
-
-def _dsn_of(profile: SqlProfile, settings: Settings) -> Callable[[], str]:
-    if profile.dsn is None:
-        return settings.required_dsn
-    if isinstance(profile.dsn, SecretReference):
-        return partial(_read, profile.dsn)
-    written = profile.dsn
-    remember_password(written)
-    return lambda: written
+def databases_of(settings: Settings) -> dict[str, SqlDatabase]:
+    """One for each profile, by its name."""
+    found: dict[str, SqlDatabase] = {}
+    for name, profile in settings.sql.items():
+        dsn: Callable[[], str] = settings.required_dsn
+        if isinstance(profile.dsn, SecretReference):
+            dsn = partial(_read, profile.dsn)
+        elif profile.dsn is not None:
+            remember_password(profile.dsn)
+            dsn = partial(str, profile.dsn)
+        password = None if profile.password is None else partial(_read, profile.password)
+        node = settings.node.name
+        found[name] = SqlDatabase(dsn, password, profile.connections, settings.schema, node)
+    return found
 
 
 def _read(secret: SecretReference) -> str:
