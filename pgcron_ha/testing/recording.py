@@ -86,6 +86,9 @@ class RecordingEngine:
         with self._changed:
             self.reports.append((context.run_id, progress))
 
+    def beat(self, context: Attempt) -> None:
+        """As the engine's recorder; nothing is kept of it."""
+
     def lines_of(self, context: Context) -> list[str]:
         """What the run wrote."""
         with self._changed:

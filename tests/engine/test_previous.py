@@ -34,6 +34,8 @@ class Sink:
 
     def progress(self, context: Attempt, progress: Any) -> None: ...
 
+    def beat(self, context: Attempt) -> None: ...
+
 
 Run = Callable[[Callable[..., Any], list[Any]], Any]
 

@@ -15,7 +15,7 @@ from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
 from tests.product.db import Link
 from tests.product.engine import TimeLimits, Watch
-from tests.product.executors import RunLog
+from tests.product.executors import RunLog, RunServices
 
 SIGNS: dict[str, Callable[[Any], object]] = {
     "a line": lambda context: RunLog(context, Sink()).write_line("log", "working"),
@@ -29,6 +29,8 @@ class Sink:
     def write(self, *given: object) -> None: ...
 
     def progress(self, *given: object) -> None: ...
+
+    def beat(self, *given: object) -> None: ...
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ async def test_a_run_whose_time_in_all_is_over_is_stopped_and_not_tried_again(
 @pytest.mark.parametrize("sign", SIGNS)
 async def test_a_sign_of_life_begins_the_silence_anew(sign: str, ending: Ending) -> None:
     context = await executing(ending, 40, '{"silence_timeout": 30}')
-    context._sink = Sink()
+    context._services = RunServices(Sink())
     limits, now = TimeLimits(), monotonic()
     limits.learn(
         [context],

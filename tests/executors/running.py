@@ -53,6 +53,8 @@ class Record:
             self.reports.append(progress)
             self.changed.notify_all()
 
+    def beat(self, context: Attempt) -> None: ...
+
     def lines_of(self, context: Context, stream: Stream | None = None) -> list[str]:
         with self.changed:
             return [

@@ -97,7 +97,7 @@ class LeavesAThread(Plain):
 
 class WritesWithoutEnd(Plain):
     def talk(self, context: Context) -> None:
-        self._sink.write(context, "log", "x" * 100_000)
+        self._services.sink.write(context, "log", "x" * 100_000)
 
 
 class RetriesForNothing(Plain):

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from tests.executors.running import Record, context
-from tests.product.executors import MOST_NOTE, Progress, read_line
+from tests.product.executors import MOST_NOTE, Progress, RunServices, read_line
 
 LINES = {
     "::progress 3/10": Progress(3, 10, None),
@@ -36,7 +36,7 @@ def test_a_line_of_output_reports_or_is_an_ordinary_line(line: str) -> None:
 def reported(*arguments: object) -> list[Progress]:
     record = Record()
     run = context(1, "py:any")
-    run._sink = record
+    run._services = RunServices(record)
     run.progress(*arguments)  # type: ignore[arg-type]
     return record.reports
 

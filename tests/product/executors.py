@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgcron_ha.executors.contract import masking, tasks
-from pgcron_ha.executors.contract.attempt import Attempt
+from pgcron_ha.executors.contract.attempt import Attempt, RunServices
 from pgcron_ha.executors.contract.failures import fingerprint_of, normalized, outcome_of_error
 from pgcron_ha.executors.contract.log_lines import CUT_MARK, MAX_LINE_BYTES, MAX_LINES, RunLog
 from pgcron_ha.executors.contract.masking import MASK, mask, remember_password, remember_secret
@@ -51,6 +51,7 @@ __all__ = [
     "PythonExecutor",
     "PythonHandler",
     "RunLog",
+    "RunServices",
     "ShellExecutor",
     "SqlExecutor",
     "Succeeded",

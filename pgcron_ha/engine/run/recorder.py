@@ -96,6 +96,9 @@ class Recorder(Service):
         if is_first:  # later reports go with the first
             self._awake()
 
+    def beat(self, context: Attempt) -> None:
+        """Nothing is kept of it: the watch looks at the context itself."""
+
     async def run_once(self) -> float | None:
         """Writes one batch, then gathers for a moment what comes next."""
         self._is_awake = False

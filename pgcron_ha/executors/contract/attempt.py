@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -41,13 +41,15 @@ class Stopped(BaseException):
         self.reason = reason
 
 
-class Lease:
-    """The CLOCK_BOOTTIME instant at which the node's lease is over, shared by its runs."""
+@dataclass(slots=True)
+class RunServices:
+    """What an executor has for all of its runs. ``deadline`` is the CLOCK_BOOTTIME instant at which
+    the node's lease is over; from ``previous`` they learn of the run before.
+    """
 
-    __slots__ = ("deadline",)
-
-    def __init__(self) -> None:
-        self.deadline = math.inf
+    sink: LogSink
+    previous: Any = None
+    deadline: float = math.inf
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -77,20 +79,17 @@ class Attempt:
     stop_reason: StopReason | None = field(default=None, init=False)
     outlives_lease: bool = field(default=False, init=False)
     gave_sign: bool = field(default=False, init=False)
-    _sink: LogSink | None = field(default=None, init=False)
-    _lease: Lease | None = field(default=None, init=False)
+    _services: RunServices | None = field(default=None, init=False)
+    """None before it is given to an executor, and when it has ended."""
     _log: Any = field(default=None, init=False)
     _values: Mapping[str, Any] = field(init=False)
     """The keyword arguments of the call, once the args were checked."""
     _transaction: Any = field(default=None, init=False)
-    _previous: Any = field(default=None, init=False)
     _previous_found: Any = field(default=None, init=False)
     _work: Any = field(default=None, init=False)
-    _pass_beat: Callable[[Any], None] | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
-        name = type(self).__name__
-        return f"<{name} run={self.run_id} handler={self.handler!r} attempt={self.attempt}>"
+        return f"<Context run={self.run_id} handler={self.handler!r} attempt={self.attempt}>"
 
     @property
     def args(self) -> dict[str, Any]:
@@ -122,8 +121,8 @@ class Attempt:
         """
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
-        lease = self._lease
-        if lease is not None and boottime() >= lease.deadline and not self.outlives_lease:
+        services = self._services
+        if services is not None and boottime() >= services.deadline and not self.outlives_lease:
             raise Stopped(StopReason.LEASE_LOST)
 
 
@@ -135,3 +134,6 @@ class LogSink(Protocol):
 
     def progress(self, context: Attempt, progress: Progress) -> None:
         """Replace the run's earlier progress. Thread-safe; never blocks, never raises."""
+
+    def beat(self, context: Attempt) -> None:
+        """Learn that the run is alive. Thread-safe; never blocks, never raises."""

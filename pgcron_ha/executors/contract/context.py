@@ -8,7 +8,7 @@ from pgcron_ha.db.driver.transactions import Isolation
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.attempt import Attempt, Stream
 from pgcron_ha.executors.contract.log_lines import RunLog
-from pgcron_ha.executors.contract.previous import AskedPrevious, Previous, Source
+from pgcron_ha.executors.contract.previous import AskedPrevious, Previous
 from pgcron_ha.executors.contract.progress import checked
 from pgcron_ha.executors.contract.transaction import RunTransaction, TransactionBlock
 
@@ -34,7 +34,6 @@ class Context(Attempt):
     __slots__ = ()
     _log: RunLog | None
     _transaction: RunTransaction | None
-    _previous: Source | None
     _previous_found: Previous | None  # of a template that asks for it
 
     def connection(self, isolation: Isolation = "read_committed") -> TransactionBlock:
@@ -65,13 +64,14 @@ class Context(Attempt):
         schedule. Runs by hand and skipped fires are passed over. Raises DatabaseUnavailable, and
         `InvalidInput` where the handler is no ``py:`` one.
         """
-        if self._previous is None and self.schedule is not None:
+        source = None if self._services is None else self._services.previous
+        if source is None and self.schedule is not None:
             raise InvalidInput(
                 f"run {self.run_id} can't ask for the one before it",
                 "Only py: handlers of a node can; templates have previous = true instead.",
                 "Ask in SQL: pgcron.previous_of(run_id, token).",
             )
-        return AskedPrevious(self._previous, self)
+        return AskedPrevious(source, self)
 
     def log(self, line: str, stream: Stream = "log") -> None:
         """Add to the run's log; a text of several lines becomes several. Thread-safe."""
@@ -86,8 +86,8 @@ class Context(Attempt):
         Each line and each progress report does the same. Thread-safe.
         """
         self.gave_sign = True
-        if self._pass_beat is not None:
-            self._pass_beat(self)
+        if self._services is not None:
+            self._services.sink.beat(self)
 
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
         """Report how far the run is, as often as you like. Thread-safe.
@@ -96,13 +96,14 @@ class Context(Attempt):
         Negative and infinite numbers are not recorded; a note has one line of 200 characters.
         """
         self.gave_sign = True
-        if self._sink is not None and (progress := checked(done, total, note)) is not None:
-            self._sink.progress(self, progress)
+        services = self._services
+        if services is not None and (progress := checked(done, total, note)) is not None:
+            services.sink.progress(self, progress)
 
     def _open_log(self) -> RunLog | None:
         """The run's log, made when it is first written to; None outside an executor."""
-        if self._log is None and self._sink is not None:
+        if self._log is None and (services := self._services) is not None:
             with _log_creation:
                 if self._log is None:
-                    self._log = RunLog(self, self._sink)
+                    self._log = RunLog(self, services.sink)
         return self._log

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import uvloop
 
 from pgcron_ha.executors.contract import failures
-from pgcron_ha.executors.contract.attempt import Lease, StopReason
+from pgcron_ha.executors.contract.attempt import RunServices, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import post, run_until_stopped, wait_uncancelled
@@ -59,8 +59,7 @@ class LoopExecutor(ABC):
     def __init__(self, thread_name: str, executor_services: ExecutorServices) -> None:
         self._done = executor_services.done
         self._feed = executor_services.feed
-        self._sink = executor_services.sink
-        self._lease = Lease()
+        self._services = RunServices(executor_services.sink)
         self._inbox: deque[Context] = deque()
         self._closing = False
         self._nothing_left: Future[None] = Future()
@@ -89,7 +88,7 @@ class LoopExecutor(ABC):
         """Why a run is not begun; None in the usual case."""
         if self._closing:
             context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-        elif context.stop_reason is None and boottime() >= self._lease.deadline:
+        elif context.stop_reason is None and boottime() >= self._services.deadline:
             context.stop_reason = StopReason.LEASE_LOST
         if context.stop_reason is not None:
             return stopped_early(context.stop_reason)
@@ -101,7 +100,7 @@ class LoopExecutor(ABC):
         if context._log is not None:
             context._log.finish()
         # What it left behind prints where the process does.
-        context._work = context._transaction = context._sink = None
+        context._work = context._transaction = context._services = None
         self._live.pop(context, None)
         self._done(context, outcome)
         self._note_nothing_left()
@@ -194,7 +193,7 @@ class TaskExecutor(LoopExecutor):
 
     def renew_lease(self, deadline: float) -> None:
         """All tasks are killed at this instant."""
-        self._lease.deadline = deadline
+        self._services.deadline = deadline
         if self._live:
             self._post(self._look_at_lease)
 
@@ -242,7 +241,7 @@ class TaskExecutor(LoopExecutor):
             context = None if self._closing else self._feed()
 
     def _begin(self, context: Context) -> None:
-        context._sink, context._lease = self._sink, self._lease
+        context._services = self._services
         self._live[context] = self._loop.create_task(self._execute(context))
         if self._look is None:
             self._look_at_lease()
@@ -317,7 +316,7 @@ class TaskExecutor(LoopExecutor):
         if self._look is not None:
             self._look.cancel()
             self._look = None
-        left = self._lease.deadline - boottime()
+        left = self._services.deadline - boottime()
         if left <= 0:
             for context in list(self._live):
                 if not context.outlives_lease:

@@ -154,7 +154,7 @@ class ShellExecutor(ProcessExecutor):
         template, _ = self._offered[context.handler]
         if template.previous and (unknown := await note_previous(self._transactions, context)):
             return unknown
-        context._log = RunLog(context, self._sink, reads_progress=True)
+        context._log = RunLog(context, self._services.sink, reads_progress=True)
         process = SupervisedProcess(context)
         try:
             self._start_program(process, context)

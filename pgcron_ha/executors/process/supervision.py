@@ -225,7 +225,7 @@ class ProcessExecutor(TaskExecutor):
         self._say("kill", process.number)
 
     def _pass_lease_on(self) -> None:
-        self._say("lease", deadline=self._lease.deadline)
+        self._say("lease", deadline=self._services.deadline)
 
     def _open_supervisor(self) -> None:
         """Unless there is one. Raises OSError when it can't be started."""

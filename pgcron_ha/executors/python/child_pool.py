@@ -116,7 +116,7 @@ class ChildPool(ProcessExecutor):
 
     async def _execute_in(self, child: ChildProcess, context: Context) -> Outcome | None:
         """None if the process had died before it saw the run."""
-        child.begin(context, self._isolations[context.handler], self._lease.deadline)
+        child.begin(context, self._isolations[context.handler], self._services.deadline)
         if context.outlives_lease:
             self._say("spare", child.number, outlives_lease=True)
         self._of_runs[context] = child
@@ -214,7 +214,7 @@ class ChildPool(ProcessExecutor):
         super()._pass_lease_on()
         for context, child in self._of_runs.items():
             if not context.outlives_lease:
-                child.say({"do": "lease", "deadline": self._lease.deadline})
+                child.say({"do": "lease", "deadline": self._services.deadline})
 
 
 def _environment() -> dict[str, str]:

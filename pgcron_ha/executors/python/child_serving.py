@@ -113,7 +113,6 @@ class Child:
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:
         self._number, self._context = message["run"], context_from(message["context"])
         self._next_report = self._next_beat = 0.0
-        self._context._pass_beat = self._beat
         executor.renew_lease(message["lease"])
         set_limits(message["memory"], message["cpu"])
         self._say("begun")
@@ -149,7 +148,7 @@ class Child:
         self._next_report = now + _REPORT_SECONDS
         self._say("progress", **progress._asdict())
 
-    def _beat(self, context: Context) -> None:
+    def beat(self, context: Attempt) -> None:
         """That the run is alive: a few times a second at most."""
         now = time.monotonic()
         if now >= self._next_beat and context is self._context:

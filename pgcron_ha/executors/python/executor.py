@@ -69,7 +69,8 @@ class PythonExecutor(LoopExecutor):
         self._awake = False
         self._variables = contextvars.copy_context()
         self._threads = HandlerThreads(self._execute_plain, executor_services.slots)
-        self._previous = None if transactions is None else (transactions, self._loop)
+        if transactions is not None:
+            self._services.previous = transactions, self._loop
         capture.install()
         self._thread.start()
         IN_FORKED_CHILD[self] = self._become_a_copy
@@ -94,7 +95,7 @@ class PythonExecutor(LoopExecutor):
 
     def renew_lease(self, deadline: float) -> None:
         """From this instant on `Context.check` raises."""
-        self._lease.deadline = deadline
+        self._services.deadline = deadline
 
     def _become_a_copy(self) -> None:
         """This is a process that a handler forked: it ends when it leaves its handler, or waits.
@@ -132,9 +133,7 @@ class PythonExecutor(LoopExecutor):
 
     def _prepare(self, context: Context) -> bool:
         """Make a context ready to be executed; False if it is refused, and done with."""
-        context._sink = self._sink
-        context._lease = self._lease
-        context._previous = self._previous
+        context._services = self._services
         self._live[context] = None
         refused = self._refusal(context)
         if refused is not None:
