@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import replace
 from time import monotonic
 from typing import Any, ClassVar
@@ -68,8 +68,28 @@ class LoopExecutor(ABC):
         self._thread = threading.Thread(target=self._serve, name=thread_name, daemon=True)
 
     @abstractmethod
+    def _cancel(self, context: Context) -> None:
+        """On the loop: ask a run to stop, if it has begun."""
+
+    @abstractmethod
     def _leave_loop(self) -> None:
         """In the thread, when the loop has stopped: end what is still on it."""
+
+    def stop(self, context: Context, reason: StopReason) -> None:
+        """Ask it to stop, if nothing has before; what has not begun learns it from its context."""
+        if context.stop_reason is None:
+            context.stop_reason = reason
+            if context._transaction is not None:
+                context._transaction.interrupt()
+            self._post(self._cancel, context)
+
+    async def _stop_all(self, grace: float) -> None:
+        """Ask all to stop, and wait for their end."""
+        self._closing = True
+        for context in list(self._live):
+            self.stop(context, StopReason.SHUTDOWN)
+        self._post(self._note_nothing_left)
+        await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
 
     def _serve(self) -> None:
         run_until_stopped(self._loop)
@@ -106,8 +126,9 @@ class LoopExecutor(ABC):
         self._note_nothing_left()
 
     def _note_nothing_left(self) -> None:
-        if self._closing and not self._live and not self._nothing_left.done():
-            self._nothing_left.set_result(None)
+        if self._closing and not self._live:
+            with contextlib.suppress(InvalidStateError):  # another thread was quicker
+                self._nothing_left.set_result(None)
 
     async def _end_loop(self, seconds: float) -> None:
         self._post(self._loop.stop)
@@ -178,12 +199,6 @@ class TaskExecutor(LoopExecutor):
         if not self._post(self._take_inbox):
             self._refuse_inbox()  # the loop is closed
 
-    def stop(self, context: Context, reason: StopReason) -> None:
-        """Cancel its task."""
-        if context.stop_reason is None:
-            context.stop_reason = reason
-            self._post(self._cancel, context)
-
     def kill(self, context: Context) -> bool:
         """Cancel its task, and end it by force if it goes on."""
         if context.stop_reason is None:
@@ -201,9 +216,7 @@ class TaskExecutor(LoopExecutor):
         """Cancel all, kill after ``grace`` seconds what goes on, end the thread."""
         if self._closing:
             return
-        self._closing = True
-        self._post(self._stop_all)
-        await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
+        await self._stop_all(grace)
         if not self._nothing_left.done():
             self._post(self._kill_all)
             await asyncio.wait(
@@ -301,12 +314,6 @@ class TaskExecutor(LoopExecutor):
             with contextlib.suppress(BaseException):  # it goes on all the same
                 coroutine.close()  # `_execute` sees GeneratorExit, and finishes the run
                 break
-
-    def _stop_all(self) -> None:
-        for context in list(self._live):
-            context.stop_reason = context.stop_reason or StopReason.SHUTDOWN
-            self._cancel(context)
-        self._note_nothing_left()
 
     def _kill_all(self) -> None:
         for context in list(self._live):

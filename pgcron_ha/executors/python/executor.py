@@ -81,14 +81,6 @@ class PythonExecutor(LoopExecutor):
             if self._prepare(context):
                 self._start(context)
 
-    def stop(self, context: Context, reason: StopReason) -> None:
-        """Cancel the task of an async handler; a plain one learns it from `Context.check`."""
-        if context.stop_reason is None:
-            context.stop_reason = reason
-            if context._transaction is not None:
-                context._transaction.interrupt()
-            self._post(self._cancel, context)
-
     def kill(self, context: Context) -> bool:
         """False: nothing ends a thread or a task that does not want to."""
         return False
@@ -116,11 +108,7 @@ class PythonExecutor(LoopExecutor):
         """
         if self._closing:
             return
-        self._closing = True
-        for context in list(self._live):
-            self.stop(context, StopReason.SHUTDOWN)
-        if self._live:
-            await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
+        await self._stop_all(grace)
         ends = [] if self._transactions is None else [self._transactions.close]
         for end in (*ends, *self.at_end):
             closing = asyncio.run_coroutine_threadsafe(end(), self._loop)
