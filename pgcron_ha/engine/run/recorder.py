@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.engine.batches import first_batch, impatience, isolate
@@ -141,7 +141,14 @@ class Recorder(Service):
                 self._reports = {**later, **self._reports}
 
     async def _send_progress(self, reports: Sequence[_Report]) -> None:
-        await self._link.rows("put_progress", **_progress_columns(reports))
+        await self._link.rows(
+            "put_progress",
+            **claims_of(context for context, _, _ in reports),
+            times=[at for _, at, _ in reports],
+            dones=[progress.done for _, _, progress in reports],
+            totals=[progress.total for _, _, progress in reports],
+            notes=[progress.note for _, _, progress in reports],
+        )
         for context, _, _ in reports:
             self.aside.forget(context.run_id)
 
@@ -200,7 +207,13 @@ class Recorder(Service):
                 self._reported = self.dropped
 
     async def _send_lines(self, batch: Sequence[_Line]) -> None:
-        parameters = _columns(batch)
+        parameters = {
+            **claims_of(line[0] for line in batch),
+            "sequences": [line[1] for line in batch],
+            "times": [line[2] for line in batch],
+            "streams": [line[3] for line in batch],
+            "lines": [line[4] for line in batch],
+        }
         statement = "append_lines"
         if self._doubtful:
             statement = "append_lines_again"
@@ -232,23 +245,3 @@ def _by_claim(batch: Sequence[_Line]) -> list[list[_Line]]:
     for line in batch:
         lines.setdefault((line[0].run_id, line[0].fence), []).append(line)
     return list(lines.values())
-
-
-def _columns(batch: Sequence[_Line]) -> dict[str, list[Any]]:
-    return {
-        **claims_of(line[0] for line in batch),
-        "sequences": [line[1] for line in batch],
-        "times": [line[2] for line in batch],
-        "streams": [line[3] for line in batch],
-        "lines": [line[4] for line in batch],
-    }
-
-
-def _progress_columns(reports: Sequence[_Report]) -> dict[str, list[Any]]:
-    return {
-        **claims_of(context for context, _, _ in reports),
-        "times": [at for _, at, _ in reports],
-        "dones": [progress.done for _, _, progress in reports],
-        "totals": [progress.total for _, _, progress in reports],
-        "notes": [progress.note for _, _, progress in reports],
-    }

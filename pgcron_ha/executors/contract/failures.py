@@ -55,6 +55,8 @@ _FRAMES_OF_OWN = frozenset(
 )
 """Frames above the handler in a traceback, which say nothing about it."""
 
+_STOPS = (Stopped, asyncio.CancelledError, GeneratorExit)
+
 _JSON = "return None or what can be written as JSON, also dates, decimals and models"
 
 ASKED_TO_RETRY = "pgcron_ha.Retry"
@@ -125,7 +127,7 @@ def outcome_of_error(error: BaseException, context: Attempt) -> Outcome:
 def _interruption(error: BaseException, reason: StopReason | None) -> Interrupted | None:
     if isinstance(error, Stopped):
         return Interrupted(reason or error.reason, bounded_text(str(error)))
-    if reason is not None and any(_is_stop(each) for each in _chain(error)):
+    if reason is not None and any(isinstance(each, _STOPS) for each in _chain(error)):
         return Interrupted(reason, f"stopped: {reason}")
     if isinstance(error, Cancel):
         return Interrupted(StopReason.CANCELLED, _message(error))
@@ -220,10 +222,6 @@ def _traceback(error: BaseException) -> str:
         own = own.tb_next
     lines = traceback.format_exception(type(error), error, own)
     return bounded_text("".join(lines), MAX_TRACEBACK_CHARACTERS)
-
-
-def _is_stop(error: BaseException) -> bool:
-    return isinstance(error, (Stopped, asyncio.CancelledError, GeneratorExit))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

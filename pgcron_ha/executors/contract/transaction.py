@@ -79,8 +79,7 @@ class RunTransaction:
         """The block is over; a failed one leaves nothing, and earlier ones as they were."""
         self._is_entered = False
         held, savepoint = self._held, self._savepoint
-        if held is None:
-            return
+        assert held is not None  # `enter` has begun it
         if savepoint is not None:
             await (savepoint.rollback() if is_failed else savepoint.commit())
         elif is_failed:
@@ -237,7 +236,13 @@ async def complete(
     connection takes it. Raises what `HeldConnection.finish` and `commit` raise; the answer to a
     COMMIT that got lost is a doubt.
     """
-    await _flush_lines(context, flush)
+    if context._log is not None:
+        # All of its lines are written first; lines that can't be kept do not undo the run.
+        context._log.finish()
+        flushed = asyncio.wrap_future(flush(context))
+        await asyncio.wait({flushed}, timeout=_FLUSH_SECONDS)
+        if flushed.done() and not flushed.cancelled():
+            flushed.exception()
     try:
         await held.finish(context.run_id, context.token, context.elapsed, result)
         await held.commit()
@@ -245,16 +250,6 @@ async def complete(
         held.drop()
         return _doubtful(f"{error.message}: {error.detail}")
     return Committed(outcome.result, outcome.text)
-
-
-async def _flush_lines(context: Attempt, flush: FlushLines) -> None:
-    """Ends the run's log and has it written; lines that can't be kept do not undo the run."""
-    if context._log is not None:
-        context._log.finish()
-        flushed = asyncio.wrap_future(flush(context))
-        await asyncio.wait({flushed}, timeout=_FLUSH_SECONDS)
-        if flushed.done() and not flushed.cancelled():
-            flushed.exception()
 
 
 def _ended() -> Failed:

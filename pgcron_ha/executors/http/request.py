@@ -95,11 +95,14 @@ def render_request(
 def run_headers(context: Context) -> dict[str, str]:
     """Headers that identify the run, so that the service can refuse a stale or a second one."""
     headers = _headers("Pgcron", run_facts(context))
+    # W3C Trace Context: the trace is the run (its uuid), the parent span the attempt.
+    run = UUID(str(context.run_uuid))
+    span = hashlib.sha256(run.bytes + str(context.attempt).encode()).hexdigest()[:16]
     return {
         "Accept-Encoding": "identity",
         "Idempotency-Key": headers.pop("Pgcron-Idempotency-Key"),
         **headers,
-        "traceparent": trace_parent(context),
+        "traceparent": f"00-{run.hex}-{span}-01",
     }
 
 
@@ -107,13 +110,6 @@ def _headers(prefix: str, facts: Mapping[str, str | int | None]) -> dict[str, st
     """``run_id`` is called Run; what no header may have is percent-encoded."""
     words = {name.removesuffix("_id").replace("_", "-"): each for name, each in facts.items()}
     return {f"{prefix}-{word.title()}": _header_text(as_text(each)) for word, each in words.items()}
-
-
-def trace_parent(context: Context) -> str:
-    """W3C Trace Context: the trace is the run (its uuid), the parent span the attempt."""
-    run = UUID(str(context.run_uuid))
-    span = hashlib.sha256(run.bytes + str(context.attempt).encode()).hexdigest()[:16]
-    return f"00-{run.hex}-{span}-01"
 
 
 def authorization_header(auth: HttpAuthorization, secret: str) -> tuple[str, str]:

@@ -147,7 +147,10 @@ def _become(
     # Nothing else is inherited, above all not the lock. `failure` is closed by exec.
     os.closerange(len(sources), failure)
     os.closerange(failure + 1, os.sysconf("SC_OPEN_MAX"))
-    _set_limits(message.get("limits", {}))
+    # Hard limits, which the program can only lower; those that hold already stay if lower.
+    for name, wanted in message.get("limits", {}).items():
+        least = within_hard_limit(wanted, resource.getrlimit(_LIMITS[name])[1])
+        resource.setrlimit(_LIMITS[name], (least, least))
     if message["account"] is not None:
         user, group = message["account"]
         os.setgroups([])
@@ -159,11 +162,3 @@ def _become(
     if (directory := message.get("directory")) is not None:
         os.chdir(directory)
     os.execvpe(argv[0], argv, environment)
-
-
-def _set_limits(limits: dict[str, int]) -> None:
-    """Hard limits, which the program can only lower; those that hold already stay if lower."""
-    for name, wanted in limits.items():
-        kind = _LIMITS[name]
-        least = within_hard_limit(wanted, resource.getrlimit(kind)[1])
-        resource.setrlimit(kind, (least, least))
