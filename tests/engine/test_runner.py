@@ -213,18 +213,6 @@ async def test_what_can_not_be_killed_is_named(held: Held) -> None:
     assert [context.run_id for context in held.runner.kill_stopped(grace=0)] == [1]
 
 
-async def test_only_runs_that_have_begun_can_be_overdue(held: Held) -> None:
-    held.runner.accept([row(1, timeout=5.0), row(2, timeout=5.0)])
-    assert held.runner.overdue() == []
-
-    held.executor.begin(1, monotonic() - 6)
-    held.executor.begin(2, monotonic() - 4)
-    assert [context.run_id for context in held.runner.overdue()] == [1]
-
-    held.runner.stop(1, StopReason.TIMED_OUT)
-    assert held.runner.overdue() == []
-
-
 async def test_what_waits_can_be_taken_back(held: Held) -> None:
     held.runner.accept(rows(1, 2, 3, 4))
 

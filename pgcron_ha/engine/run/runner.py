@@ -153,11 +153,7 @@ class Runner:
                 "The node ends, so that another process takes its place. Please report it.",
             )
 
-    def accept(
-        self,
-        rows: Sequence[Row],
-        weights: Mapping[int, int] | None = None,
-    ) -> None:
+    def accept(self, rows: Sequence[Row], weights: Mapping[int, int] | None = None) -> None:
         """Takes claimed rows and starts what has a slot. `weights` names the runs that take several
         slots: one that waits for them keeps what came after it from taking any.
         """
@@ -299,19 +295,6 @@ class Runner:
             if not self._executor(context).kill(context):
                 immune.append(context)
         return immune
-
-    def overdue(self) -> list[Context]:
-        """Executing runs over their time limit that were not asked to stop yet."""
-        now = monotonic()
-        return [
-            context
-            for run, context in self._held.items()
-            if context.timeout is not None
-            and context.started_monotonic is not None
-            and now - context.started_monotonic > context.timeout
-            and context not in self._ending
-            and run not in self._stopped_at
-        ]
 
     # What executors call, from any thread.
 

@@ -128,8 +128,9 @@ class Watch(Service):
 
     async def run_once(self) -> float | None:
         """Stops what is over its limit, kills what ignores that, and marks what has begun."""
-        for context in self._runner.overdue():
-            self._runner.stop(context.run_id, StopReason.TIMED_OUT)
+        for context in self._runner.contexts():
+            if context.timeout is not None and context.elapsed > context.timeout:
+                self._runner.stop(context.run_id, StopReason.TIMED_OUT)
         for context, reason in self._limits.exceeded(self._runner.contexts(), monotonic()):
             self._runner.stop(context.run_id, reason)
         self._look_at_immune(self._runner.kill_stopped())

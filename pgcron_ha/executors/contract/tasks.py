@@ -218,7 +218,8 @@ class TaskExecutor(LoopExecutor):
             return
         await self._stop_all(grace)
         if not self._nothing_left.done():
-            self._post(self._kill_all)
+            for context in list(self._live):
+                self.kill(context)
             await asyncio.wait(
                 {asyncio.wrap_future(self._nothing_left)},
                 timeout=(self.end_seconds or _END_SECONDS) + 2 * KILL_SECONDS,
@@ -314,10 +315,6 @@ class TaskExecutor(LoopExecutor):
             with contextlib.suppress(BaseException):  # it goes on all the same
                 coroutine.close()  # `_execute` sees GeneratorExit, and finishes the run
                 break
-
-    def _kill_all(self) -> None:
-        for context in list(self._live):
-            self._kill(context)
 
     def _look_at_lease(self) -> None:
         if self._look is not None:
