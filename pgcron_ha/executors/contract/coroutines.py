@@ -76,11 +76,6 @@ async def wait_uncancelled(future: asyncio.Future[Any]) -> None:
             await asyncio.wait({future})
 
 
-def wait_for(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Any:
-    """The result of something that is done on the loop, for another thread; not to be stopped."""
-    return submit(loop, sending).result()
-
-
 def submit(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Future[Any]:
     """Begin something on the loop, from another thread. Raises InvalidInput on the loop itself."""
     try:

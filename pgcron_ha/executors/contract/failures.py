@@ -267,12 +267,9 @@ def normalized(message: str) -> str:
 
 def _functions(error: BaseException) -> Iterator[tuple[str, bool]]:
     """``module.function`` of each frame, outermost first, and whether it is the user's."""
-    step = error.__traceback__
-    while step is not None:
-        frame = step.tb_frame
+    for frame, _ in traceback.walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))
         yield f"{module}.{frame.f_code.co_qualname}", not _is_library(frame, module)
-        step = step.tb_next
 
 
 def _is_library(frame: FrameType, module: str) -> bool:

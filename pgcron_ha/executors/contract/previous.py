@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.coroutines import wait_for
+from pgcron_ha.executors.contract.coroutines import submit
 from pgcron_ha.executors.contract.outcome import Failed
 
 
@@ -108,5 +108,5 @@ class AskedPrevious:
         """As `await` gives it, in a plain function. Raises InvalidInput on the event loop."""
         if self._source is None:
             return None
-        found: Previous | None = wait_for(self._source[1], self._find())
+        found: Previous | None = submit(self._source[1], self._find()).result()
         return found

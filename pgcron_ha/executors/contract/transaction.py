@@ -22,7 +22,7 @@ from pgcron_ha.db.driver.transactions import (
 )
 from pgcron_ha.errors import Conflict, Fenced, InvalidInput
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.coroutines import submit, wait_for, wait_uncancelled
+from pgcron_ha.executors.contract.coroutines import submit, wait_uncancelled
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.contract.outcome import Committed, Doubtful, Failed, Outcome, Succeeded
 
@@ -111,7 +111,7 @@ class RunTransaction:
     def settle_in_thread(self, outcome: Outcome) -> Outcome:
         """As `settle`, for the thread of a plain function."""
         self._is_over = True
-        return outcome if self._held is None else wait_for(self.loop, self.settle(outcome))
+        return outcome if self._held is None else submit(self.loop, self.settle(outcome)).result()
 
     async def settle(self, outcome: Outcome) -> Outcome:
         """Commits a success together with the run's completion, rolls back anything else.
@@ -195,7 +195,7 @@ class TransactionBlock:
         return PlainConnection(self._transaction, connection)
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        wait_for(self._transaction.loop, self._transaction.leave(error is not None))
+        submit(self._transaction.loop, self._transaction.leave(error is not None)).result()
 
 
 @dataclass(eq=False)

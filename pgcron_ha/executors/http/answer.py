@@ -218,7 +218,6 @@ MAX_PAUSE_SECONDS: Final = 300.0
 class Operation:
     """The work one run waits for: its status is asked for every ``_pause`` seconds."""
 
-    _destination: HttpDestination
     _client: HttpClient
     _context: Context
     _pause: float
@@ -245,7 +244,10 @@ class Operation:
                 pause = self._pause
                 continue
             pause = self._next_pause(answer)
-            if may_be_retried(self._destination, answer.status) and lost + 1 < MAX_LOST_ANSWERS:
+            if (
+                may_be_retried(self._client.destination, answer.status)
+                and lost + 1 < MAX_LOST_ANSWERS
+            ):
                 lost += 1
                 self._context.log(f"the status is not known now ({answer.status}): asking again")
                 continue
@@ -273,8 +275,8 @@ class Operation:
         """None while it goes on."""
         if answer.status == 202:
             return None
-        if not is_among(answer.status, self._destination.expect):
-            return failure_of_status(self._destination, answer)
+        if not is_among(answer.status, self._client.destination.expect):
+            return failure_of_status(self._client.destination, answer)
         try:
             document = json_of(answer)
         except NotJson:
@@ -289,4 +291,4 @@ class Operation:
             return outcome_of_document(document.get("result"), self._context)
         if status.kind == "failed":
             return Failed("OperationFailed", status.error, retry=status.may_retry)
-        return outcome_of_answer(self._destination, answer, self._context)
+        return outcome_of_answer(self._client.destination, answer, self._context)

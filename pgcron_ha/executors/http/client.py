@@ -159,7 +159,7 @@ class HttpClient:
     """Speaks with one destination. Belongs to one event loop."""
 
     def __init__(self, destination: HttpDestination, tls: ssl.SSLContext) -> None:
-        self._destination = destination
+        self.destination = destination
         self._origin = Origin.of(destination.url)
         self._requests = asyncio.Semaphore(destination.connections)
         limits = httpx.Limits(
@@ -175,10 +175,10 @@ class HttpClient:
         Raises `AddressRefused`, OSError (no such host), `httpx.TransportError`, TimeoutError after
         the destination's `request_timeout`.
         """
-        async with self._requests, asyncio.timeout(self._destination.request_timeout):
+        async with self._requests, asyncio.timeout(self.destination.request_timeout):
             began = monotonic()
             origin = self._origin
-            addresses = await resolve(origin.host, origin.port, self._destination.allow_private)
+            addresses = await resolve(origin.host, origin.port, self.destination.allow_private)
             *others, last = addresses
             for address in others:
                 with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
@@ -209,7 +209,7 @@ class HttpClient:
 
     def _pinned(self, address: str, request: HttpRequest) -> httpx.Request:
         """The request to this address; Host and SNI keep the name."""
-        seconds = self._destination.request_timeout
+        seconds = self.destination.request_timeout
         limits = {"connect": min(CONNECT_SECONDS, seconds), "read": None, "write": None}
         extensions: dict[str, object] = {"timeout": {**limits, "pool": None}}
         if address != self._origin.host:
@@ -221,7 +221,7 @@ class HttpClient:
             httpx.URL(request.url).copy_with(
                 scheme=self._origin.scheme, host=address, port=self._origin.port
             ),
-            headers=[(b"Host", httpx.URL(self._destination.url).netloc), *headers],
+            headers=[(b"Host", httpx.URL(self.destination.url).netloc), *headers],
             content=request.content,
             extensions=extensions,
         )

@@ -64,25 +64,25 @@ class HttpExecutor(TaskExecutor):
         """
         self._desk = desk
         self._transactions = transactions
-        self._destinations = {f"http:{each.name}": each for each in destinations.values()}
         self._clients: dict[str, HttpClient] = {}
         tls_context = cache(_tls_context)  # costly to make; each holds all authorities
         for each in destinations.values():
             if each.auth is not None:
                 remember_secret(each.auth.secret.read())
-            self._clients[each.name] = HttpClient(each, tls_context(each.ca_file))
-        super().__init__("http", self._destinations, executor_services)
+            self._clients[f"http:{each.name}"] = HttpClient(each, tls_context(each.ca_file))
+        super().__init__("http", self._clients, executor_services)
 
     async def execute(self, context: Context) -> Outcome:
         """Send the run's request, and wait for what the service makes of it."""
-        destination = self._destinations[context.handler]
+        client = self._clients[context.handler]
+        destination = client.destination
         if destination.previous and (unknown := await note_previous(self._transactions, context)):
             return unknown
         if self._desk is None or destination.completion != "callback":
-            return await self._exchange(destination, context)
+            return await self._exchange(client, context)
         callback = await self._desk.open(context)
         try:
-            outcome = await self._exchange(destination, context, callback)
+            outcome = await self._exchange(client, context, callback)
         except asyncio.CancelledError:
             reported = await callback.close()
             if reported is None:
@@ -96,7 +96,7 @@ class HttpExecutor(TaskExecutor):
 
     def time_limit(self, context: Context) -> float | None:
         """Its own or the destination's, whichever ends first."""
-        return shorter(context.timeout, self._destinations[context.handler].timeout)
+        return shorter(context.timeout, self._clients[context.handler].destination.timeout)
 
     async def end(self, context: Context) -> None:
         """A second cancellation would break off the close of its connection."""
@@ -118,8 +118,9 @@ class HttpExecutor(TaskExecutor):
             self._post(self._desk.ring)
 
     async def _exchange(
-        self, destination: HttpDestination, context: Context, callback: Callback | None = None
+        self, client: HttpClient, context: Context, callback: Callback | None = None
     ) -> Outcome:
+        destination = client.destination
         address = None if callback is None else callback.address
         try:
             request = render_request(destination, context, address)
@@ -134,7 +135,6 @@ class HttpExecutor(TaskExecutor):
             return Failed("SecretUnreadable", error.message, error.detail)
         except PgcronError as error:
             return refused(error)
-        client = self._clients[destination.name]
         if callback is not None:
             callback.masker = request.masker
         try:
@@ -143,8 +143,7 @@ class HttpExecutor(TaskExecutor):
             if callback is not None and answer.status == _ACCEPTED:
                 return await callback.wait()
             if destination.poll is not None and answer.status == _ACCEPTED:
-                operation = Operation(destination, client, context, destination.poll)
-                return await operation.follow(answer)
+                return await Operation(client, context, destination.poll).follow(answer)
         except (OSError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as error:
             return _failure(error, destination, request.masker)
         return outcome_of_answer(destination, answer, context)

@@ -55,19 +55,6 @@ class Account(NamedTuple):
     group: int
 
 
-def render_argv(template: ShellTemplate, context: Context) -> list[str]:
-    """The argument vector with the run's args in the template's placeholders.
-
-    Raises `InvalidInput` for an arg that the template has neither a placeholder nor stdin for, a
-    placeholder without arg, and a value that is no scalar or does not match its pattern from end to
-    end.
-    """
-    # Where the program reads all args, what they are is its affair.
-    takes_others = template.stdin == "args"
-    values = placeholder_texts(template.placeholders, context, _INSTEAD, takes_others)
-    return [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
-
-
 def run_environment(template: ShellTemplate, context: Context) -> dict[str, str]:
     """The variables of a run, without those that name its files and the run before. Of the node's
     own only allowed names are taken.
@@ -200,7 +187,10 @@ class ShellExecutor(ProcessExecutor):
             await self._transactions.close()
 
     def _start_program(self, process: SupervisedProcess, context: Context) -> None:
-        """Raises `InvalidInput` for args that don't fit, OSError when the system has no room."""
+        """Raises `InvalidInput` for args that don't fit: one that the template has neither a
+        placeholder nor stdin for, one that is missing, and a value that does not match its pattern;
+        OSError when the system has no room.
+        """
         template, account = self._offered[context.handler]
         # The fence number names the claim, as its token does, and is no secret.
         args_file = self._directory / f"{context.run_id}-{context.fence}.json"
@@ -213,7 +203,10 @@ class ShellExecutor(ProcessExecutor):
             files[previous_file] = None if found is None else found.document()
             facts = facts_of(found) | {"file": str(previous_file)}
             environment |= {f"PGCRON_PREVIOUS_{name.upper()}": facts[name] for name in facts}
-        argv = render_argv(template, context)
+        # Where the program reads all args, what they are is its affair.
+        reads_args = template.stdin == "args"
+        values = placeholder_texts(template.placeholders, context, _INSTEAD, reads_args)
+        argv = [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
 
         try:
             for path, value in files.items():
@@ -229,7 +222,7 @@ class ShellExecutor(ProcessExecutor):
                 grace=template.grace,
                 outlives_lease=context.outlives_lease,
                 limits=dict(template.limits),
-                reads_args=template.stdin == "args",
+                reads_args=reads_args,
             )
         except BaseException:
             for path in files:

@@ -172,7 +172,7 @@ class ChildPool(ProcessExecutor):
         child.listen(self._rest, self._lose_child)
         child.ended.add_done_callback(lambda ended: self._remove(child, ended.result()))
         level = logging.getLogger().level
-        child.say({"do": "open", "log_level": level, **self._program.opening})
+        child.conversation.send({"do": "open", "log_level": level, **self._program.opening})
 
     def _rest(self, child: ChildProcess) -> None:
         """It waits for its next run."""
@@ -183,7 +183,7 @@ class ChildPool(ProcessExecutor):
     def _leave(self, child: ChildProcess) -> None:
         """Let it run its exit handlers."""
         child.change(State.LEAVING, LEAVE_SECONDS, self._kill_process)
-        child.leave()
+        child.conversation.hang_up()
 
     def _kill_process(self, child: ChildProcess, fault: str | None = None) -> None:
         child.fault = child.fault or fault
@@ -214,7 +214,7 @@ class ChildPool(ProcessExecutor):
         super()._pass_lease_on()
         for context, child in self._of_runs.items():
             if not context.outlives_lease:
-                child.say({"do": "lease", "deadline": self._services.deadline})
+                child.conversation.send({"do": "lease", "deadline": self._services.deadline})
 
 
 def _environment() -> dict[str, str]:

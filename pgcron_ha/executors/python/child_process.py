@@ -66,7 +66,7 @@ class ChildProcess(SupervisedProcess):
         self.over: asyncio.Future[Outcome]
         self.left = 0
         self._has_begun = False
-        self._conversation = Conversation()
+        self.conversation = Conversation()
         self._timer: asyncio.TimerHandle | None = None
         self._runs = 0
         self._warm_bytes = self._resident_bytes = 0
@@ -75,7 +75,7 @@ class ChildProcess(SupervisedProcess):
     def open(self) -> tuple[int, ...]:
         """Make its pipes; gives the ends that are its own. Raises OSError."""
         theirs = super().open()
-        return (*theirs, self._conversation.theirs.detach())
+        return (*theirs, self.conversation.theirs.detach())
 
     def listen(
         self,
@@ -87,7 +87,7 @@ class ChildProcess(SupervisedProcess):
         """
         self._ready = ready
         loop = self.ended.get_loop()
-        self._conversation.listen(loop, self._hear, lambda problem: lost(self, problem))
+        self.conversation.listen(loop, self._hear, lambda problem: lost(self, problem))
 
     def change(
         self, state: State, seconds: float | None = None, then: Callable[..., None] | None = None
@@ -101,10 +101,6 @@ class ChildProcess(SupervisedProcess):
 
     # To the child.
 
-    def say(self, message: dict[str, Any]) -> None:
-        """Send it as soon as the socket takes it."""
-        self._conversation.send(message)
-
     def begin(self, context: Context, isolation: Isolation, lease: float) -> None:
         """Hand a run over; ``lease`` is the boottime instant at which the node's lease ends. Raises
         the error of args that can't be sent; then the process is unchanged.
@@ -112,7 +108,7 @@ class ChildProcess(SupervisedProcess):
         lease = math.inf if context.outlives_lease else lease
         limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
         members = context_members(context)
-        self.say({"do": "run", "run": self._runs + 1, "context": members, **limits})
+        self.conversation.send({"do": "run", "run": self._runs + 1, "context": members, **limits})
         self.change(State.BUSY)
         self.context, self.isolation = context, isolation
         self.over = self.ended.get_loop().create_future()
@@ -121,7 +117,7 @@ class ChildProcess(SupervisedProcess):
 
     def ask_to_stop(self, reason: StopReason) -> None:
         """Its handler learns it as in a node: by cancellation or from `Context.check`."""
-        self.say({"do": "stop", "run": self._runs, "reason": reason})
+        self.conversation.send({"do": "stop", "run": self._runs, "reason": reason})
 
     # From the child.
 
@@ -167,24 +163,20 @@ class ChildProcess(SupervisedProcess):
     @property
     def is_idle(self) -> bool:
         """Whether it can execute a run now."""
-        return self.state is State.IDLE and self._conversation.is_heard
+        return self.state is State.IDLE and self.conversation.is_heard
 
     def is_fit(self) -> bool:
         """Whether it can execute another run; else a fresh one takes its place."""
         growth = self._resident_bytes - self._warm_bytes
         is_spent = self._runs >= MOST_RUNS or growth > MOST_GROWTH_BYTES
-        return self._conversation.is_heard and not is_spent
+        return self.conversation.is_heard and not is_spent
 
     # Its end.
 
-    def leave(self) -> None:
-        """Nothing more comes from the node: it runs its exit handlers, and ends."""
-        self._conversation.hang_up()
-
     def close(self) -> None:
         """After the end of the process."""
-        self._conversation.receive_rest()
-        self._conversation.close()
+        self.conversation.receive_rest()
+        self.conversation.close()
         super().close()
         self.change(self.state)
 
