@@ -244,10 +244,8 @@ class Operation:
                 pause = self._pause
                 continue
             pause = self._next_pause(answer)
-            if (
-                may_be_retried(self._client.destination, answer.status)
-                and lost + 1 < MAX_LOST_ANSWERS
-            ):
+            is_unknown = may_be_retried(self._client.destination, answer.status)
+            if is_unknown and lost + 1 < MAX_LOST_ANSWERS:
                 lost += 1
                 self._context.log(f"the status is not known now ({answer.status}): asking again")
                 continue

@@ -45,7 +45,7 @@ from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY
 from pgcron_ha.executors.contract.masking import Masker
-from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
+from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.http.answer import outcome_of_document
 from pgcron_ha.executors.http.request import CallbackAddress
 from pgcron_ha.executors.http.work_reports import PATH
@@ -99,11 +99,7 @@ class Callback:
 
     def _outcome(self, row: Row) -> Outcome:
         if row["status"] == "succeeded":
-            try:
-                document = self.masker.mask_document(json.loads(row["result"] or "null"))
-            except RecursionError:
-                self._context.log("the result is not kept: it is nested too deeply")
-                return SUCCEEDED
+            document = self.masker.mask_document(json.loads(row["result"] or "null"))
             return outcome_of_document(document, self._context)
         after = row["retry_after"]
         asks = row["status"] == "retry"
