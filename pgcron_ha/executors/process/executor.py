@@ -179,6 +179,15 @@ class ShellExecutor(ProcessExecutor):
             snooze=is_snoozed,
         )
 
+    def time_limit(self, context: Context) -> float | None:
+        """Its own or the template's, whichever ends first."""
+        return shorter(context.timeout, self._offered[context.handler][0].timeout)
+
+    def interrupt(self, context: Context) -> None:
+        """SIGTERM to the process group, and SIGKILL when its grace is over."""
+        super().interrupt(context)
+        self._loop.call_later(self._offered[context.handler][0].grace, self.kill, context)
+
     async def shut(self) -> None:
         """Leave no process, and no file."""
         await super().shut()
@@ -218,8 +227,6 @@ class ShellExecutor(ProcessExecutor):
                 environment=environment,
                 directory=template.working_directory,
                 account=account,
-                timeout=shorter(context.timeout, template.timeout),
-                grace=template.grace,
                 outlives_lease=context.outlives_lease,
                 limits=dict(template.limits),
                 reads_args=reads_args,

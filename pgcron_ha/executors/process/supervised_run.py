@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import math
 import os
 import resource
 import signal
@@ -15,7 +14,7 @@ from typing import Any, Literal
 
 from pgcron_ha.operating_system import boottime, set_parent_death_signal, within_hard_limit
 
-Cause = Literal["asked", "timeout", "lease"]
+Cause = Literal["asked", "lease"]
 
 _ABOVE_ALL = 16  # more than the descriptors that a program is given
 
@@ -36,7 +35,6 @@ class SupervisedRun:
     not be started.
 
     ``status`` is None while its first process lives, then its exit status, or -N after signal N.
-    ``limit`` is the boottime instant at which it is stopped, or killed if it is being stopped.
     """
 
     def __init__(self, message: dict[str, Any]) -> None:
@@ -45,7 +43,6 @@ class SupervisedRun:
         environment: dict[str, str] = message["environment"]
         self.files = [environment[name] for name in _FILES if name in environment]
         self.mark = f"{message['mark']}={environment[message['mark']]}".encode()
-        self.grace: float = message["grace"]
         self.outlives_lease: bool = message.get("outlives_lease", False)
         self.born = boottime()
         self.started_at = time.monotonic()
@@ -54,38 +51,18 @@ class SupervisedRun:
         self.status: int | None = None
         self.cause: Cause | None = None
         self.error: str | None = None
-        timeout: float | None = message.get("timeout")
-        self.limit = math.inf if timeout is None else self.born + timeout
-        self._is_stopping = False
 
-    def keep_limits(self, now: float) -> None:
-        """Stop it at its timeout; kill it when its grace is over."""
-        if now >= self.limit and not self._is_stopping:
-            self.stop("timeout")
-        if now >= self.limit:
-            self.kill(self.cause or "asked")
-
-    def stop(self, cause: Cause) -> None:
-        """SIGTERM now, SIGKILL after the grace."""
-        if self.status is not None or self._is_stopping:
-            return
-        self.cause = self.cause or cause
-        self._is_stopping = True
-        self.limit = boottime() + self.grace
-        if self.start_pipe < 0:  # else `program_started` does: before exec SIGTERM is ignored
-            self.signal_group(signal.SIGTERM)
-
-    def program_started(self) -> None:
-        """The program's own code begins now; a stop that came before reaches it now."""
-        if self._is_stopping:
-            self.signal_group(signal.SIGTERM)
+    def stop(self) -> None:
+        """SIGTERM now."""
+        if self.status is None and self.cause is None:
+            self.cause = "asked"
+            if self.start_pipe < 0:  # else when it has begun: before exec SIGTERM is ignored
+                self.signal_group(signal.SIGTERM)
 
     def kill(self, cause: Cause) -> None:
         """SIGKILL now."""
         if self.status is None:
             self.cause = self.cause or cause
-            self._is_stopping = True
-            self.limit = math.inf  # done; what can die is dead soon
             self.signal_group(signal.SIGKILL)
 
     def signal_group(self, number: signal.Signals) -> bool:

@@ -104,9 +104,6 @@ class OutputPipe:
 
 _ORPHAN_SECONDS: Final = 0.05  # between two checks of a group whose supervisor died
 
-# Of the supervisor's own causes; what it was asked for has the run's reason.
-_REASONS: Final = {"lease": StopReason.LEASE_LOST, "timeout": StopReason.TIMED_OUT}
-
 
 class SupervisedProcess:
     """A process group between its start and its end. ``pid`` is 0 until the supervisor reports it.
@@ -161,7 +158,8 @@ def outcome_of_force(context: Context, ended: dict[str, Any] | None) -> Outcome:
         message = "the supervisor of this node's processes was killed, and the run's with it"
         return Failed("SupervisorLost", message)
     how = "it had not begun" if ended["status"] is None else how_it_ended(ended["status"])
-    reason = _REASONS.get(ended["cause"]) or context.stop_reason or StopReason.CANCELLED
+    is_lease = ended["cause"] == "lease"
+    reason = StopReason.LEASE_LOST if is_lease else context.stop_reason or StopReason.CANCELLED
     context.stop_reason = context.stop_reason or reason
     return Interrupted(reason, f"stopped ({reason}): {how}")
 
@@ -218,7 +216,7 @@ class ProcessExecutor(TaskExecutor):
             process.close()
 
     def _ask_to_stop(self, context: Context) -> None:
-        """SIGTERM to the process group, and SIGKILL when its grace is over."""
+        """SIGTERM to the process group."""
         self._say("stop", self._of_runs[context].number)
 
     def _kill_process(self, process: Any) -> None:

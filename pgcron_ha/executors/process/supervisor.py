@@ -2,7 +2,7 @@
 
 A node that is killed or frozen can't end its children. This small process, with one thread and
 few imports, does: it kills all of them when its socket ends (the node is dead) and when the node's
-lease is over, and each at its own time limit. It inherits the lock of the node's state directory,
+lease is over. It inherits the lock of the node's state directory,
 and so keeps it until the last child is gone.
 
 Messages are JSON, one a line. From the node: ``run`` (with its descriptors from stdout on),
@@ -72,7 +72,7 @@ class Supervisor:
             self._selector.modify(self._node, selectors.EVENT_READ | writing)
             self._wait(self._pause())
             self._receive()
-            self._keep_limits()
+            self._keep_lease()
             self._reap()
             self._clear_ended()
             self._flush()
@@ -104,8 +104,7 @@ class Supervisor:
             return None
         if any(run.status is not None for run in self._runs.values()):
             return _CLEARING_TICK
-        nearest = min(self._deadline, *(run.limit for run in self._runs.values()))
-        left = min(_TICK, nearest - operating_system.boottime())
+        left = min(_TICK, self._deadline - operating_system.boottime())
         return left if left > 0 else _CLEARING_TICK  # killed already, but not gone yet
 
     # Messages from the node.
@@ -132,7 +131,7 @@ class Supervisor:
             self._start(message)
         elif (run := self._runs.get(message["run"])) is not None:
             if message["do"] == "stop":
-                run.stop("asked")
+                run.stop()
             elif message["do"] == "spare":
                 run.outlives_lease = message["outlives_lease"]
             else:
@@ -168,18 +167,14 @@ class Supervisor:
             run.error = error.decode("utf-8", "replace")
             return
         self._say("started", run, pid=run.pid, at=run.started_at)
-        run.program_started()
+        if run.cause is not None:  # a stop that came before the program's own code reaches it now
+            run.signal_group(signal.SIGTERM)
 
-    # Time limits.
-
-    def _keep_limits(self) -> None:
-        now = operating_system.boottime()
-        if now >= self._deadline:
+    def _keep_lease(self) -> None:
+        if operating_system.boottime() >= self._deadline:
             for run in self._runs.values():
                 if not run.outlives_lease:
                     run.kill("lease")
-        for run in self._runs.values():
-            run.keep_limits(now)
 
     # Ended children.
 

@@ -161,7 +161,6 @@ class ChildPool(ProcessExecutor):
                 argv=[sys.executable, "-c", self._program.code],
                 environment={**_environment(), _MARK: uuid.uuid4().hex},
                 account=None,
-                grace=LEAVE_SECONDS,
             )
         except OSError as error:
             message = f"no process for the handler could be started: {error}"
