@@ -297,7 +297,7 @@ class Node:
         for executor in self._executors.values():
             await executor.close(LAST_RESORT_SECONDS)
         because = "stopped in order" if self._stop.is_set() else "stopped by an error"
-        leaves_handlers, incarnation = self.runner.still_running > 0, self.session.incarnation
+        leaves_handlers, incarnation = self.runner.runs_on(), self.session.incarnation
         if leaves_handlers and incarnation is not None:
             self.forced_exit = ForcedExit(
                 self._dsn,

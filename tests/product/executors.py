@@ -8,7 +8,7 @@ from pgcron_ha.executors.contract.failures import fingerprint_of, normalized, ou
 from pgcron_ha.executors.contract.log_lines import CUT_MARK, MAX_LINE_BYTES, MAX_LINES, RunLog
 from pgcron_ha.executors.contract.masking import MASK, mask, remember_password, remember_secret
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Succeeded
-from pgcron_ha.executors.contract.placeholders import MAX_VALUE_CHARACTERS, placeholder_text
+from pgcron_ha.executors.contract.placeholders import MAX_VALUE_CHARACTERS, placeholder_texts
 from pgcron_ha.executors.contract.previous import Previous
 from pgcron_ha.executors.contract.progress import MOST_NOTE, Progress, read_line
 from pgcron_ha.executors.http.callback import CallbackDesk
@@ -65,7 +65,7 @@ __all__ = [
     "masking",
     "normalized",
     "outcome_of_error",
-    "placeholder_text",
+    "placeholder_texts",
     "read_line",
     "remember_password",
     "remember_secret",

@@ -74,7 +74,8 @@ class Runner:
         self._waiting: dict[str, deque[Context]] = {}
         self._heavy: deque[tuple[Context, int]] = deque()  # wait for several slots each
         self._surplus: dict[Context, int] = {}  # slots of executing ones beyond the first
-        self._executing = 0
+        self.executing = 0
+        """Slots of runs whose handler has been given to an executor and has not stopped."""
         self._lock = threading.Lock()
         self._held: dict[int, Context] = {}
         self._since: dict[int, float] = {}
@@ -107,12 +108,7 @@ class Runner:
         """Slots that no run has, not counting those that waiting runs will take; below 0 while the
         database has to take ends first.
         """
-        return self.slots - self._executing - self.owed
-
-    @property
-    def executing(self) -> int:
-        """Slots of runs whose handler has been given to an executor and has not stopped."""
-        return self._executing
+        return self.slots - self.executing - self.owed
 
     @property
     def waiting(self) -> int:
@@ -120,14 +116,10 @@ class Runner:
         light = sum(map(len, self._waiting.values()))
         return light + sum([weight for _, weight in self._heavy]) if self._heavy else light
 
-    @property
-    def still_running(self) -> int:
-        """Runs whose handler has begun and has not stopped."""
-        return sum(
-            1
-            for context in list(self._held.values())
-            if context.started_monotonic is not None and context not in self._ending
-        )
+    def runs_on(self) -> bool:
+        """Whether a handler has begun and has not stopped."""
+        held = [context for context in self._held.values() if context not in self._ending]
+        return any(context.started_monotonic is not None for context in held)
 
     def held(self) -> dict[int, Held]:
         """What is held, for the comparison with a beat."""
@@ -184,9 +176,9 @@ class Runner:
             return
         for kind, queue in self._waiting.items():
             with self._lock:
-                count = min(self.slots - self._executing, len(queue))
+                count = min(self.slots - self.executing, len(queue))
                 batch = [queue.popleft() for _ in range(count)]
-                self._executing += count
+                self.executing += count
             if batch:
                 self._executors[kind].start(batch)
 
@@ -196,9 +188,9 @@ class Runner:
         while self._heavy:
             context, weight = self._heavy[0]
             with self._lock:
-                if self.slots - self._executing < weight:
+                if self.slots - self.executing < weight:
                     break
-                self._executing += weight
+                self.executing += weight
                 self._surplus[context] = weight - 1
             self._heavy.popleft()
             if context.attempt > 1 and self.prepare:
@@ -304,7 +296,7 @@ class Runner:
         self._ended.append((context, outcome, monotonic()))
         if self._surplus and (surplus := self._surplus.pop(context, 0)):
             with self._lock:
-                self._executing -= surplus
+                self.executing -= surplus
             post(self._loop, self.start_waiting)
         if not self._is_collecting:
             self._is_collecting = True
@@ -327,7 +319,7 @@ class Runner:
                 except IndexError:
                     pass
             with self._lock:
-                self._executing -= 1
+                self.executing -= 1
             if self._heavy:
                 post(self._loop, self.start_waiting)  # slots got free that no feed gives on
             return None
