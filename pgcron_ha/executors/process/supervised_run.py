@@ -7,7 +7,6 @@ import fcntl
 import os
 import resource
 import signal
-import time
 import warnings  # noqa: F401 - os.execvpe imports it as a user that can't read these files
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -45,7 +44,6 @@ class SupervisedRun:
         self.mark = f"{message['mark']}={environment[message['mark']]}".encode()
         self.outlives_lease: bool = message.get("outlives_lease", False)
         self.born = boottime()
-        self.started_at = time.monotonic()
         self.pid = 0
         self.start_pipe = -1
         self.status: int | None = None

@@ -110,13 +110,12 @@ class SupervisedProcess:
 
     ``ended`` is done when all of the group is gone: with the supervisor's message, with None if the
     supervisor was killed. Its output goes to the log of ``context``, the run that it executes.
-    ``begins`` is the run that it is made for, if it is for one.
     """
 
     number = 0
 
     def __init__(self, context: Context | None = None) -> None:
-        self.context = self.begins = context
+        self.context = context
         self.pid = 0
         self.ended: asyncio.Future[dict[str, Any] | None]
         self.ended = asyncio.get_running_loop().create_future()
@@ -255,8 +254,6 @@ class ProcessExecutor(TaskExecutor):
         process: SupervisedProcess = self._processes[message["run"]]
         if message["event"] == "started":
             process.pid = message["pid"]
-            if process.begins is not None:
-                process.begins.started_monotonic = message["at"]
         else:
             self._note_end(self._processes.pop(process.number), message)
 

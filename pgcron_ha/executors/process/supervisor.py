@@ -166,7 +166,7 @@ class Supervisor:
         if error:
             run.error = error.decode("utf-8", "replace")
             return
-        self._say("started", run, pid=run.pid, at=run.started_at)
+        self._say("started", run, pid=run.pid)
         if run.cause is not None:  # a stop that came before the program's own code reaches it now
             run.signal_group(signal.SIGTERM)
 
