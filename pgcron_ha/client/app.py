@@ -40,7 +40,7 @@ from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError, Mistakes
-from pgcron_ha.executors.contract.base import STOP, LeaseLoss, read_lease_loss
+from pgcron_ha.executors.contract.base import LeaseLoss, read_lease_loss
 from pgcron_ha.executors.python.handler import PythonHandler, read_isolation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -108,7 +108,7 @@ class App:
         isolation: Literal["process"] | None = None,
         memory: str | int | None = None,
         cpu: str | float | None = None,
-        on_lease_loss: LeaseLoss = STOP,
+        on_lease_loss: LeaseLoss = "stop",
         breaker: Breaker | str | None = None,
         **defaults: Unpack[HandlerDefaults],
     ) -> Callable[[Function], Function]:

@@ -15,7 +15,7 @@ from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.base import FINISH, Executor, ExecutorServices
+from pgcron_ha.executors.contract.base import Executor, ExecutorServices
 from pgcron_ha.executors.process.executor import ShellExecutor
 from pgcron_ha.executors.python.child_pool import ChildPool
 from pgcron_ha.executors.python.executor import PythonExecutor
@@ -98,10 +98,10 @@ async def build_executors(
 def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str]:
     """The full names of those that go on while their node can't renew its lease."""
     shell = frozenset(
-        f"shell:{t.name}" for t in settings.shell.values() if t.on_lease_loss == FINISH
+        f"shell:{t.name}" for t in settings.shell.values() if t.on_lease_loss == "finish"
     )
     handlers = _python_handlers(apps).items()
-    return shell | frozenset(name for name, each in handlers if each.on_lease_loss == FINISH)
+    return shell | frozenset(name for name, each in handlers if each.on_lease_loss == "finish")
 
 
 def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias, cast
+from typing import Literal, Protocol, TypeAlias, cast
 
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.attempt import LogSink as LogSink
@@ -90,19 +90,16 @@ class Executor(Protocol):
 
 
 LeaseLoss: TypeAlias = Literal["stop", "finish"]
+"""``stop``: it is asked to stop, then killed, before another node may begin its run.
 
-STOP: Final = "stop"
-"""It is asked to stop, then killed, before another node may begin its run."""
-
-FINISH: Final = "finish"
-"""It goes on. Its end is reported when the database is back, and counts if this node still owns the
-run; else the run is stopped then. Another node may have begun the run meanwhile.
+``finish``: it goes on. Its end is reported when the database is back, and counts if this node still
+owns the run; else the run is stopped then. Another node may have begun the run meanwhile.
 """
 
 
 def read_lease_loss(value: str) -> LeaseLoss:
     """From what `App.handler` was given. Raises `ConfigError`."""
-    if value not in (STOP, FINISH):
+    if value not in ("stop", "finish"):
         raise ConfigError(
             f"on_lease_loss is {value!r}",
             "A handler whose node can't reach the database stops, or finishes what it does.",

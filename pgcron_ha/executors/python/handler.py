@@ -10,7 +10,7 @@ from typing import Any
 
 from pgcron_ha.config.values import parse_size, seconds_of
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.contract.base import STOP, LeaseLoss
+from pgcron_ha.executors.contract.base import LeaseLoss
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, refused
 from pgcron_ha.executors.contract.outcome import Failed
@@ -56,7 +56,7 @@ class PythonHandler:
         called = (function, getattr(function, "__call__", None))  # noqa: B004
         self.is_async = any(map(inspect.iscoroutinefunction, called))
         self.isolation = isolation
-        self.on_lease_loss: LeaseLoss = STOP
+        self.on_lease_loss: LeaseLoss = "stop"
         self.weight = weight
         self._parameters = Parameters(self.full_name, function)
         self.takes_context = self._parameters.takes_context
