@@ -153,7 +153,7 @@ class ChildPool(ProcessExecutor):
             self._spawn()
 
     def _spawn(self) -> None:
-        child = ChildProcess()
+        child = ChildProcess(self._rest, self._lose_child)
         try:
             self._start_process(
                 child,
@@ -168,7 +168,6 @@ class ChildPool(ProcessExecutor):
             return
         fault = f"it was not ready within {START_SECONDS:g} s"
         child.change(State.STARTING, START_SECONDS, partial(self._kill_process, fault=fault))
-        child.listen(self._rest, self._lose_child)
         child.ended.add_done_callback(lambda ended: self._remove(child, ended.result()))
         level = logging.getLogger().level
         child.conversation.send({"do": "open", "log_level": level, **self._program.opening})

@@ -18,6 +18,7 @@ import signal
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 from uuid import UUID
@@ -58,26 +59,7 @@ class ChildProcess(SupervisedProcess):
     its outcome; then ``left`` counts the processes that the run has started and that still live.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.state = State.STARTING
-        self.isolation = Isolation()
-        self.fault: str | None = None
-        self.over: asyncio.Future[Outcome]
-        self.left = 0
-        self._has_begun = False
-        self.conversation = Conversation()
-        self._timer: asyncio.TimerHandle | None = None
-        self._runs = 0
-        self._warm_bytes = self._resident_bytes = 0
-        self._ready: Callable[[ChildProcess], None]
-
-    def open(self) -> tuple[int, ...]:
-        """Make its pipes; gives the ends that are its own. Raises OSError."""
-        theirs = super().open()
-        return (*theirs, self.conversation.theirs.detach())
-
-    def listen(
+    def __init__(
         self,
         ready: Callable[[ChildProcess], None],
         lost: Callable[[ChildProcess, str | None], None],
@@ -85,9 +67,23 @@ class ChildProcess(SupervisedProcess):
         """``ready`` is called when it waits for its first run, ``lost`` when it says no more, with
         what is wrong with what it said.
         """
-        self._ready = ready
-        loop = self.ended.get_loop()
-        self.conversation.listen(loop, self._hear, lambda problem: lost(self, problem))
+        super().__init__()
+        self._ready, self._lost = ready, lost
+        self.state = State.STARTING
+        self.isolation = Isolation()
+        self.fault: str | None = None
+        self.over: asyncio.Future[Outcome]
+        self.left = 0
+        self.conversation = Conversation()
+        self._timer: asyncio.TimerHandle | None = None
+        self._runs = 0
+        self._warm_bytes = self._resident_bytes = 0
+
+    def open(self) -> tuple[int, ...]:
+        """Make its pipes; gives the ends that are its own. Raises OSError."""
+        theirs = super().open()
+        self.conversation.listen(self.ended.get_loop(), self._hear, partial(self._lost, self))
+        return (*theirs, self.conversation.theirs.detach())
 
     def change(
         self, state: State, seconds: float | None = None, then: Callable[..., None] | None = None
@@ -102,9 +98,7 @@ class ChildProcess(SupervisedProcess):
     # To the child.
 
     def begin(self, context: Context, isolation: Isolation, lease: float) -> None:
-        """Hand a run over; ``lease`` is the boottime instant at which the node's lease ends. Raises
-        the error of args that can't be sent; then the process is unchanged.
-        """
+        """Hand a run over; ``lease`` is the boottime instant at which the node's lease ends."""
         lease = math.inf if context.outlives_lease else lease
         limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
         members = context_members(context)
@@ -113,7 +107,6 @@ class ChildProcess(SupervisedProcess):
         self.context, self.isolation = context, isolation
         self.over = self.ended.get_loop().create_future()
         self._runs += 1
-        self._has_begun = False
 
     def ask_to_stop(self, reason: StopReason) -> None:
         """Its handler learns it as in a node: by cancellation or from `Context.check`."""
@@ -132,15 +125,13 @@ class ChildProcess(SupervisedProcess):
         elif context is None or message["run"] != self._runs:
             return  # of a run that has ended
         elif event == "begun":
-            self._has_begun = True
             context.started_monotonic = monotonic()
         elif event == "beat":
             context.beat()
         elif event == "progress":
             context.progress(message["done"], message["total"], message["note"])
         elif event == "line" and message["stream"] in ("stdout", "stderr", "log"):
-            if (log := context._open_log()) is not None:
-                log.write_line(message["stream"], str(message["line"]))
+            context.log(str(message["line"]), message["stream"])
         elif event == "ended":
             self._note_end(context, message)
         else:
@@ -182,7 +173,8 @@ class ChildProcess(SupervisedProcess):
 
     def can_be_replaced(self, context: Context) -> bool:
         """Whether it died, used and idle, before it saw the run that was on its way to it."""
-        return not self._has_begun and self._runs > 1 and context.stop_reason is None
+        is_new = context.started_monotonic is None and context.stop_reason is None
+        return is_new and self._runs > 1
 
     def outcome_of_death(self, context: Context, ended: dict[str, Any] | None) -> Outcome:
         """Of the run that it executed. ``ended`` is the supervisor's message, None if that died."""
