@@ -7,6 +7,8 @@ one of their own. So everything about a handler is the same in both places, but 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
 import math
 import os
@@ -15,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pgcron_ha.db.driver.transactions import Transactions
@@ -25,7 +27,7 @@ from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.masking import leave_masking_to_the_node
 from pgcron_ha.executors.contract.outcome import Outcome
 from pgcron_ha.executors.contract.progress import Progress
-from pgcron_ha.executors.process.conversation import RECEIVE_BYTES, Incoming, message_bytes
+from pgcron_ha.executors.process.conversation import message_bytes
 from pgcron_ha.executors.python.child_process import context_from, outcome_members
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
@@ -65,7 +67,6 @@ class Child:
         self._connection = connection
         self._offer = offer
         self._sending = threading.Lock()
-        self._incoming = Incoming()
         self._number = 0
         self._context: Context | None = None
         self._executor: PythonExecutor | None = None
@@ -73,17 +74,14 @@ class Child:
 
     def serve(self) -> None:
         """Until the node closes the connection; nothing is left then."""
-        while data := self._received():
-            for message in self._incoming.take(data):
-                self._obey(message)
+        for message in self._received():
+            self._obey(message)
         if self._executor is not None:
             asyncio.run(self._executor.close(_END_SECONDS))
 
-    def _received(self) -> bytes:
-        try:
-            return self._connection.recv(RECEIVE_BYTES)
-        except OSError:  # a handler closed it
-            return b""
+    def _received(self) -> Iterator[dict[str, Any]]:
+        with contextlib.suppress(OSError):  # a handler closed it
+            yield from map(json.loads, self._connection.makefile("rb"))
 
     def _obey(self, message: dict[str, Any]) -> None:
         what, executor = message["do"], self._executor
@@ -122,10 +120,8 @@ class Child:
         set_limits(None, None)
         dropped = 0 if context._log is None else context._log.dropped
         for stream in (sys.stdout, sys.stderr):
-            try:
+            with contextlib.suppress(OSError, ValueError):  # a handler closed it
                 stream.flush()
-            except (OSError, ValueError):  # a handler closed it
-                continue
         self._say(
             "ended",
             outcome=outcome_members(outcome),
