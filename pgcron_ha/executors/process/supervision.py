@@ -8,6 +8,7 @@ import asyncio
 import codecs
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -43,11 +44,8 @@ class OutputPipe:
     ``feed`` takes the text, in which lines end with a newline.
     """
 
-    def __init__(
-        self, descriptor: int, stream: Stream, feed: Callable[[Stream, str], object]
-    ) -> None:
+    def __init__(self, descriptor: int, feed: Callable[[str], None]) -> None:
         self._descriptor = descriptor
-        self._stream = stream
         self._feed = feed
         self._tail = b""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -97,7 +95,7 @@ class OutputPipe:
             return -1
         except OSError:
             data = b""
-        self._feed(self._stream, self._decoder.decode(data, final=not data))
+        self._feed(self._decoder.decode(data, final=not data))
         self._tail = (self._tail + data)[-MAX_TAIL_BYTES - MARGIN :]
         return len(data)
 
@@ -131,8 +129,8 @@ class SupervisedProcess:
             os.close(their_output)
             raise
         self.pipes = (
-            OutputPipe(output, "stdout", self._feed),
-            OutputPipe(errors, "stderr", self._feed),
+            OutputPipe(output, partial(self._feed, "stdout")),
+            OutputPipe(errors, partial(self._feed, "stderr")),
         )
         return their_output, their_errors
 
