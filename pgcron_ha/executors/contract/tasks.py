@@ -83,6 +83,10 @@ class LoopExecutor(ABC):
                 context._transaction.interrupt()
             self._post(self._cancel, context)
 
+    def renew_lease(self, deadline: float) -> None:
+        """From this instant on `Context.check` raises."""
+        self._services.deadline = deadline
+
     async def _stop_all(self, grace: float) -> None:
         """Ask all to stop, and wait for their end."""
         self._closing = True
@@ -209,7 +213,7 @@ class TaskExecutor(LoopExecutor):
 
     def renew_lease(self, deadline: float) -> None:
         """All tasks are killed at this instant."""
-        self._services.deadline = deadline
+        super().renew_lease(deadline)
         if self._live:
             self._post(self._look_at_lease)
 

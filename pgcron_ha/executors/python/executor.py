@@ -85,10 +85,6 @@ class PythonExecutor(LoopExecutor):
         """False: nothing ends a thread or a task that does not want to."""
         return False
 
-    def renew_lease(self, deadline: float) -> None:
-        """From this instant on `Context.check` raises."""
-        self._services.deadline = deadline
-
     def _become_a_copy(self) -> None:
         """This is a process that a handler forked: it ends when it leaves its handler, or waits.
         Else it would report the end of the run again, and take the next one from its copy of the

@@ -71,20 +71,10 @@ class SqlRun:
         return None
 
     async def execute(self) -> Outcome:
-        """Execute to the end; on return it is committed or rolled back. Raises nothing."""
-        context = self.context
-        try:
-            facts = run_facts(context).items()
-            settings = {f"pgcron.{name}": as_text(each) for name, each in facts}
-            session = self.session = await self.database.open(settings)
-        except (asyncio.CancelledError, Exception) as error:
-            return self._outcome_of(error)
-        try:
-            return await self._execute(session)
-        finally:
-            session.leave()
-
-    async def _execute(self, session: SqlSession) -> Outcome:
+        """Execute to the end; after it, it is committed or rolled back."""
+        facts = run_facts(self.context).items()
+        settings = {f"pgcron.{name}": as_text(each) for name, each in facts}
+        session = self.session = await self.database.open(settings)
         statements = self.profile.statements
         try:
             if self.profile.atomic:
@@ -100,11 +90,16 @@ class SqlRun:
             if not isinstance(outcome, Succeeded):
                 await session.roll_back()
                 return outcome
-            return await self._commit(session, outcome)
-        except (asyncio.CancelledError, Exception) as error:
+            if self.profile.transactional:
+                return await complete(session, self.context, self.flush, outcome, outcome.result)
+            await session.commit()
+            return outcome
+        except (asyncio.CancelledError, Exception):
             if not self.is_killed:
                 await session.roll_back()
-            return self._outcome_of(error)
+            raise
+        finally:
+            session.leave()
 
     async def _send(self, session: SqlSession, statement: SqlStatement) -> list[dict[str, Any]]:
         facts = {f"pgcron_{name}": value for name, value in run_facts(self.context).items()}
@@ -116,13 +111,6 @@ class SqlRun:
             keep,
             lambda line: self.context.log(self._place + line),
         )
-
-    async def _commit(self, session: SqlSession, outcome: Succeeded) -> Outcome:
-        if not self.profile.transactional:
-            await session.commit()
-            return outcome
-        result = None if outcome.text is None else json.loads(outcome.text)
-        return await complete(session, self.context, self.flush, outcome, result)
 
     def _stop_here(self) -> None:
         if self.context.stop_reason is not None:
@@ -142,7 +130,8 @@ class SqlRun:
             size = len(json.dumps(kept, ensure_ascii=False).encode())
             most = min(len(kept) - 1, len(kept) * MAX_RESULT_BYTES // (size + 1))
 
-    def _outcome_of(self, error: BaseException) -> Outcome:
+    def outcome_of(self, error: BaseException) -> Outcome:
+        """Of a run that was ended by it."""
         context = self.context
         if context.stop_reason is not None:
             return Interrupted(context.stop_reason, f"stopped: {context.stop_reason}")
@@ -199,6 +188,8 @@ class SqlExecutor(TaskExecutor):
         self._runs[context] = run
         try:
             return run.refusal() or await run.execute()
+        except (asyncio.CancelledError, Exception) as error:
+            return run.outcome_of(error)
         finally:
             del self._runs[context]
 
