@@ -113,7 +113,7 @@ class Callback:
 
 
 class CallbackDesk:
-    """The callbacks that runs of this node wait for. Belongs to one event loop, but for `ring`.
+    """The callbacks that runs of this node wait for. Belongs to one event loop.
 
     One statement asks for all of them: when the database says that something came, and each
     ``interval`` seconds in case that got lost.
@@ -124,7 +124,8 @@ class CallbackDesk:
         self._public_url = public_url
         self._interval = interval
         self._waiting: dict[tuple[int, int], Callback] = {}
-        self._rung = asyncio.Event()
+        self.rung = asyncio.Event()
+        """Something came, perhaps for one of these."""
         self._listening: asyncio.Task[None] | None = None
 
     async def open(self, context: Context) -> Callback:
@@ -149,10 +150,6 @@ class CallbackDesk:
         """Nobody waits for it any more."""
         self._waiting.pop(callback.key, None)
 
-    def ring(self) -> None:
-        """Something came, perhaps for one of these. On the loop."""
-        self._rung.set()
-
     async def shut(self) -> None:
         """After the last of them."""
         if self._listening is not None:
@@ -169,7 +166,7 @@ class CallbackDesk:
 
     async def _listen(self) -> None:
         while self._waiting:
-            self._rung.clear()
+            self.rung.clear()
             keys = list(self._waiting)
             with contextlib.suppress(PgcronError):  # asked again soon
                 rows = await self._link.rows(
@@ -181,4 +178,4 @@ class CallbackDesk:
                     callback = self._waiting.get((row["run_id"], row["fence"]))
                     if callback is not None:
                         callback.take(row)
-            await wait_at_most(self._rung, self._interval)
+            await wait_at_most(self.rung, self._interval)

@@ -110,7 +110,7 @@ class HttpExecutor(TaskExecutor):
     def callbacks_came(self) -> None:
         """A service has called back, perhaps for a run of this executor. Thread-safe."""
         if self._desk is not None:
-            self._post(self._desk.ring)
+            self._post(self._desk.rung.set)
 
     async def _exchange(
         self, client: HttpClient, context: Context, callback: Callback | None = None

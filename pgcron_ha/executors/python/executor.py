@@ -71,6 +71,7 @@ class PythonExecutor(LoopExecutor):
         self._threads = HandlerThreads(self._execute_plain, executor_services.slots)
         if transactions is not None:
             self._services.previous = transactions, self._loop
+            self.at_end.append(transactions.close)
         capture.install()
         self._thread.start()
         IN_FORKED_CHILD[self] = self._become_a_copy
@@ -105,8 +106,7 @@ class PythonExecutor(LoopExecutor):
         if self._closing:
             return
         await self._stop_all(grace)
-        ends = [] if self._transactions is None else [self._transactions.close]
-        for end in (*ends, *self.at_end):
+        for end in self.at_end:
             closing = asyncio.run_coroutine_threadsafe(end(), self._loop)
             await asyncio.wait({asyncio.wrap_future(closing)}, timeout=_END_SECONDS)
         await self._end_loop(_END_SECONDS)
