@@ -104,8 +104,6 @@ def clean_line(line: str) -> str:
     most = room(MAX_LINE_BYTES)
     is_cut = len(line) > most
     line = masked_beginning(line, MAX_LINE_BYTES).removesuffix("\r").replace("\0", "\ufffd")
-    if not is_cut and line.isascii() and len(line) <= most:
-        return line
     encoded = line.encode("utf-8", "replace")
     if most > MAX_LINE_BYTES or (not is_cut and len(encoded) <= most):
         return encoded.decode()  # in the first case the node cuts it

@@ -88,10 +88,7 @@ def descendants_die_too() -> Iterator[None]:
 def bury_descendants(directory: Path) -> None:
     """Kill what is left of the process that used this folder before, and record the new owner."""
     file = directory / "processes"
-    try:
-        before = file.read_text(encoding="ascii").strip()
-    except OSError:
-        before = ""
+    before = file.read_text(encoding="ascii").strip() if file.exists() else ""
     mark = os.environ.get(MARK, "")
     if before and before != mark:
         kill_processes_with(f"{MARK}={before}".encode())
