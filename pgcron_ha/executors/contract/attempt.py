@@ -94,9 +94,11 @@ class Attempt:
     @property
     def args(self) -> dict[str, Any]:
         """The run's arguments: a JSON object, as the database has checked."""
-        if isinstance(self._args, str):
-            self._args = {} if self._args == "{}" else json.loads(self._args)
-        return self._args  # type: ignore[return-value]
+        if not isinstance(self._args, str):
+            return self._args
+        args: dict[str, Any] = {} if self._args == "{}" else json.loads(self._args)
+        self._args = args
+        return args
 
     @property
     def idempotency_key(self) -> str:
