@@ -115,8 +115,8 @@ def remember_secret(value: str | None) -> None:
     Raises nothing: beyond `MOST_SECRETS` no more are remembered.
     """
     global _known
-    is_too_short = value is None or len(value) < SHORTEST_SECRET
-    if is_too_short or value in _secrets or len(_secrets) >= MOST_SECRETS:
+    is_full = len(_secrets) >= MOST_SECRETS
+    if is_full or value is None or len(value) < SHORTEST_SECRET or value in _secrets:
         return
     _secrets.add(value)
     _known = Masker(_secrets, _LONGEST_SECRET)
