@@ -100,7 +100,7 @@ async def test_a_stop_that_arrives_before_the_program_begins_reaches_it(tmp_path
     try:
         for number in range(20):
             environment = {"PGCRON_ARGS_FILE": str(tmp_path / "none"), "PGCRON_FENCE": str(number)}
-            run = {"argv": ["/bin/sleep", "60"], "environment": environment}
+            run: dict[str, Any] = {"argv": ["/bin/sleep", "60"], "environment": environment}
             run |= {"directory": None, "account": None, "run": number}
             run |= {"descriptors": 2, "mark": "PGCRON_FENCE", "outlives_lease": False}
             client.send({"do": "run", **run}, (os.dup(writing), os.dup(writing)))
