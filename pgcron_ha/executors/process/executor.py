@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import PLACEHOLDER
@@ -48,24 +48,10 @@ DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _INSTEAD = "read structured args from the file PGCRON_ARGS_FILE"
 
 
-class Account(NamedTuple):
-    """The user and the group a run gets; it gets no other groups."""
-
-    user: int
-    group: int
-
-
-def run_environment(template: ShellTemplate, context: Context) -> dict[str, str]:
-    """The variables of a run, without those that name its files and the run before. Of the node's
-    own only allowed names are taken.
+def account_of(template: ShellTemplate) -> pwd.struct_passwd | None:
+    """The user that a run switches to, without its other groups; None: the node's own. Raises
+    `ConfigError`.
     """
-    facts = {f"PGCRON_{name.upper()}": as_text(each) for name, each in run_facts(context).items()}
-    node = {"PATH": DEFAULT_PATH, **os.environ}
-    return {name: node[name] for name in ("PATH", *template.environment) if name in node} | facts
-
-
-def account_of(template: ShellTemplate) -> Account | None:
-    """The user that a run switches to; None: the node's own. Raises `ConfigError`."""
     root = os.geteuid() == 0
     if template.user is None:
         if root:
@@ -84,7 +70,7 @@ def account_of(template: ShellTemplate) -> Account | None:
             f"create it, or correct user in [shell.{template.name}]",
         ) from None
     if root:
-        return Account(entry.pw_uid, entry.pw_gid)
+        return entry
     if entry.pw_uid != os.geteuid():
         raise ConfigError(
             f"the shell template {template.name!r} names the user {template.user!r}, "
@@ -95,12 +81,12 @@ def account_of(template: ShellTemplate) -> Account | None:
     return None
 
 
-def write_json_file(path: Path, value: Any, account: Account | None) -> None:
+def write_json_file(path: Path, value: Any, account: pwd.struct_passwd | None) -> None:
     """Write it into a new file that only the run's user can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         if account is not None:
-            os.fchown(descriptor, account.user, account.group)
+            os.fchown(descriptor, account.pw_uid, account.pw_gid)
         json.dump(value, file, ensure_ascii=False)
 
 
@@ -127,7 +113,7 @@ class ShellExecutor(ProcessExecutor):
             f"shell:{each.name}": (each, account_of(each)) for each in templates.values()
         }
         accounts = [account for _, account in self._offered.values() if account is not None]
-        passes = all(account.user == 0 for account in accounts)
+        passes = all(account.pw_uid == 0 for account in accounts)
         directory = executor_services.directory if passes else None
         self._directory = Path(tempfile.mkdtemp(prefix="pgcron-ha-", dir=directory))
         # Others may pass through, to the file that is their own, but not list it.
@@ -145,15 +131,16 @@ class ShellExecutor(ProcessExecutor):
         process = SupervisedProcess(context)
         try:
             self._start_program(process, context)
+            self._of_runs[context] = process
+            return self._outcome(context, await process.ended)
         except PgcronError as error:
             return refused(error)
         except OSError as error:
             return Failed("CouldNotStart", str(error))
-        self._of_runs[context] = process
-        try:
-            return self._outcome(context, await process.ended)
         finally:
-            del self._of_runs[context]
+            self._of_runs.pop(context, None)
+            for file in self._files(context):
+                file.unlink(missing_ok=True)
 
     def _outcome(self, context: Context, ended: dict[str, Any] | None) -> Outcome:
         """``ended`` is the supervisor's message, None if the supervisor died."""
@@ -195,43 +182,45 @@ class ShellExecutor(ProcessExecutor):
         if self._transactions is not None:
             await self._transactions.close()
 
+    def _files(self, context: Context) -> tuple[Path, Path]:
+        """Of its args, and of the run before."""
+        # The fence number names the claim, as its token does, and is no secret.
+        args_file = self._directory / f"{context.run_id}-{context.fence}.json"
+        return args_file, args_file.with_suffix(".previous.json")
+
     def _start_program(self, process: SupervisedProcess, context: Context) -> None:
         """Raises `InvalidInput` for args that don't fit: one that the template has neither a
         placeholder nor stdin for, one that is missing, and a value that does not match its pattern;
         OSError when the system has no room.
         """
         template, account = self._offered[context.handler]
-        # The fence number names the claim, as its token does, and is no secret.
-        args_file = self._directory / f"{context.run_id}-{context.fence}.json"
+        args_file, previous_file = self._files(context)
+        facts = {name: as_text(each) for name, each in run_facts(context).items()}
+        facts["args_file"] = str(args_file)
         files: dict[Path, Any] = {args_file: context.args}
-        environment = run_environment(template, context)
-        environment["PGCRON_ARGS_FILE"] = str(args_file)
         if template.previous:
             found = context._previous_found
-            previous_file = args_file.with_suffix(".previous.json")
             files[previous_file] = None if found is None else found.document()
-            facts = facts_of(found) | {"file": str(previous_file)}
-            environment |= {f"PGCRON_PREVIOUS_{name.upper()}": facts[name] for name in facts}
+            previous = facts_of(found) | {"file": str(previous_file)}
+            facts |= {f"previous_{name}": each for name, each in previous.items()}
+        # Of the node's own variables only allowed ones are taken.
+        node = {"PATH": DEFAULT_PATH, **os.environ}
+        allowed = {name: node[name] for name in ("PATH", *template.environment) if name in node}
         # Where the program reads all args, what they are is its affair.
         reads_args = template.stdin == "args"
         values = placeholder_texts(template.placeholders, context, _INSTEAD, reads_args)
         argv = [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
 
-        try:
-            for path, value in files.items():
-                write_json_file(path, value, account)
-            self._start_process(
-                process,
-                mark="PGCRON_FENCE",
-                argv=argv,
-                environment=environment,
-                directory=template.working_directory,
-                account=account,
-                outlives_lease=context.outlives_lease,
-                limits=dict(template.limits),
-                reads_args=reads_args,
-            )
-        except BaseException:
-            for path in files:
-                path.unlink(missing_ok=True)
-            raise
+        for path, value in files.items():
+            write_json_file(path, value, account)
+        self._start_process(
+            process,
+            mark="PGCRON_FENCE",
+            argv=argv,
+            environment=allowed | {f"PGCRON_{name.upper()}": each for name, each in facts.items()},
+            directory=template.working_directory,
+            account=None if account is None else (account.pw_uid, account.pw_gid),
+            outlives_lease=context.outlives_lease,
+            limits=dict(template.limits),
+            reads_args=reads_args,
+        )

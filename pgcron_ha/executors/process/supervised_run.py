@@ -17,9 +17,6 @@ Cause = Literal["asked", "lease"]
 
 _ABOVE_ALL = 16  # more than the descriptors that a program is given
 
-_FILES = ("PGCRON_ARGS_FILE", "PGCRON_PREVIOUS_FILE")
-"""Variables that name files of one run, which go with it."""
-
 _LIMITS = {
     "cpu": resource.RLIMIT_CPU,
     "memory": resource.RLIMIT_AS,
@@ -39,9 +36,8 @@ class SupervisedRun:
     def __init__(self, message: dict[str, Any]) -> None:
         self.number: int = message["run"]
         self.message = message
-        environment: dict[str, str] = message["environment"]
-        self.files = [environment[name] for name in _FILES if name in environment]
-        self.mark = f"{message['mark']}={environment[message['mark']]}".encode()
+        mark: str = message["mark"]
+        self.mark = f"{mark}={message['environment'][mark]}".encode()
         self.outlives_lease: bool = message.get("outlives_lease", False)
         self.born = boottime()
         self.pid = 0

@@ -228,9 +228,6 @@ class Supervisor:
     # Messages to the node.
 
     def _report_end(self, run: SupervisedRun) -> None:
-        for file in run.files:
-            with contextlib.suppress(OSError):
-                os.unlink(file)
         self._say("ended", run, status=run.status, cause=run.cause, error=run.error)
 
     def _say(self, event: str, run: SupervisedRun, **facts: Any) -> None:
