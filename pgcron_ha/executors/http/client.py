@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -120,20 +120,14 @@ _IDLE_SECONDS: Final = 15.0
 _PORTS = {"http": 80, "https": 443}
 
 
-class Origin(NamedTuple):
-    """Scheme, host and port: the only server that a destination's requests may go to."""
-
-    scheme: str
-    host: str
-    port: int
-
-    @classmethod
-    def of(cls, url: str) -> Origin:
-        """Raises ValueError for what is no such URL."""
-        parts = urlsplit(url)
-        if parts.scheme not in _PORTS or not parts.hostname or "@" in parts.netloc:
-            raise ValueError(f"{url[:200]!r} is no http or https URL")
-        return cls(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme])
+def origin_of(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port: the only server that a destination's requests may go to. Raises
+    ValueError for what is no such URL.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname or "@" in parts.netloc:
+        raise ValueError(f"{url[:200]!r} is no http or https URL")
+    return parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +154,7 @@ class HttpClient:
 
     def __init__(self, destination: HttpDestination, tls: ssl.SSLContext) -> None:
         self.destination = destination
-        self._origin = Origin.of(destination.url)
+        self._origin = origin_of(destination.url)
         self._requests = asyncio.Semaphore(destination.connections)
         limits = httpx.Limits(
             max_connections=None,
@@ -177,9 +171,8 @@ class HttpClient:
         """
         async with self._requests, asyncio.timeout(self.destination.request_timeout):
             began = monotonic()
-            origin = self._origin
-            addresses = await resolve(origin.host, origin.port, self.destination.allow_private)
-            *others, last = addresses
+            _, host, port = self._origin
+            *others, last = await resolve(host, port, self.destination.allow_private)
             for address in others:
                 with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
                     return await self._send_to(address, request, began)
@@ -189,7 +182,7 @@ class HttpClient:
         """The URL a header of an answer names, if it is one of this destination's origin."""
         try:
             url = urljoin(base, location).partition("#")[0]
-            return url if Origin.of(url) == self._origin else None
+            return url if origin_of(url) == self._origin else None
         except ValueError:
             return None
 
@@ -209,18 +202,17 @@ class HttpClient:
 
     def _pinned(self, address: str, request: HttpRequest) -> httpx.Request:
         """The request to this address; Host and SNI keep the name."""
+        scheme, host, port = self._origin
         seconds = self.destination.request_timeout
         limits = {"connect": min(CONNECT_SECONDS, seconds), "read": None, "write": None}
         extensions: dict[str, object] = {"timeout": {**limits, "pool": None}}
-        if address != self._origin.host:
-            extensions["sni_hostname"] = self._origin.host
+        if address != host:
+            extensions["sni_hostname"] = host
         headers = [(name.encode(), value.encode()) for name, value in request.headers.items()]
         return httpx.Request(
             request.method,
             # All three, whatever the library reads in a URL that a service has sent.
-            httpx.URL(request.url).copy_with(
-                scheme=self._origin.scheme, host=address, port=self._origin.port
-            ),
+            httpx.URL(request.url).copy_with(scheme=scheme, host=address, port=port),
             headers=[(b"Host", httpx.URL(self.destination.url).netloc), *headers],
             content=request.content,
             extensions=extensions,
