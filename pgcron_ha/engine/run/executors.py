@@ -97,11 +97,9 @@ async def build_executors(
 
 def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str]:
     """The full names of those that go on while their node can't renew its lease."""
-    shell = frozenset(
-        f"shell:{t.name}" for t in settings.shell.values() if t.on_lease_loss == "finish"
-    )
-    handlers = _python_handlers(apps).items()
-    return shell | frozenset(name for name, each in handlers if each.on_lease_loss == "finish")
+    losses = {f"shell:{name}": each.on_lease_loss for name, each in settings.shell.items()}
+    losses |= {name: each.on_lease_loss for name, each in _python_handlers(apps).items()}
+    return frozenset(name for name, loss in losses.items() if loss == "finish")
 
 
 def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str, Any]]:

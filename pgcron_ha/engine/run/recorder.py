@@ -162,8 +162,7 @@ class Recorder(Service):
                     self._reports.pop(context.run_id, None)
         if not self._sequences:
             return
-        claims = {(context.run_id, context.attempt) for context in contexts}
-        ending = {claim for claim in claims if claim in self._sequences}
+        ending = self._sequences.keys() & {(each.run_id, each.attempt) for each in contexts}
         if not ending:
             return
         end = monotonic() + FLUSH_SECONDS_OF_ENDS

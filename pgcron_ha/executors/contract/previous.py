@@ -72,8 +72,7 @@ Source: TypeAlias = tuple[Transactions, asyncio.AbstractEventLoop]
 
 async def find_previous(database: Transactions, context: Attempt) -> Previous | None:
     """Of the run before this one; None also for runs without a schedule."""
-    row = None if context.schedule is None else await database.previous(context.run_id)
-    if row is None:
+    if context.schedule is None or (row := await database.previous(context.run_id)) is None:
         return None
     return Previous(**{**row, "result": json.loads(row["result"] or "null")})
 

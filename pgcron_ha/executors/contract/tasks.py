@@ -247,19 +247,15 @@ class TaskExecutor(LoopExecutor):
 
     def _take_inbox(self) -> None:
         while self._inbox:
-            self._begin_chain(self._inbox.popleft())
+            self._begin(self._inbox.popleft())
 
-    def _begin_chain(self, context: Context | None) -> None:
+    def _begin(self, context: Context | None) -> None:
         """Begin it; when it is refused, the slot takes the next one."""
-        while context is not None:
-            refused = self._refusal(context)
-            if refused is None:
-                self._begin(context)
-                return
+        while context is not None and (refused := self._refusal(context)) is not None:
             self._done(context, refused)
             context = None if self._closing else self._feed()
-
-    def _begin(self, context: Context) -> None:
+        if context is None:
+            return
         context._services = self._services
         self._live[context] = self._loop.create_task(self._execute(context))
         if self._look is None:
@@ -291,7 +287,7 @@ class TaskExecutor(LoopExecutor):
         self._endings.pop(context, None)
         self._report_end(context, outcome)
         if not self._closing:
-            self._begin_chain(self._feed())
+            self._begin(self._feed())
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
