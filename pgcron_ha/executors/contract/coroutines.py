@@ -1,6 +1,4 @@
-"""The event loop of an executor's thread, coroutines begun outside a task of its own, and waiting
-for one in another thread.
-"""
+"""Coroutines begun outside a task of their own, and waiting for one in another thread."""
 
 from __future__ import annotations
 
@@ -39,17 +37,6 @@ def go_on(
                 waited_for = variables.run(coroutine.throw, error)
         except StopIteration as end:
             return end.value
-
-
-def run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """In the loop's own thread. SystemExit of a task that a handler left behind does not end it."""
-    asyncio.set_event_loop(loop)
-    while True:
-        try:
-            loop.run_forever()
-            return
-        except BaseException:
-            continue
 
 
 def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any], *arguments: Any) -> bool:

@@ -23,7 +23,7 @@ from pgcron_ha.executors.contract import failures
 from pgcron_ha.executors.contract.attempt import RunServices, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import post, run_until_stopped, wait_uncancelled
+from pgcron_ha.executors.contract.coroutines import post, wait_uncancelled
 from pgcron_ha.executors.contract.outcome import (
     SUCCEEDED,
     Committed,
@@ -96,7 +96,13 @@ class LoopExecutor(ABC):
         await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=grace)
 
     def _serve(self) -> None:
-        run_until_stopped(self._loop)
+        asyncio.set_event_loop(self._loop)
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except BaseException:  # SystemExit of a task that a handler left behind
+                continue
         self._leave_loop()
         self._loop.close()
         self._ended.set_result(None)

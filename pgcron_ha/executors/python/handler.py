@@ -50,7 +50,8 @@ class PythonHandler:
         isolation: Isolation | None = None,
         weight: int = 1,
     ) -> None:
-        self.name = name.removeprefix("py:")
+        self.full_name = f"py:{name.removeprefix('py:')}"
+        """The name runs use: ``py:report``."""
         self.function = function
         # Of an object its __call__ may be async.
         called = (function, getattr(function, "__call__", None))  # noqa: B004
@@ -60,11 +61,6 @@ class PythonHandler:
         self.weight = weight
         self._parameters = Parameters(self.full_name, function)
         self.takes_context = self._parameters.takes_context
-
-    @property
-    def full_name(self) -> str:
-        """The name runs use: ``py:report``."""
-        return f"py:{self.name}"
 
     def check_args(self, args: Mapping[str, Any]) -> None:
         """Raise `InvalidInput` if a run with these args, as JSON gives them, would be refused."""
