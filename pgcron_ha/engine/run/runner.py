@@ -51,9 +51,8 @@ def claims_of(contexts: Iterable[Attempt]) -> dict[str, list[Any]]:
 
 def started_claims_of(contexts: Iterable[Context]) -> dict[str, list[Any]]:
     """As `claims_of`, with the seconds since their handlers began."""
-    contexts, now = list(contexts), monotonic()
-    seconds = [now - (context.started_monotonic or now) for context in contexts]
-    return claims_of(contexts) | {"elapsed_seconds": seconds}
+    contexts = list(contexts)
+    return claims_of(contexts) | {"elapsed_seconds": [each.elapsed for each in contexts]}
 
 
 class Runner:

@@ -43,8 +43,8 @@ EXIT_WITHOUT_LEASE: Final = 71
 
 @dataclass(slots=True)
 class _Limits:
-    silence_timeout: float | None
-    give_up_at: float | None
+    silence_timeout: float
+    give_up_at: float
     last_sign: float
 
 
@@ -65,8 +65,8 @@ class TimeLimits:
             if silence is not None or give_up_in is not None:
                 context = by_run[row["id"]]
                 self._limits[context] = _Limits(
-                    silence,
-                    None if give_up_in is None else now + give_up_in,
+                    math.inf if silence is None else silence,
+                    math.inf if give_up_in is None else now + give_up_in,
                     context.started_monotonic or now,
                 )
 
@@ -81,11 +81,9 @@ class TimeLimits:
             if context.gave_sign:
                 context.gave_sign = False
                 limits.last_sign = now
-            if limits.give_up_at is not None and now >= limits.give_up_at:
+            if now >= limits.give_up_at:
                 found.append((context, StopReason.GIVEN_UP))
-            elif limits.silence_timeout is not None and (
-                now - limits.last_sign >= limits.silence_timeout
-            ):
+            elif now - limits.last_sign >= limits.silence_timeout:
                 found.append((context, StopReason.SILENT))
         return found
 
@@ -148,10 +146,15 @@ class Watch(Service):
                 self._on_unresponsive(context)
 
     async def _mark(self) -> None:
-        now = monotonic()
         contexts = self._runner.contexts()
-        fresh = [context for context in contexts if self._is_to_mark(context, now)][:MARK_BATCH]
-        await isolate(fresh, self._mark_these, self._leave_unmarked, self._delay)
+        fresh = [
+            context
+            for context in contexts
+            if context.elapsed > MARK_AFTER_SECONDS
+            and context not in self._marked
+            and not self.aside.waits(context)
+        ]
+        await isolate(fresh[:MARK_BATCH], self._mark_these, self._leave_unmarked, self._delay)
         if self._marked or self._reported or len(self.aside):
             held = set(contexts)
             self._marked &= held
@@ -174,14 +177,6 @@ class Watch(Service):
 
     def _delay(self, context: Context, error: PgcronError) -> None:
         self.aside.put(context, f"run {context.run_id}", error)
-
-    def _is_to_mark(self, context: Context, now: float) -> bool:
-        return (
-            context.started_monotonic is not None
-            and now - context.started_monotonic > MARK_AFTER_SECONDS
-            and context not in self._marked
-            and not self.aside.waits(context)
-        )
 
 
 def end_soon(runner: Runner, lease: Lease) -> None:
