@@ -36,41 +36,33 @@ _VALUE: Final = (
     r"""(?:"(?:[^"\\\n]|\\.){1,4096}"|'(?:[^'\\\n]|\\.){1,4096}'|["']?[^\s"'&;,)\]}]{1,4096})"""
 )
 _PATTERNS: Final = tuple(
-    (words.split(), re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement)
-    for words, pattern, replacement in (
-        # Each match of the pattern contains one of the words. This one finds a block with a key,
-        # also one that is cut off.
+    (words.split(), re.compile(pattern, re.IGNORECASE | re.DOTALL))
+    for words, pattern in (
+        # Each match of the pattern contains one of the words; its first group is no secret. This
+        # one finds a block with a key, also one that is cut off.
         (
             "-----begin",
-            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)",
-            MASK,
+            r"()-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)",
         ),
         # scheme://name:password@host
-        ("://", r"(://[^\s:/@]{0,100}:)[^\s/@]{1,500}@", rf"\1{MASK}@"),
+        ("://", r"(://[^\s:/@]{0,100}:)[^\s/@]{1,500}(?=@)"),
         # Headers, and the word at any place.
         (
             "authorization",
             rf"(authorization[\"']?\s{{0,3}}[=:]\s{{0,3}}[\"']?)(?:\w{{1,20}}\s{{1,3}})?{_VALUE}",
-            rf"\1{MASK}",
         ),
-        ("bearer", r"\b(bearer\s{1,3})[A-Za-z0-9._~+/=-]{8,4096}", rf"\1{MASK}"),
+        ("bearer", r"\b(bearer\s{1,3})[A-Za-z0-9._~+/=-]{8,4096}"),
         # name=value, name: value, "name": "value"; also with a word before it: DB_PASSWORD=…
         (
             "pass pwd secret key credential cookie session",
             rf"((?:{_NAMES})[0-9]{{0,3}}[\"']?\s{{0,3}}(?:=>|[=:])\s{{0,3}}){_VALUE}",
-            rf"\1{MASK}",
         ),
         # "unexpected token: x" is no secret.
-        (
-            "token",
-            rf"(token(?:[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}){_VALUE}",
-            rf"\1{MASK}",
-        ),
+        ("token", rf"(token(?:[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}){_VALUE}"),
         # Keys that say by their beginning what they are.
         (
             "akia asia ghp_ gho_ ghu_ ghs_ ghr_ xox",
-            r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[pousr]_\w{20,255}|\bxox[abprs]-[\w-]{10,255}",
-            MASK,
+            r"()\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}\b|gh[pousr]_\w{20,255}|xox[abprs]-[\w-]{10,255})",
         ),
     )
 )
@@ -172,9 +164,9 @@ def mask(text: str, limit: int | None = None) -> str:
         return f"{head}{' ' * (len(text) - len(head) - len(tail))}{tail}"
     text = _known.mask(text)
     lowered = text.lower()
-    for words, pattern, replacement in _PATTERNS:
+    for words, pattern in _PATTERNS:
         if any(word in lowered for word in words):
-            text = pattern.sub(replacement, text)
+            text = pattern.sub(rf"\1{MASK}", text)
     return text
 
 
