@@ -35,16 +35,14 @@ MAX_ADDRESSES: Final = 4
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 # Special networks that the list of some version of Python lacks.
-_NOT_PUBLIC = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            "168.63.129.16/32",  # Azure's own services, at what looks like a public address
-            *("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "100::/64"),
-            *("2001:db8::/32", "3fff::/20", "5f00::/16", "fec0::/10"),
-        ),
+_NOT_PUBLIC = [
+    ipaddress.ip_network(network)
+    for network in (
+        "168.63.129.16/32",  # Azure's own services, at what looks like a public address
+        *("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "100::/64"),
+        *("2001:db8::/32", "3fff::/20", "5f00::/16", "fec0::/10"),
     )
-)
+]
 
 
 class AddressRefused(Exception):
@@ -102,10 +100,8 @@ async def _look_up(host: str, port: int) -> list[Address]:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             texts = dict.fromkeys(str(each[4][0]) for each in found)
             answer.set_result([ipaddress.ip_address(text) for text in texts])
-        except OSError as error:
-            answer.set_exception(error)
-        except (UnicodeError, ValueError) as error:
-            answer.set_exception(OSError(str(error)))
+        except (OSError, ValueError) as error:
+            answer.set_exception(error if isinstance(error, OSError) else OSError(str(error)))
 
     threading.Thread(target=ask, name="pgcron-resolver", daemon=True).start()
     return await asyncio.wrap_future(answer)
