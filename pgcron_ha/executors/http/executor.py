@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -41,7 +40,7 @@ from pgcron_ha.executors.contract.tasks import TaskExecutor, shorter
 from pgcron_ha.executors.http.answer import Operation, outcome_of_answer
 from pgcron_ha.executors.http.callback import Callback, CallbackDesk
 from pgcron_ha.executors.http.client import AddressRefused, HttpClient
-from pgcron_ha.executors.http.request import authorization_header, render_request
+from pgcron_ha.executors.http.request import render_request
 
 _ACCEPTED: Final = 202
 
@@ -119,13 +118,6 @@ class HttpExecutor(TaskExecutor):
         address = None if callback is None else callback.address
         try:
             request = render_request(destination, context, address)
-            if destination.auth is not None:
-                secret = destination.auth.secret.read()
-                remember_secret(secret)
-                name, value = authorization_header(destination.auth, secret)
-                secrets = [secret, value.rpartition(" ")[2], *(address[1:] if address else ())]
-                headers = {**request.headers, name: value}
-                request = replace(request, headers=headers, masker=Masker(secrets))
         except ConfigError as error:
             return Failed("SecretUnreadable", error.message, error.detail)
         except PgcronError as error:

@@ -20,7 +20,7 @@ from pgcron_ha.config.http_destinations import (
 )
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.masking import Masker
+from pgcron_ha.executors.contract.masking import Masker, remember_secret
 from pgcron_ha.executors.contract.placeholders import placeholder_texts
 from pgcron_ha.executors.contract.previous import as_text, facts_of, run_facts
 
@@ -55,7 +55,7 @@ class CallbackAddress(NamedTuple):
 def render_request(
     destination: HttpDestination, context: Context, callback: CallbackAddress | None = None
 ) -> HttpRequest:
-    """The request of a run, without what authorizes it.
+    """The request of a run. Raises `ConfigError` for a secret that can't be read.
 
     Raises `InvalidInput` for an arg nothing is made of, a placeholder without arg, a value that is
     no scalar or does not match its pattern, and a value that would change the path's segments.
@@ -88,8 +88,15 @@ def render_request(
         headers.setdefault("Content-Type", "application/json")
         filled = _filled(destination.body, {**texts, **_texts(made)}, {**args, **made})
         content = _dump(filled).encode()
-    masker = Masker(() if callback is None else (callback.token,))
-    return HttpRequest(destination.method, _url(destination.url, texts), headers, content, masker)
+    secrets = [] if callback is None else [callback.token]
+    if destination.auth is not None:
+        secret = destination.auth.secret.read()
+        remember_secret(secret)
+        name, value = authorization_header(destination.auth, secret)
+        headers[name] = value
+        secrets += [secret, value.rpartition(" ")[2]]
+    url = _url(destination.url, texts)
+    return HttpRequest(destination.method, url, headers, content, Masker(secrets))
 
 
 def run_headers(context: Context) -> dict[str, str]:
