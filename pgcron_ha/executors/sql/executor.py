@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 
 from pgcron_ha.config.capability_table import SecretReference
 from pgcron_ha.config.settings import Settings
-from pgcron_ha.config.sql_profiles import SqlProfile, SqlStatement
+from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.driver.sql_session import InvalidValue, SqlDatabase, SqlError, SqlSession
 from pgcron_ha.db.driver.transactions import TransactionEnded
 from pgcron_ha.errors import PgcronError
@@ -72,26 +72,28 @@ class SqlRun:
 
     async def execute(self) -> Outcome:
         """Execute to the end; after it, it is committed or rolled back."""
-        facts = run_facts(self.context).items()
-        settings = {f"pgcron.{name}": as_text(each) for name, each in facts}
+        context, profile, facts = self.context, self.profile, run_facts(self.context)
+        settings = {f"pgcron.{name}": as_text(each) for name, each in facts.items()}
+        values = context.args | {f"pgcron_{name}": each for name, each in facts.items()}
+        keep = profile.max_rows + 1 if profile.rows else 0
         session = self.session = await self.database.open(settings)
-        statements = self.profile.statements
         try:
-            if self.profile.atomic:
+            if profile.atomic:
                 await session.begin()
             rows: list[dict[str, Any]] = []
-            for number, statement in enumerate(statements, start=1):
-                if len(statements) > 1:
-                    self._place = f"statement {number} of {len(statements)}: "
+            for number, statement in enumerate(profile.statements, start=1):
+                if len(profile.statements) > 1:
+                    self._place = f"statement {number} of {len(profile.statements)}: "
                 self._stop_here()
-                rows = await self._send(session, statement) or rows
+                given = [values[name] for name in statement.parameters]
+                rows = await session.execute(statement.text, given, keep, self._log) or rows
             self._stop_here()
             outcome = self._result(rows)
             if not isinstance(outcome, Succeeded):
                 await session.roll_back()
                 return outcome
-            if self.profile.transactional:
-                return await complete(session, self.context, self.flush, outcome, outcome.result)
+            if profile.transactional:
+                return await complete(session, context, self.flush, outcome, outcome.result)
             await session.commit()
             return outcome
         except (asyncio.CancelledError, Exception):
@@ -101,16 +103,8 @@ class SqlRun:
         finally:
             session.leave()
 
-    async def _send(self, session: SqlSession, statement: SqlStatement) -> list[dict[str, Any]]:
-        facts = {f"pgcron_{name}": value for name, value in run_facts(self.context).items()}
-        values = {**self.context.args, **facts}
-        keep = self.profile.max_rows + 1 if self.profile.rows else 0
-        return await session.execute(
-            statement.text,
-            [values[name] for name in statement.parameters],
-            keep,
-            lambda line: self.context.log(self._place + line),
-        )
+    def _log(self, line: str) -> None:
+        self.context.log(self._place + line)
 
     def _stop_here(self) -> None:
         if self.context.stop_reason is not None:
