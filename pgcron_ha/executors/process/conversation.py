@@ -143,8 +143,8 @@ class Conversation:
 
 
 def message_bytes(message: dict[str, Any]) -> bytes:
-    """The bytes of a message."""
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    """The bytes of a message; ids and instants become texts."""
+    return json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n"
 
 
 def _close(descriptors: Sequence[int]) -> None:

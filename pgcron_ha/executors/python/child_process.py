@@ -101,7 +101,7 @@ class ChildProcess(SupervisedProcess):
         """Hand a run over; ``lease`` is the boottime instant at which the node's lease ends."""
         lease = math.inf if context.outlives_lease else lease
         limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
-        members = context_members(context)
+        members = {name: getattr(context, name) for name in _OF_A_CONTEXT}
         self.conversation.send({"do": "run", "run": self._runs + 1, "context": members, **limits})
         self.change(State.BUSY)
         self.context, self.isolation = context, isolation
@@ -213,17 +213,8 @@ class ChildProcess(SupervisedProcess):
 _OF_A_CONTEXT: Final = tuple(inspect.signature(Context).parameters)
 
 
-def context_members(context: Context) -> dict[str, Any]:
-    """A context as JSON values, with texts for ids and instants."""
-    members = {name: getattr(context, name) for name in _OF_A_CONTEXT}
-    return {
-        name: str(value) if isinstance(value, UUID | datetime) else value
-        for name, value in members.items()
-    }
-
-
 def context_from(members: dict[str, Any]) -> Context:
-    """The context that `context_members` wrote."""
+    """The context with these members, of which ids and instants are texts."""
     fire_time = members["fire_time"]
     return Context(
         **members
