@@ -94,22 +94,6 @@ def read_json(body: bytes) -> Any:
 
 def read_callback(body: bytes) -> CallbackAnswer:
     """The answer in a body. Raises `InvalidInput`, or `TooLarge` for a result over its bound."""
-    document = _document(body)
-    end, error = _end(document)
-    done, total, note = _progress(document)
-    return CallbackAnswer(
-        status=end,
-        result=_result(document) if end == "succeeded" else None,
-        error=error,
-        retry_after=None if end in (None, "succeeded") else _retry_after(document),
-        done=done,
-        total=total,
-        note=note,
-        lines=_lines(document.get("log", [])),
-    )
-
-
-def _document(body: bytes) -> dict[str, Any]:
     try:
         document = read_json(body)
     except (ValueError, RecursionError) as error:
@@ -120,7 +104,18 @@ def _document(body: bytes) -> dict[str, Any]:
         raise InvalidInput(
             "the body is no JSON object", "It reports the state of the work.", 'Send {"status": …}.'
         )
-    return document
+    end, reason = _end(document)
+    done, total, note = _progress(document)
+    return CallbackAnswer(
+        status=end,
+        result=_result(document) if end == "succeeded" else None,
+        error=reason,
+        retry_after=None if end in (None, "succeeded") else _retry_after(document),
+        done=done,
+        total=total,
+        note=note,
+        lines=_lines(document.get("log", [])),
+    )
 
 
 def _end(document: dict[str, Any]) -> tuple[End | None, str | None]:

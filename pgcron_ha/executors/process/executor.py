@@ -81,15 +81,6 @@ def account_of(template: ShellTemplate) -> pwd.struct_passwd | None:
     return None
 
 
-def write_json_file(path: Path, value: Any, account: pwd.struct_passwd | None) -> None:
-    """Write it into a new file that only the run's user can read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        if account is not None:
-            os.fchown(descriptor, account.pw_uid, account.pw_gid)
-        json.dump(value, file, ensure_ascii=False)
-
-
 class ShellExecutor(ProcessExecutor):
     """An `Executor` for the templates of the node's configuration.
 
@@ -212,7 +203,12 @@ class ShellExecutor(ProcessExecutor):
         argv = [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
 
         for path, value in files.items():
-            write_json_file(path, value, account)
+            # A new file that only the run's user can read.
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                if account is not None:
+                    os.fchown(descriptor, account.pw_uid, account.pw_gid)
+                json.dump(value, file, ensure_ascii=False)
         self._start_process(
             process,
             mark="PGCRON_FENCE",

@@ -65,11 +65,10 @@ class SupervisedRun:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)  # it may not have made its group yet
         try:
-            os.killpg(self.pid, number)
+            with contextlib.suppress(PermissionError):  # it has members that changed their user
+                os.killpg(self.pid, number)
         except ProcessLookupError:
             return False
-        except PermissionError:  # members that changed their user: alive, but we may not kill them
-            return True
         return True
 
 
