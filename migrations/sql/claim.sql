@@ -1,24 +1,29 @@
 -- The claim: nothing else makes a run `running`. One function with one row type; inside it one
 -- statement for runs without a capacity gate, which may be claimed ahead of the node's slots, and
 -- one for runs that have one (a concurrency key, labels, a limited queue), which are claimed for
--- free slots only: so none holds a place that nobody uses.
+-- free slots, and a few ahead where runs are so short that those begin within milliseconds: none
+-- holds a place for long that nobody uses.
 
 -- Which of the candidates a node with so many free slots claims, and which place of their key they
 -- take; those that are heavier than what is free, too. In each key by priority and due time up to
 -- its slots, of each queue as many as it may have. Of one priority the key with the fewest running
 -- runs goes first, so that no backlog keeps the others from a shared queue; those without a key
--- count as one. `aged` takes what is due longest, whatever its priority and key.
+-- count as one. `aged` takes what is due longest, whatever its priority and key. `ahead`: so many
+-- more, but for those that a rate counts or that may start only once.
 CREATE FUNCTION pgcron.choose_gated(places pgcron.gated_search, keys text[], handlers text[],
-    labels text[], probes bigint[], free int, aged boolean, at timestamptz)
+    labels text[], probes bigint[], free int, ahead int, aged boolean, at timestamptz)
   RETURNS TABLE (id bigint, slot int, is_too_heavy boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
+DECLARE
+  rated text[] := ARRAY(SELECT q.name FROM pgcron.queue q
+                        WHERE q.name = ANY(places.limited) AND q.rate IS NOT NULL);
 BEGIN
   RETURN QUERY
     WITH held AS MATERIALIZED (
       SELECT l.concurrency_key, l.slots, h.runs, quota.starts AS quota,
              CASE WHEN l.slots > 0 AND h.runs > 0 THEN ARRAY(
-                        SELECT generate_series(1, least(l.slots, h.runs + free))
+                        SELECT generate_series(1, least(l.slots, h.runs + free + ahead))
                         EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
       FROM pgcron.concurrency_slots(keys) l
       CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.key_slot) AS taken
@@ -30,9 +35,11 @@ BEGIN
                              l.per, at) w) quota ON true),
     head AS MATERIALIZED (
       SELECT d.*, CASE WHEN aged THEN 0 ELSE d.priority END AS level, d.weight > free AS is_heavy,
-             l.slots, l.runs, l.quota, l.open
+             l.slots, l.runs, l.quota, l.open,
+             CASE WHEN d.is_once OR l.quota IS NOT NULL OR d.queue = ANY(rated) THEN free
+                  ELSE free + ahead END AS room
       FROM pgcron.gated_candidates(places.pair_queues, places.pair_keys, places.pair_priorities,
-          places.pair_rooms, places.limited, places.open_queues, handlers, free, labels,
+          places.pair_rooms, places.limited, places.open_queues, handlers, free + ahead, labels,
           places.placed_queues, probes) d
       LEFT JOIN held l ON l.concurrency_key = d.concurrency_key
       WHERE (d.concurrency_key IS NULL OR l.concurrency_key IS NOT NULL)
@@ -62,7 +69,7 @@ BEGIN
                       WHEN r.open IS NULL THEN r.place
                       ELSE r.open[r.place] END::int,
            r.is_heavy
-    FROM ranked r WHERE r.is_heavy OR r.upto <= free ORDER BY r.upto;
+    FROM ranked r WHERE r.is_heavy OR r.upto <= r.room ORDER BY r.upto;
 END $$;
 
 -- ready -> running
@@ -73,7 +80,7 @@ END $$;
 -- weight, and nothing else is claimed here until it has begun somewhere. Plans are kept: to make
 -- them anew for each claim costs as much again.
 CREATE FUNCTION pgcron.claim_gated(incarnation uuid, queues text[], beyond text[], handlers text[],
-    free int, look int, aged boolean, probes bigint[]) RETURNS SETOF pgcron.claim
+    free int, ahead int, look int, aged boolean, probes bigint[]) RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
@@ -131,7 +138,8 @@ BEGIN
          array_agg(c.slot) FILTER (WHERE NOT c.is_too_heavy),
          array_agg(c.id) FILTER (WHERE c.is_too_heavy)
   INTO chosen, slots, heavy
-  FROM pgcron.choose_gated(search.places, keys, handlers, me.labels, probes, free, aged, at) c;
+  FROM pgcron.choose_gated(search.places, keys, handlers, me.labels, probes, free, ahead, aged,
+      at) c;
   IF chosen IS NOT NULL THEN
     claimed := pgcron.take_chosen(incarnation, chosen, slots, me.labels, at);
     IF cardinality(claimed) < cardinality(chosen) THEN RETURN NEXT pgcron.no_claim('again'); END IF;
@@ -206,16 +214,17 @@ END $$;
 -- `plain`: so many runs without a capacity gate. One index descent for each path (queue, priority,
 -- `onces`: runs that may start only once), from a lower bound that the node moves, so that neither
 -- future rows of a high priority nor dead index entries are walked. `gated`: free slots for
--- the others, of these queues, from where the last walk over their keys ended (`beyond`); `look`
--- keys at most. The sub-select is an ARRAY(…) so that its LIMIT holds with every plan. The check
--- of node and cluster is inside it so that nothing is locked for a session that is not alive.
+-- the others, of these queues, and `ahead` more; `look` keys at most, from where the last walk over
+-- them ended (`beyond`). The sub-select is an ARRAY(…) so that its LIMIT holds with every plan. The
+-- check of node and cluster is inside it so that nothing is locked for a session that is not alive.
 -- Each token is one claim's and reveals nothing of another's: a secret of the statement and the
 -- run's id, hashed (a random number for each row costs five times as much). The paths have an ORDER
 -- BY of their own: a join with queue may shuffle them.
 CREATE FUNCTION pgcron.claim(incarnation uuid, handlers text[], plain int DEFAULT 0,
     queues text[] DEFAULT '{}', priorities smallint[] DEFAULT '{}', onces boolean[] DEFAULT '{}',
     bound_dues timestamptz[] DEFAULT '{}', bound_ids bigint[] DEFAULT '{}', gated int DEFAULT 0,
-    gated_queues text[] DEFAULT '{}', beyond text[] DEFAULT '{}', look int DEFAULT 0,
+    ahead int DEFAULT 0, gated_queues text[] DEFAULT '{}', beyond text[] DEFAULT '{}',
+    look int DEFAULT 0,
     aged boolean DEFAULT false, probes bigint[] DEFAULT '{}')
   RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
@@ -223,7 +232,8 @@ LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 BEGIN
   IF claim.gated > 0 THEN
     RETURN QUERY SELECT * FROM pgcron.claim_gated(claim.incarnation, claim.gated_queues,
-        claim.beyond, claim.handlers, claim.gated, claim.look, claim.aged, claim.probes);
+        claim.beyond, claim.handlers, claim.gated, claim.ahead, claim.look, claim.aged,
+        claim.probes);
   END IF;
   IF claim.plain > 0 THEN
     RETURN QUERY UPDATE pgcron.run r

@@ -8,7 +8,7 @@ CREATE FUNCTION pgcron.gated_candidates(pair_queues text[], pair_keys text[],
     pair_priorities smallint[], pair_rooms int[], limited_queues text[], open_queues text[],
     handlers text[], room int, labels text[], placed_queues text[], probes bigint[])
   RETURNS TABLE (id bigint, queue text, concurrency_key text, priority smallint, due_at timestamptz,
-      weight int)
+      weight int, is_once boolean)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
   SELECT w.*
@@ -16,14 +16,14 @@ BEGIN ATOMIC
     pair(queue, concurrency_key, priority, room)
   CROSS JOIN LATERAL (
       -- The first thousand of a key and no more, whatever their handlers are.
-      SELECT h.id, pair.queue, pair.concurrency_key, pair.priority, h.due_at, h.weight
+      SELECT h.id, pair.queue, pair.concurrency_key, pair.priority, h.due_at, h.weight, h.is_once
       FROM pgcron.key_candidates(pair.queue, pair.concurrency_key, pair.priority, 1000) h
       WHERE h.handler = ANY(gated_candidates.handlers)
         AND (h.expire_at IS NULL OR h.expire_at > now())
         AND (h.requires IS NULL OR h.requires <@ gated_candidates.labels)
       LIMIT least(pair.room, gated_candidates.room)) w
   UNION ALL
-  SELECT r.id, asked.queue, NULL::text, level::smallint, r.due_at, 1
+  SELECT r.id, asked.queue, NULL::text, level::smallint, r.due_at, 1, r.is_once
   FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL pgcron.path_candidates(asked.queue, level::smallint, gated_candidates.room,
       gated_candidates.handlers) r
@@ -31,7 +31,7 @@ BEGIN ATOMIC
   SELECT w.* FROM unnest(placed_queues) asked(queue)
   CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, gated_candidates.labels) place
   CROSS JOIN LATERAL (
-      SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, 1
+      SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, 1, h.delivery <> 'at_least_once'
       FROM (SELECT r.* FROM pgcron.run r
             WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
               AND r.queue = asked.queue AND r.requires = place.requires
@@ -42,7 +42,8 @@ BEGIN ATOMIC
       LIMIT gated_candidates.room) w
   WHERE place.due_at <= now()
   UNION  -- a probe may be found above, too
-  SELECT p.id, p.queue, p.concurrency_key, p.priority, p.due_at, coalesce(p.weight, 1)
+  SELECT p.id, p.queue, p.concurrency_key, p.priority, p.due_at, coalesce(p.weight, 1),
+         p.delivery <> 'at_least_once'
   FROM pgcron.run p
   WHERE p.id = ANY(gated_candidates.probes) AND p.state = 'ready' AND p.due_at <= now()
     AND p.queue = ANY(open_queues || limited_queues)

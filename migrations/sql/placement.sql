@@ -16,13 +16,14 @@ CREATE FUNCTION pgcron.path_candidates(queue text, priority smallint, look int,
     handlers text[] DEFAULT NULL, since timestamptz DEFAULT '-infinity',
     until timestamptz DEFAULT now())
   RETURNS TABLE (id bigint, handler text, schedule_id bigint, due_at timestamptz,
-                 expire_at timestamptz, weight int)
+                 expire_at timestamptz, weight int, is_once boolean)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
   SELECT w.*
   FROM (VALUES (false), (true)) kind(is_once)
   CROSS JOIN LATERAL (
-      SELECT c.id, c.handler, c.schedule_id, c.due_at, c.expire_at, c.weight FROM pgcron.run c
+      SELECT c.id, c.handler, c.schedule_id, c.due_at, c.expire_at, c.weight, kind.is_once
+      FROM pgcron.run c
       WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
         AND c.queue = path_candidates.queue AND c.priority = path_candidates.priority
         AND (c.delivery <> 'at_least_once') = kind.is_once
@@ -36,10 +37,11 @@ END;
 -- The same of a concurrency key: its first due runs of a priority, whatever their handlers are.
 CREATE FUNCTION pgcron.key_candidates(queue text, concurrency_key text, priority smallint, look int)
   RETURNS TABLE (id bigint, handler text, requires text[], due_at timestamptz,
-                 expire_at timestamptz, weight int)
+                 expire_at timestamptz, weight int, is_once boolean)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
-  SELECT r.id, r.handler, r.requires, r.due_at, r.expire_at, coalesce(r.weight, 1)
+  SELECT r.id, r.handler, r.requires, r.due_at, r.expire_at, coalesce(r.weight, 1),
+         r.delivery <> 'at_least_once'
   FROM pgcron.run r
   WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL AND r.queue = key_candidates.queue
     AND r.concurrency_key = key_candidates.concurrency_key

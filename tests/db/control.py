@@ -163,10 +163,11 @@ async def claim_limited(
     look: int = 20,
     aged: bool = False,
     probes: Sequence[int] = (),
+    ahead: int = 0,
 ) -> list[Row]:
     """One round over runs with a capacity gate."""
     rows = await look_at_keys(
-        connection, node, free, beyond=beyond, look=look, aged=aged, probes=probes
+        connection, node, free, beyond=beyond, look=look, aged=aged, probes=probes, ahead=ahead
     )
     return [row for row in rows if row["verdict"] not in ("walked", "blocked")]
 
@@ -180,6 +181,7 @@ async def look_at_keys(
     look: int = 20,
     aged: bool = False,
     probes: Sequence[int] = (),
+    ahead: int = 0,
 ) -> list[Row]:
     """As `claim_limited`, with how far it has come."""
     return await call(
@@ -188,6 +190,7 @@ async def look_at_keys(
         incarnation=node.incarnation,
         handlers=list(node.handlers),
         gated=free,
+        ahead=ahead,
         queues=list(node.queues),
         beyond=[beyond for _ in node.queues],
         look=look,

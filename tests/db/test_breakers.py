@@ -72,6 +72,7 @@ async def probe(connection: Connection, node: Node) -> list[Row]:
         incarnation=node.incarnation,
         handlers=[],
         gated=1,
+        ahead=0,
         queues=list(node.queues),
         beyond=[""],
         look=10,

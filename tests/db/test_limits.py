@@ -539,7 +539,7 @@ async def test_eight_claimers_never_hold_more_than_a_key_or_a_queue_may_run(
     async def work(own: Connection) -> None:
         node = await join(own, queues=["default", "small"])
         while await own.fetchval("SELECT EXISTS (SELECT FROM pgcron.run WHERE state = 'ready')"):
-            held = await claim_limited(own, node, 2)
+            held = await claim_limited(own, node, 2, ahead=3)
             assert all(count <= limits[what] for what, count in (await running(own)).items())
             await release(own, held[: len(held) // 3])
             ended.extend(await finish(own, held[len(held) // 3 :]))

@@ -145,6 +145,7 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "node": "n",
         "plain": LIMIT,
         "gated": LIMIT,
+        "ahead": LIMIT,
         "gated_queues": ["default"],
         "probes": [],
         "after": "-infinity",

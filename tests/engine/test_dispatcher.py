@@ -81,6 +81,19 @@ async def test_a_node_whose_runs_are_short_claims_ahead_of_its_slots(
     assert await claimed(connection) == SLOTS + 20
 
 
+async def test_runs_of_keys_are_claimed_less_far_ahead_as_they_keep_their_key_from_others(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await connection.execute("SELECT pgcron.set_concurrency('*', NULL)")
+    await control.enqueue(connection, 100, concurrency_key="tenant")
+    pretend_a_burst(workshop, 1000)
+
+    await workshop.step()
+
+    assert workshop.runner.waiting == 30
+    assert await claimed(connection) == SLOTS + 30
+
+
 async def test_what_is_claimed_ahead_has_a_bound(database: str, connection: Connection) -> None:
     workshop = Workshop(database, slots=SLOTS, prefetch=7)
     await workshop.join()

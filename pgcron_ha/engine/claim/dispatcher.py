@@ -288,7 +288,8 @@ class Dispatcher(Service):
         if not free:
             return 0
         incarnation = self._session.incarnation
-        found = await self._claims.settle(self._gated.claim(free))
+        ahead = self._prefetching.ahead_of_gates
+        found = await self._claims.settle(self._gated.claim(free, ahead))
         COUNTERS.claimed(len(found.claimed), free, self._claims.answered_after)
         if found.blocked:
             emit(RunsBlocked(found.blocked))

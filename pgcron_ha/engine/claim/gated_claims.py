@@ -2,7 +2,7 @@
 of probes of circuit breakers.
 
 The database decides whether one of them may run; this decides how far to look, and when to look
-again. They are claimed for free slots only.
+again. They are claimed for free slots, and a little ahead where runs are short.
 """
 
 from __future__ import annotations
@@ -79,8 +79,10 @@ class GatedClaims:
             self._claimed -= over
             self.wake()
 
-    async def claim(self, free: int) -> Decided:
-        """One round for the free slots. Now and then the longest overdue goes first."""
+    async def claim(self, free: int, ahead: int = 0) -> Decided:
+        """One round for the free slots, and `ahead` more where no rate counts them. Now and then
+        the longest overdue goes first.
+        """
         self._rounds += 1
         verdicts: list[Row] = []
         has_ended_some = False
@@ -88,7 +90,7 @@ class GatedClaims:
 
         async def send(queues: Sequence[str]) -> None:
             taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
-            verdicts.extend(await self._send(queues, max(0, free - taken)))
+            verdicts.extend(await self._send(queues, max(0, free - taken), ahead))
             for queue in queues:
                 aside.forget(_named(queue))
 
@@ -115,13 +117,14 @@ class GatedClaims:
             self.look_at = min(self.look_at, monotonic() + _SHORTEST_REST)
         return decided
 
-    async def _send(self, queues: Sequence[str], free: int) -> list[Row]:
+    async def _send(self, queues: Sequence[str], free: int, ahead: int) -> list[Row]:
         return await self._claims.send(
             "claim_gated",
             gated=free,
+            ahead=ahead,
             queues=list(queues),
             beyond=[self._beyond[queue] for queue in queues],
-            look=free + _LOOK_BEYOND,
+            look=free + ahead + _LOOK_BEYOND,
             aged=self._rounds % AGEING_EVERY == 0,
             probes=self._probes,
         )

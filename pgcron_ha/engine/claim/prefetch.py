@@ -7,6 +7,9 @@ from typing import Final
 AHEAD_SECONDS: Final = 0.25
 """Longer than a claim takes on a loaded server, shorter than anybody waits for a slot elsewhere."""
 
+GATED_SECONDS: Final = 0.03
+"""So long nobody notices that a run keeps its place from others while it waits here."""
+
 _FEWEST_AHEAD: Final = 4
 """Fewer are not worth being held from other nodes."""
 
@@ -41,6 +44,11 @@ class Prefetch:
         """Runs to hold beyond the slots; 0 while less than a handful end in a quarter second."""
         ahead = int(self._rate * AHEAD_SECONDS)
         return 0 if ahead < _FEWEST_AHEAD else min(self._bound, ahead)
+
+    @property
+    def ahead_of_gates(self) -> int:
+        """As `ahead`, of runs that hold a place of a key or queue while they wait here."""
+        return min(self.ahead, int(self._rate * GATED_SECONDS))
 
     def begin(self, now: float) -> None:
         """Runs begin on an idle node: after a pause their first ends give the rate."""
