@@ -41,6 +41,7 @@ from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError, Mistakes
 from pgcron_ha.executors.contract.base import LeaseLoss, read_lease_loss
+from pgcron_ha.executors.python.batches import read_batch
 from pgcron_ha.executors.python.handler import PythonHandler, read_isolation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -110,6 +111,7 @@ class App:
         cpu: str | float | None = None,
         on_lease_loss: LeaseLoss = "stop",
         breaker: Breaker | str | None = None,
+        batch: int | None = None,
         **defaults: Unpack[HandlerDefaults],
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
@@ -120,6 +122,9 @@ class App:
         reach the database, although another node may begin it, too; a run that may begin only
         once, or that holds a key, is stopped all the same. A `breaker` stops a handler that keeps
         failing from being started, for a while; a text names the handler whose breaker it shares.
+        With `batch` one call, with one slot, gets a list of up to so many contexts of runs that
+        wait, and reads the args of each. It returns None, or a list with the result, or the
+        exception, of each run in their order; what it raises holds for all.
         The other options (`max_attempts`, `retry`, `queue`, `timeout`, …) are the defaults of runs
         and schedules that this App makes of it; their own options take precedence.
         Raises ConfigError when the name is taken, a limit is invalid or the function can't be
@@ -136,6 +141,7 @@ class App:
         lease_loss = mistakes.tried(read_lease_loss, on_lease_loss)
         circuit = None if breaker is None else mistakes.tried(read_breaker, breaker)
         checked = mistakes.tried(check_handler_defaults, defaults)
+        most = mistakes.tried(read_batch, batch, isolation, on_lease_loss, defaults.get("delivery"))
         if not are_collected():
             mistakes.raise_any()
 
@@ -145,28 +151,22 @@ class App:
             with defining(f"handler '{own_name}'"):
                 mistakes.raise_any()
                 weight = checked.get("weight", 1)
-                added = PythonHandler(own_name, function, isolation=limits, weight=weight)
-                added.on_lease_loss = lease_loss
-                self._add(added, checked, circuit)
+                added = PythonHandler(own_name, function, limits, weight, most, lease_loss)
+                full_name = checks.handler_name(added.full_name)
+                if full_name in self._handlers:
+                    raise ConfigError(
+                        f"handler '{full_name}' is defined twice",
+                        "Within an App a name is one function's.",
+                        "Give one of them another name: @app.handler('other').",
+                    )
+                self._handlers[full_name] = added
+                if circuit is not None:
+                    self._breakers[full_name] = circuit
+                self._defaults[full_name] = checked
                 self._refused.discard(function)
             return function
 
         return register
-
-    def _add(
-        self, added: PythonHandler, checked: Mapping[str, Any], circuit: Breaker | str | None
-    ) -> None:
-        full_name = checks.handler_name(added.full_name)
-        if full_name in self._handlers:
-            raise ConfigError(
-                f"handler '{full_name}' is defined twice",
-                "Within an App a name is one function's.",
-                "Give one of them another name: @app.handler('other').",
-            )
-        self._handlers[full_name] = added
-        if circuit is not None:
-            self._breakers[full_name] = circuit
-        self._defaults[full_name] = checked
 
     def schedule(
         self, spec: str, *, name: str | None = None, **policies: Unpack[Policies]

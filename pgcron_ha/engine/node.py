@@ -32,6 +32,7 @@ from pgcron_ha.engine.node_status import ServiceHealth, snapshot
 from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE, ForcedExit
 from pgcron_ha.engine.run.executors import (
+    batch_handlers,
     build_executors,
     callbacks_came,
     declared_breakers,
@@ -124,24 +125,23 @@ class Node:
     # Building.
 
     async def _build(self, home: Home) -> None:
-        node = self.settings.node
+        settings, apps, node = self.settings, self._apps, self.settings.node
         self._loop = asyncio.get_running_loop()
-        self._links = node_links(self.settings, self._revision)
+        self._links = node_links(settings, self._revision)
         self.runner = Runner(
             node.slots, lambda: self.session.lease.is_held(boottime()), self._collect
         )
         endings, takeovers = self._links["endings"], self._links["takeovers"]
         upkeep = self._links["upkeep"]
         self._recorder = Recorder(endings)
-        self._executors = await build_executors(
-            self.settings, self._apps, self.runner, self._recorder, home
-        )
-        self.runner.use(self._executors, finishing_handlers(self.settings, self._apps))
+        self._executors = await build_executors(settings, apps, self.runner, self._recorder, home)
+        finishing = finishing_handlers(settings, apps)
+        self.runner.use(self._executors, finishing, batch_handlers(apps))
         offers = (each.handlers() for each in self._executors.values())
         handlers = sorted(frozenset().union(*offers))
         self.session = Session(
             self._dsn,
-            self.settings.schema,
+            settings.schema,
             self._identity(home, handlers),
             node.lease_ttl,
             self._hooks(),
@@ -155,10 +155,10 @@ class Node:
             handlers,
             node.poll_interval,
             node.prefetch,
-            declared_weights(self.settings, self._apps),
+            declared_weights(settings, apps),
             self._admission.expect,
         )
-        declared = declared_breakers(self.settings, self._apps)
+        declared = declared_breakers(settings, apps)
         self._breakers = Breakers(
             upkeep, node.queues, self._dispatcher, declared, self._admission.look
         )
@@ -169,7 +169,7 @@ class Node:
         self._backfills = Backfills(upkeep, self._admission.hint)
         self._reaper = Reaper(takeovers, node.lease_ttl)
         self._watch = Watch(takeovers, self.runner, node.unresponsive_after, self._on_unresponsive)
-        self._janitor = Janitor(upkeep, self.settings.schema)
+        self._janitor = Janitor(upkeep, settings.schema)
         self._listener = self._build_listener()
         self._services = [
             self._admission,

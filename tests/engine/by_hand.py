@@ -43,7 +43,8 @@ class ByHand:
     def end(self, run: int, outcome: Outcome = SUCCEEDED) -> None:
         """The handler of this run has stopped; its slot takes the next one."""
         context = self.executing.pop(run)
-        self._done(context, outcome)
+        for each in context.batch or (context,):
+            self._done(each, outcome)
         following = self._feed()
         if following is not None:
             self.executing[following.run_id] = following

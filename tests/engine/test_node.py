@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha import App
+from pgcron_ha import App, Retry
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Context
 from tests.db import control
@@ -44,7 +44,9 @@ class Handlers:
         self.calls: Counter[int] = Counter()
         self.threads: set[str] = set()
         self.go_on = threading.Event()
+        self.batches: list[int] = []
         self.app.handler("fine")(self.fine)
+        self.app.handler("many", batch=100)(self.many)
         self.app.handler("plain")(self.plain)
         self.app.handler("waits")(self.waits)
         self.app.handler("endless")(self.endless)
@@ -53,6 +55,15 @@ class Handlers:
         self._saw(ctx)
         print(f"number {number}")
         return {"doubled": 2 * number}
+
+    async def many(self, batch: list[Context]) -> list[Any]:
+        self.batches.append(len(batch))
+        for run in batch:
+            self._saw(run)
+        return [
+            Retry(0.1, "odd") if run.args["number"] == 7 and run.attempt == 1 else str(run.args)
+            for run in batch
+        ]
 
     def plain(self, ctx: Context, number: int = 0) -> int:
         self._saw(ctx)
@@ -411,3 +422,25 @@ async def test_a_locked_table_ends_no_node_and_all_goes_on_after_it(
 
 def _health(node: Node) -> str | None:
     return node._health.text
+
+
+async def test_a_backlog_is_taken_in_few_calls_and_each_run_has_its_own_outcome(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    queued = {}
+    for number in range(1, 41):
+        args = f'{{"number": {number}}}'
+        (queued[number],) = await control.enqueue(connection, handler="py:many", args=args)
+
+    async with living(settings(), handlers):
+        for run in queued.values():
+            await until("it succeeds", is_in(connection, run, "succeeded"))
+
+    odd = queued.pop(7)
+    assert handlers.calls[odd] == 2
+    assert {handlers.calls[run] for run in queued.values()} == {1}
+    assert sum(handlers.batches) == 41
+    assert len(handlers.batches) <= 10
+    row = await control.history_row(connection, queued[40])
+    assert row is not None
+    assert "40" in row["result"]

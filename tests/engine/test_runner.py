@@ -254,3 +254,43 @@ async def test_an_end_after_the_loop_is_closed_harms_nobody() -> None:
     made[0].end(1)
     assert made[0].executing == {}
     assert SUCCEEDED.text is None
+
+
+async def test_the_runs_of_one_call_have_one_slot(held: Held) -> None:
+    held.runner.use({"py": held.executor}, batches={"py:many": 3})
+    held.runner.accept([row(run, handler="py:many") for run in (1, 2, 3, 4, 5)])
+
+    first, second = held.executor.executing.values()
+    assert [run.run_id for run in first.batch or ()] == [1, 2, 3]
+    assert [run.run_id for run in second.batch or ()] == [4, 5]
+    assert (held.runner.executing, held.runner.waiting, held.runner.free_slots) == (2, 0, 0)
+
+    held.executor.end(1)
+    assert [await held.outcome(run) for run in (1, 2, 3)] == [SUCCEEDED] * 3
+    assert held.runner.free_slots == 1
+
+
+async def test_batches_and_single_runs_take_turns(held: Held) -> None:
+    held.runner.use({"py": held.executor}, batches={"py:many": 3})
+    held.runner.accept(rows(1, 2, 3, 4, 5, 6))
+    held.runner.accept([row(run, handler="py:many") for run in (11, 12, 13, 14)])
+
+    begun: list[int] = []
+    while held.executor.executing:
+        run = next(iter(held.executor.executing))
+        begun.append(run)
+        held.executor.end(run)
+
+    assert sorted(begun) == [1, 2, 3, 4, 5, 6, 11, 14]
+    assert begun.index(11) <= 4
+    assert begun.index(14) <= 6
+
+
+async def test_a_run_that_waits_for_its_batch_ends_at_once_when_it_is_stopped(held: Held) -> None:
+    held.runner.use({"py": held.executor}, batches={"py:many": 3})
+    held.runner.accept([*rows(1, 2), row(3, handler="py:many")])
+
+    held.runner.stop(3, StopReason.CANCELLED)
+
+    assert isinstance(await held.outcome(3), Interrupted)
+    assert held.runner.waiting == 0

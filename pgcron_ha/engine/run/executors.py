@@ -102,6 +102,12 @@ def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str
     return frozenset(name for name, loss in losses.items() if loss == "finish")
 
 
+def batch_handlers(apps: Sequence[App]) -> dict[str, int]:
+    """How many runs one call takes, of the handlers that take several, by full name."""
+    handlers = _python_handlers(apps).items()
+    return {name: each.batch for name, each in handlers if each.batch is not None}
+
+
 def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str, Any]]:
     """As ``declare_breakers`` takes them. Raises `ConfigError` for one that shares what is not
     there.

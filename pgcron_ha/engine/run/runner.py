@@ -8,6 +8,7 @@ to the completer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -70,7 +71,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._executors: Mapping[str, Executor] = {}
         self._kinds: dict[str, str] = {}
-        self._waiting: dict[str, deque[Context]] = {}
+        self._waiting: dict[str, deque[Context]] = {}  # by kind, or by handler that takes batches
         self._heavy: deque[tuple[Context, int]] = deque()  # wait for several slots each
         self._surplus: dict[Context, int] = {}  # slots of executing ones beyond the first
         self.executing = 0
@@ -83,6 +84,9 @@ class Runner:
         self._is_collecting = False
         self._stopped_at: dict[int, float] = {}
         self._finishing: frozenset[str] = frozenset()
+        self._batches: Mapping[str, int] = {}
+        self._lines: dict[str, list[str]] = {}
+        self._turns = 0
         self._failure: BaseException | None = None
         self.prepare: Callable[[list[Context]], None] | None = None
         """Gets runs that were tried before, when they have their slots; `begin` is to follow."""
@@ -90,15 +94,24 @@ class Runner:
         """Slots that new runs don't get, since too many ends are not acknowledged."""
 
     def use(
-        self, executors: Mapping[str, Executor], finishing: frozenset[str] = frozenset()
+        self,
+        executors: Mapping[str, Executor],
+        finishing: frozenset[str] = frozenset(),
+        batches: Mapping[str, int] | None = None,
     ) -> None:
         """The executors by what their feeds are called; before the first run is accepted.
-        `finishing` are the full names of the handlers that go on without a lease.
+        `finishing` are the full names of the handlers that go on without a lease, `batches` those
+        that take several runs in one call, and how many at most: such a call has one slot.
         """
         self._executors = executors
         self._kinds = {name: kind for kind, each in executors.items() for name in each.handlers()}
         self._finishing = finishing
-        self._waiting = {kind: deque() for kind in executors}
+        self._batches = batches or {}
+        self._waiting = {line: deque() for line in (*executors, *self._batches)}
+        self._lines = {
+            kind: [kind, *(name for name in self._batches if self._kind(name) == kind)]
+            for kind in executors
+        }
 
     # What the engine's loop asks and does.
 
@@ -166,20 +179,21 @@ class Runner:
             elif row["attempt"] > 1 and self.prepare and row["lost_early"] is not None:
                 self._heavy.append((context, 1))
             else:
-                self._waiting[self._kind(context)].append(context)
+                self._line(context).append(context)
         self.start_waiting()
 
     def start_waiting(self) -> None:
         """Gives waiting runs to their executors as far as there are slots."""
         if self._heavy and not self._start_heavy():
             return
-        for kind, queue in self._waiting.items():
+        for line in self._waiting:
+            begun = []
             with self._lock:
-                count = min(self.slots - self.executing, len(queue))
-                batch = [queue.popleft() for _ in range(count)]
-                self.executing += count
-            if batch:
-                self._executors[kind].start(batch)
+                while self.executing < self.slots and (context := self._take(line)):
+                    begun.append(context)
+                    self.executing += 1
+            if begun:
+                self._executor(begun[0]).start(begun)
 
     def _start_heavy(self) -> bool:
         """Whether none is left. A run that was tried before is prepared with care."""
@@ -219,7 +233,7 @@ class Runner:
                     break
         kept = [context for context in taken if context.handler in but]
         for context in kept:
-            self._waiting[self._kind(context)].append(context)
+            self._line(context).append(context)
         if kept:
             self.start_waiting()  # a slot that became free meanwhile has found nothing
             taken = [context for context in taken if context.handler not in but]
@@ -313,10 +327,12 @@ class Runner:
 
         def feed() -> Context | None:
             if not self._heavy and self._may_start():
-                try:
-                    return self._waiting[kind].popleft()
-                except IndexError:
-                    pass
+                lines = self._lines[kind]
+                self._turns += 1
+                first = self._turns % len(lines)
+                for line in lines[first:] + lines[:first]:
+                    if context := self._take(line):
+                        return context
             with self._lock:
                 self.executing -= 1
             if self._heavy:
@@ -337,20 +353,40 @@ class Runner:
         if batch:
             self._collect(batch)
 
+    def _line(self, context: Context) -> deque[Context]:
+        handler = context.handler
+        return self._waiting[handler if handler in self._batches else self._kind(context.handler)]
+
+    def _take(self, line: str) -> Context | None:
+        """The next that begins, with those that share its call; None: none waits. From any
+        thread.
+        """
+        waiting = self._waiting[line]
+        try:
+            context = waiting.popleft()
+        except IndexError:
+            return None
+        if line in self._batches:
+            context.batch = [context]
+            with contextlib.suppress(IndexError):
+                while len(context.batch) < self._batches[line]:
+                    context.batch.append(waiting.popleft())
+        return context
+
     def _remove_waiting(self, context: Context) -> None:
         """Raises ValueError for one that is with its executor."""
         for heavy in tuple(self._heavy):
             if heavy[0] is context:
                 self._heavy.remove(heavy)
                 return
-        self._waiting[self._kind(context)].remove(context)
+        self._line(context).remove(context)
 
     def _drain(self) -> list[Ended]:
         ended = self._ended
         return [ended.popleft() for _ in range(len(ended))]
 
-    def _kind(self, context: Context) -> str:
-        return self._kinds.get(context.handler) or context.handler.partition(":")[0]
+    def _kind(self, handler: str) -> str:
+        return self._kinds.get(handler) or handler.partition(":")[0]
 
     def _executor(self, context: Context) -> Executor:
-        return self._executors[self._kind(context)]
+        return self._executors[self._kind(context.handler)]

@@ -78,6 +78,8 @@ class Attempt:
     started_monotonic: float | None = field(default=None, init=False)
     stop_reason: StopReason | None = field(default=None, init=False)
     outlives_lease: bool = field(default=False, init=False)
+    batch: list[Any] | None = field(default=None, init=False)
+    """The runs that one call of the handler gets, if it takes several; the first one has it."""
     gave_sign: bool = field(default=False, init=False)
     _services: RunServices | None = field(default=None, init=False)
     """None before it is given to an executor, and when it has ended."""

@@ -14,7 +14,6 @@ import contextlib
 import contextvars
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import monotonic
 from typing import Any, ClassVar, NoReturn
@@ -24,12 +23,13 @@ from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import go_on
-from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
-from pgcron_ha.executors.contract.outcome import SUCCEEDED, Outcome, stopped_early
+from pgcron_ha.executors.contract.outcome import Outcome, stopped_early
 from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
+from pgcron_ha.executors.python.batches import NO_TRANSACTION, outcomes_of, outcomes_of_error
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.handler import PythonHandler
+from pgcron_ha.executors.python.threads import HandlerThreads
 from pgcron_ha.operating_system import IN_FORKED_CHILD
 
 _TURN_SECONDS = 0.002
@@ -79,8 +79,8 @@ class PythonExecutor(LoopExecutor):
     def start(self, contexts: Sequence[Context]) -> None:
         """Hand the async ones over to the loop, and each plain one to a thread."""
         for context in contexts:
-            if self._prepare(context):
-                self._start(context)
+            if (ready := self._prepare(context)) is not None:
+                self._start(ready)
 
     def kill(self, context: Context) -> bool:
         """False: nothing ends a thread or a task that does not want to."""
@@ -115,27 +115,47 @@ class PythonExecutor(LoopExecutor):
         capture.uninstall()
         del IN_FORKED_CHILD[self]
 
-    def _prepare(self, context: Context) -> bool:
-        """Make a context ready to be executed; False if it is refused, and done with."""
+    def _prepare(self, context: Context) -> Context | None:
+        """What is to be executed, ready for it; None if all of it is refused, and done with."""
+        return _first([each for each in _all_of(context) if self._is_ready(each)])
+
+    def _is_ready(self, context: Context) -> bool:
         context._services = self._services
         self._live[context] = None
         refused = self._refusal(context)
         if refused is not None:
             self._report_end(context, refused)
             return False
-        context._work = self._handlers[context.handler]
+        context._work = handler = self._handlers[context.handler]
+        if context.delivery == "transactional" and handler.batch is not None:
+            self._report_end(context, NO_TRANSACTION)
+            return False
         if context.delivery == "transactional" and self._transactions and self._flush:
             context._transaction = RunTransaction(
                 context, self._transactions, self._flush, self._loop
             )
         return True
 
+    def _begun(self, context: Context) -> Context | None:
+        """What of it begins now; the rest is refused, or was stopped meanwhile, and done with."""
+        return _first([each for each in _all_of(context) if self._may_begin(each)])
+
+    def _may_begin(self, context: Context) -> bool:
+        refused = self._refusal(context) or context._work.refusal(context)
+        if refused is not None:
+            self._report_end(context, refused)
+        return refused is None
+
+    def _report_ends(self, context: Context, outcomes: Sequence[Outcome]) -> None:
+        for each, outcome in zip(_all_of(context), outcomes, strict=True):
+            each.batch = None
+            self._report_end(each, outcome)
+
     def _next(self) -> Context | None:
         """What the slot that became free does now."""
-        while not self._closing:
-            context = self._feed()
-            if context is None or self._prepare(context):
-                return context
+        while not self._closing and (context := self._feed()) is not None:
+            if (ready := self._prepare(context)) is not None:
+                return ready
         return None
 
     # The loop's side.
@@ -180,29 +200,33 @@ class PythonExecutor(LoopExecutor):
 
     async def _execute(self, context: Context, task: asyncio.Task[None]) -> bool:
         """Whether the handler has waited."""
-        handler: PythonHandler = context._work
         waiting = None
-        outcome: Outcome | None = self._refusal(context) or handler.refusal(context)
-        if outcome is None:
-            variables = self._variables.copy()
-            try:
-                waiting, result = variables.run(_begin, context, handler)
-                if waiting is not None:
-                    context._work = task
-                    result = await go_on(waiting, result, variables)
-                outcome = SUCCEEDED if result is None else outcome_of_result(result)
-            except BaseException as error:
-                outcome = outcome_of_error(error, context)
-            if context._transaction is not None:
-                context._work = None  # a stop must not cancel a COMMIT
-                outcome = await context._transaction.settle(outcome)
-        self._report_end(context, outcome)
+        if (begun := self._begun(context)) is None:
+            return False
+        variables = self._variables.copy()
+        try:
+            waiting, result = variables.run(_begin, begun)
+            if waiting is not None:
+                for each in _all_of(begun):
+                    each._work = task
+                result = await go_on(waiting, result, variables)
+            outcomes = outcomes_of(begun, result)
+        except BaseException as error:
+            outcomes = outcomes_of_error(begun, error)
+        if begun._transaction is not None:
+            begun._work = None  # a stop must not cancel a COMMIT
+            outcomes = [await begun._transaction.settle(outcomes[0])]
+        self._report_ends(begun, outcomes)
         return waiting is not None
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
-        if context.started_monotonic is not None and isinstance(context._work, asyncio.Task):
-            context._work.cancel()
+        # One call with several runs goes on while one of them is wanted.
+        task = context._work
+        if context.started_monotonic is None or not isinstance(task, asyncio.Task):
+            return
+        if not task.cancelling() and all(each.stop_reason for each in _all_of(context)):
+            task.cancel()
 
     def _leave_loop(self) -> None:
         """End what ignored its cancellation: no code of it runs after this."""
@@ -220,13 +244,11 @@ class PythonExecutor(LoopExecutor):
     # The threads' side.
 
     def _execute_plain(self, context: Context) -> Context | None:
-        handler: PythonHandler = context._work
-        outcome: Outcome | None = self._refusal(context) or handler.refusal(context)
-        if outcome is None:
-            outcome = self._variables.copy().run(_call_plain, context, handler)
-            if context._transaction is not None:
-                outcome = context._transaction.settle_in_thread(outcome)
-        self._report_end(context, outcome)
+        if (begun := self._begun(context)) is not None:
+            outcomes = self._variables.copy().run(_call_plain, begun)
+            if begun._transaction is not None:
+                outcomes = [begun._transaction.settle_in_thread(outcomes[0])]
+            self._report_ends(begun, outcomes)
         following = self._next()
         if following is None or not following._work.is_async:
             return following
@@ -252,77 +274,42 @@ def _end_copy(*_: object) -> NoReturn:
     os._exit(70)
 
 
-def _begin(context: Context, handler: PythonHandler) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
+def _all_of(context: Context) -> Sequence[Context]:
+    return context.batch or (context,)
+
+
+def _first(runs: list[Context]) -> Context | None:
+    """The first of them, which stands for all; each knows its batch."""
+    if not runs:
+        return None
+    if runs[0]._work.batch is not None:
+        for each in runs:
+            each.batch = runs
+    return runs[0]
+
+
+def _begin(context: Context) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
     """(None, result) of an async handler that did not wait; else its coroutine, and what it waits
     for.
     """
-    current_run.set(context)
-    context.started_monotonic = monotonic()
-    coroutine = handler.call(context)
+    _note_beginning(context)
+    coroutine = context._work.call(context)
     try:
         return coroutine, coroutine.send(None)
     except StopIteration as end:
         return None, end.value
 
 
-def _call_plain(context: Context, handler: PythonHandler) -> Outcome:
-    current_run.set(context)
-    context.started_monotonic = monotonic()
+def _call_plain(context: Context) -> list[Outcome]:
+    _note_beginning(context)
     try:
-        result = handler.call(context)
-        return SUCCEEDED if result is None else outcome_of_result(result)
+        return outcomes_of(context, context._work.call(context))
     except BaseException as error:
-        return outcome_of_error(error, context)
+        return outcomes_of_error(context, error)
 
 
-class HandlerThreads:
-    """Calls ``execute(context)`` in a thread; the context it returns is executed next by the same.
-
-    The threads are daemons: one stuck in a user's function must not keep the process alive.
-    """
-
-    def __init__(self, execute: Callable[[Context], Context | None], limit: int) -> None:
-        self._execute = execute
-        self._limit = limit
-        self._waiting: deque[Context] = deque()
-        self._changed = threading.Condition()
-        self._idle = 0
-        self._closed = False
-        self._threads: set[threading.Thread] = set()
-
-    def submit(self, context: Context) -> None:
-        """Execute it in an idle or a new thread, or when one of the ``limit`` threads is free."""
-        with self._changed:
-            self._waiting.append(context)
-            if self._idle >= len(self._waiting) or len(self._threads) >= self._limit:
-                self._changed.notify()
-                return
-            name = f"pgcron-handler-{len(self._threads) + 1}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
-            self._threads.add(thread)
-        thread.start()
-
-    def close(self) -> list[threading.Thread]:
-        """Let idle threads end; gives all that have not ended yet, to be joined."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-            return list(self._threads)
-
-    def _work(self) -> None:
-        while (context := self._take()) is not None:
-            following: Context | None = context
-            while following is not None:
-                following = self._execute(following)
-        with self._changed:
-            self._threads.discard(threading.current_thread())
-
-    def _take(self) -> Context | None:
-        with self._changed:
-            while not self._waiting:
-                if self._closed:
-                    return None
-                self._idle += 1
-                self._changed.wait()
-                self._idle -= 1
-            return self._waiting.popleft()
+def _note_beginning(context: Context) -> None:
+    current_run.set(context)  # what a batch prints is kept with its first run
+    began = monotonic()
+    for each in _all_of(context):
+        each.started_monotonic = began

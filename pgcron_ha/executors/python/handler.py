@@ -14,6 +14,7 @@ from pgcron_ha.executors.contract.base import LeaseLoss
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, refused
 from pgcron_ha.executors.contract.outcome import Failed
+from pgcron_ha.executors.python.batches import check_function
 from pgcron_ha.executors.python.parameters import Parameters
 
 LEAST_MEMORY_BYTES = 64 * 1024 * 1024
@@ -40,6 +41,8 @@ class PythonHandler:
     The function's first positional parameter gets the `Context` if it is named ``ctx`` or
     ``context`` or annotated as Context; the keys of args are keyword arguments, checked and
     converted by the annotations of their parameters (`pgcron_ha.executors.python.parameters`).
+    With ``batch`` the function gets a list of up to so many contexts instead, and reads the args
+    of each itself.
     Raises `ConfigError` for a callable without a readable signature, or with a context elsewhere.
     """
 
@@ -49,6 +52,8 @@ class PythonHandler:
         function: Callable[..., Any],
         isolation: Isolation | None = None,
         weight: int = 1,
+        batch: int | None = None,
+        on_lease_loss: LeaseLoss = "stop",
     ) -> None:
         self.full_name = f"py:{name.removeprefix('py:')}"
         """The name runs use: ``py:report``."""
@@ -57,19 +62,25 @@ class PythonHandler:
         called = (function, getattr(function, "__call__", None))  # noqa: B004
         self.is_async = any(map(inspect.iscoroutinefunction, called))
         self.isolation = isolation
-        self.on_lease_loss: LeaseLoss = "stop"
+        self.on_lease_loss = on_lease_loss
         self.weight = weight
-        self._parameters = Parameters(self.full_name, function)
-        self.takes_context = self._parameters.takes_context
+        self.batch = batch
+        if batch is not None:
+            check_function(self.full_name, function)
+        self._parameters = None if batch else Parameters(self.full_name, function)
+        self.takes_context = self._parameters is not None and self._parameters.takes_context
 
     def check_args(self, args: Mapping[str, Any]) -> None:
         """Raise `InvalidInput` if a run with these args, as JSON gives them, would be refused."""
-        self._parameters.values(args)
+        if self._parameters is not None:
+            self._parameters.values(args)
 
     def refusal(self, context: Context) -> Failed | None:
         """Why the run's args don't fit the function's parameters; None if they do, and then the
         context has the values for the call.
         """
+        if self._parameters is None:
+            return None
         try:
             context._values = self._parameters.values(context.args)
         except PgcronError as error:
@@ -80,6 +91,8 @@ class PythonHandler:
 
     def call(self, context: Context) -> Any:
         """Call the function; for an async one this gives its coroutine. After `refusal`."""
+        if context.batch is not None:
+            return self.function(list(context.batch))
         if self.takes_context:
             return self.function(context, **context._values)
         return self.function(**context._values)
