@@ -39,11 +39,14 @@ def local_instant(option: str, text: str) -> WrittenTime:
     try:
         return read_time(text)
     except (ValueError, OverflowError):
+        is_day = text.strip() in ("yesterday", "today", "tomorrow")
         raise InvalidInput(
             f"{option} '{text[:60]}' is no date and time",
             "An instant is a date, a time and an offset by ISO 8601, a time of yesterday, today or"
             " tomorrow, or a duration.",
-            "Write for example 2026-12-24T18:00+01:00, 18:30, yesterday 03:00 or 2h.",
+            f"Add the time of that day: '{text.strip()} 00:00'."
+            if is_day
+            else "Write for example 2026-12-24T18:00+01:00, 18:30, yesterday 03:00 or 2h.",
         ) from None
 
 

@@ -69,12 +69,14 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
     """Args as JSON text of at most 256 KiB; a text is checked and returned unchanged."""
     parsed: object = {} if args is None else args
     if isinstance(args, str):
-        parsed = parsed_json("args ", args, _ARGS_HINT)
+        parsed = parsed_json("args ", args, _hint_for_args(args))
     if type(parsed) is not dict and not isinstance(parsed, Mapping):
         raise InvalidInput(
             f"args is a JSON {_json_kind(parsed)}",
             "args must be a JSON object: names and values.",
-            _ARGS_HINT,
+            f"It is quoted twice: write {str(parsed)[:200]}."
+            if isinstance(parsed, str) and isinstance(_json_or_text(parsed), dict)
+            else _ARGS_HINT,
         )
     try:
         text = _ENCODER.encode(parsed if type(parsed) is dict else dict(parsed))
@@ -284,6 +286,21 @@ def parsed_json(what: str, text: str, hint: str) -> Any:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{what}'{text[:80]}' is not JSON", f"{error}.", hint) from None
+
+
+def _hint_for_args(text: str) -> str:
+    """What was meant by ``feed="7"``."""
+    name, is_pair, value = text.partition("=")
+    if not is_pair or not name.isidentifier():
+        return _ARGS_HINT
+    return f"Write {json.dumps({name: _json_or_text(value)})[:200]}."
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _refuse_constant(name: str) -> Any:

@@ -26,7 +26,7 @@ def load_app(place: str) -> App:
     if not colon or not module_name or not attribute:
         raise ConfigError(f"'{place}' is not the place of an App", None, _EXAMPLE)
     with all_of_them():
-        module = _import(module_name)
+        module = _import(module_name, place)
     try:
         found = attrgetter(attribute)(module)
     except AttributeError:
@@ -45,7 +45,7 @@ def load_app(place: str) -> App:
     return found
 
 
-def _import(name: str) -> ModuleType:
+def _import(name: str, place: str) -> ModuleType:
     # A console script does not look where `python -m` would.
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -60,7 +60,9 @@ def _import(name: str) -> ModuleType:
                 f"module '{name}' is not found",
                 f"Python looked for '{missing}' in the working directory, PYTHONPATH and the "
                 "installed packages.",
-                "Install the package, or start the node where the module is.",
+                f"A module is named without .py: write {place.replace('.py:', ':')}."
+                if name.endswith(".py")
+                else "Install the package, or start the node where the module is.",
             ) from None
         raise ConfigError(
             f"module '{name}' can't be imported",

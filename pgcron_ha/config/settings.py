@@ -93,9 +93,7 @@ _KINDS = values.text_list(
     r"[a-z][a-z0-9_]{0,19}",
     "a kind of handlers: 1 to 20 lower-case letters, digits and _, beginning with a letter",
 )
-_DSN = values.optional(
-    values.text(r"(?s)postgres(ql)?://\S.*", "a URL such as postgresql://user@host:5432/database")
-)
+_DSN = values.optional(values.database_url)
 _APPS = values.text_list(
     r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,100}", "module:attribute, such as shop.jobs:app"
 )

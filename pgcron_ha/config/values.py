@@ -206,6 +206,16 @@ def base_url(raw: object) -> str:
     return text.rstrip("/")
 
 
+def database_url(raw: object) -> str:
+    """Read ``postgresql://user@host/database``, unchanged; of SQLAlchemy's URLs the driver goes."""
+    url = raw if isinstance(raw, str) else ""
+    if not re.match(r"postgres(ql)?://\S", url):
+        driver = re.match(r"postgres(?:ql)?(\+\w+)://", url)
+        without = f", without {driver[1]}" if driver else ""
+        raise ValueError(f"a URL such as postgresql://user@host:5432/database{without}")
+    return url
+
+
 def optional(reader: Reader) -> Reader:
     """None stays None, for what has no default."""
     return lambda raw: None if raw is None else reader(raw)

@@ -60,6 +60,9 @@ MOST_CHARACTERS = 256
 EXAMPLES = 'for example "0 9 * * mon-fri" or "every 90m"'
 
 _NTH = re.compile(r"(\d{1,6})(?:st|nd|rd|th)", re.ASCII)
+_SPELLED = re.compile(
+    r"(\d{1,9})? ?([dhms])(?:ays?|(?:ou)?rs?|in(?:ute)?s?|ec(?:ond)?s?)?", re.ASCII
+)
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 
 
@@ -153,7 +156,7 @@ def _interval(words: list[str]) -> IntervalRule:
         raise InvalidSpec(
             "the interval is not complete" if len(words) < 4 else "the interval has words too many",
             "an interval is: every <duration> [from <instant>]",
-            'for example "every 90m from 2026-01-01T00:10Z"',
+            _spelled(words[1:]) or 'for example "every 90m from 2026-01-01T00:10Z"',
         )
     period, anchor = _duration(words[1]), EPOCH
     if len(words) == 4:
@@ -163,13 +166,19 @@ def _interval(words: list[str]) -> IntervalRule:
     return IntervalRule(f"every {duration_text(period)}{begin}", period, anchor)
 
 
+def _spelled(words: list[str]) -> str | None:
+    """How ``5 minutes`` and ``hour`` are written."""
+    match = _SPELLED.fullmatch(" ".join(words).lower().partition(" from ")[0])
+    return None if match is None else f'write "every {match[1] or 1}{match[2]}"'
+
+
 def _duration(text: str) -> timedelta:
     match = _DURATION.fullmatch(text.lower())
     if match is None or not text:
         raise InvalidSpec(
             f'"{text[:40]}" is not a duration',
             "a duration has days, hours, minutes, seconds in this order, whole and not negative",
-            'for example "every 90m", "every 1h30m", "every 45s", "every 2d"',
+            _spelled([text]) or 'for example "every 90m", "every 1h30m", "every 45s", "every 2d"',
         )
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds

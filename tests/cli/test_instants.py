@@ -92,10 +92,17 @@ def test_why_asks_for_the_last_time_of_a_day(cli: Cli) -> None:
     assert datetime.fromisoformat(row["instant"]) < datetime.now(UTC)
 
 
-@pytest.mark.parametrize("said", ["soon", "25:00", "yesterday", "2h ago"])
+@pytest.mark.parametrize("said", ["soon", "25:00", "2h ago"])
 def test_what_is_no_instant_is_refused_with_examples(cli: Cli, said: str) -> None:
     refused = cli("enqueue", "py:x", "--due-at", said)
 
     assert refused.code == 1
     assert f"--due-at '{said}' is no date and time" in refused.err
     assert "yesterday 03:00 or 2h" in refused.err
+
+
+def test_a_day_without_a_time_is_answered_with_one(cli: Cli) -> None:
+    refused = cli("enqueue", "py:x", "--due-at", "tomorrow")
+
+    assert "--due-at 'tomorrow' is no date and time" in refused.err
+    assert "hint: Add the time of that day: 'tomorrow 00:00'." in refused.err

@@ -111,3 +111,20 @@ def test_values_are_written_as_annotations_read_them() -> None:
         args_text({"x": object()})
     with pytest.raises(InvalidInput, match="NUL"):
         args_text({"customer": Customer(name="\0", since=date(2020, 1, 1))})
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('"{\\"day\\": 1}"', 'It is quoted twice: write {"day": 1}.'),
+        ('feed="7"', 'Write {"feed": "7"}.'),
+        ("feed=7", 'Write {"feed": 7}.'),
+        ("feed=all of it", 'Write {"feed": "all of it"}.'),
+        ('"7"', 'Write for example {"day": 1}.'),
+        ("{day: 1}", 'Write for example {"day": 1}.'),
+    ],
+)
+def test_args_that_are_no_object_are_answered_with_what_was_meant(text: str, hint: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        args_text(text)
+    assert refusal.value.hint == hint

@@ -46,6 +46,11 @@ def test_a_missing_module_is_told_apart_from_one_that_misses_something(write_mod
     with pytest.raises(ConfigError, match=r"module 'no_such_shop\.jobs' is not found"):
         load_app("no_such_shop.jobs:app")
 
+    write_module("file_of_jobs", "")
+    with pytest.raises(ConfigError, match=r"module 'file_of_jobs\.py' is not found") as refusal:
+        load_app("file_of_jobs.py:app")
+    assert refusal.value.hint == "A module is named without .py: write file_of_jobs:app."
+
     write_module("importing_jobs", "import no_such_thing\n")
     with pytest.raises(ConfigError, match="can't be imported") as refusal:
         load_app("importing_jobs:app")

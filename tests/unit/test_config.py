@@ -210,6 +210,12 @@ def test_a_missing_dsn_says_where_to_give_one() -> None:
     assert "PGCRON_HA_DSN" in str(caught.value.hint)
 
 
+def test_a_dsn_of_sqlalchemy_is_answered_with_what_goes() -> None:
+    problem = refusal(environment={"PGCRON_HA_DSN": "postgresql+asyncpg://a@h/d"}).message
+
+    assert problem.endswith("a URL such as postgresql://user@host:5432/database, without +asyncpg")
+
+
 @pytest.mark.parametrize("name", ["pgcron", "_x", "a" * 40])
 def test_a_schema_is_a_plain_identifier(name: str) -> None:
     assert load(flags={"schema": name}).schema == name

@@ -75,6 +75,26 @@ def test_a_spec_that_cannot_be_is_refused_with_all_three_sentences(text: str, me
     assert refusal.value.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("@dialy", 'did you mean "@daily"?'),
+        ("@every 5m", 'for an interval write "every 90m"'),
+        ("every 5 minutes", 'write "every 5m"'),
+        ("every 2 HOURS from 2026-01-01T00:00Z", 'write "every 2h"'),
+        ("every 30 sec", 'write "every 30s"'),
+        ("every day", 'write "every 1d"'),
+        ("every 5minutes", 'write "every 5m"'),
+    ],
+)
+def test_what_is_nearly_a_spec_is_answered_with_its_spelling(text: str, hint: str) -> None:
+    with pytest.raises(InvalidSpec) as refusal:
+        parse_spec(text)
+    assert refusal.value.hint == hint
+    if hint.startswith("write"):
+        assert parse_spec(hint.split('"')[1])
+
+
 def test_an_unknown_zone_is_refused_even_when_no_line_needs_one() -> None:
     with pytest.raises(UnknownZone):
         parse_spec("every 5m", "Mars/Olympus")

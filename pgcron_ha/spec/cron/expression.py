@@ -10,6 +10,7 @@ from bisect import bisect_right
 from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from difflib import get_close_matches
 from functools import cached_property, lru_cache
 
 from pgcron_ha.errors import InvalidSpec
@@ -190,10 +191,11 @@ def _macro(text: str) -> str:
     try:
         return MACROS[text.lower()]
     except KeyError:
+        near = get_close_matches(text.lower(), MACROS, n=1)
         raise InvalidSpec(
             f'"{_shown(text)}" is not a known macro',
             f"the macros are {', '.join(MACROS)}",
-            'for an interval write "every 90m"',
+            f'did you mean "{near[0]}"?' if near else 'for an interval write "every 90m"',
         ) from None
 
 
