@@ -9,7 +9,7 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.client.schedules import POLICIES
+from pgcron_ha.client.options import POLICIES
 from pgcron_ha.db.driver.statements import in_schema, literal
 from pgcron_ha.errors import InvalidInput
 

@@ -22,6 +22,7 @@ from pgcron_ha.model.json_values import MOST_LEVELS, json_value, levels_of
 MOST_ARGS_BYTES: Final = 256 * 1024
 MOST_KEY_CHARACTERS: Final = 500
 MOST_NAME_CHARACTERS: Final = 200
+LONGEST_DURATION: Final = timedelta(days=36_525)
 
 _HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 MOST_HANDLER_CHARACTERS: Final = 206
@@ -139,7 +140,7 @@ def choice(what: str, value: object, known: tuple[str, ...]) -> str:
 def duration(
     what: str,
     value: object,
-    most: timedelta = timedelta(days=36_525),
+    most: timedelta = LONGEST_DURATION,
     least: timedelta = timedelta.resolution,
     *,
     may_be_zero: bool = False,
@@ -190,11 +191,11 @@ def text(what: str, value: object, most: int) -> str:
     return value
 
 
-def lines(what: str, value: object, most: int) -> str:
+def description_text(value: object) -> str:
     """As `text`, but of several lines; it ends without a newline."""
     written = value.rstrip() if isinstance(value, str) else value
     shown = written.replace("\n", " ") if isinstance(written, str) else written
-    text(what, shown, most)
+    text("the description", shown, MOST_DESCRIPTION_CHARACTERS)
     return str(written)
 
 

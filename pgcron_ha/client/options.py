@@ -1,12 +1,15 @@
-"""The options of runs and the policies of schedules: one table of checks for every interface.
+"""The options of runs and the policies of schedules: one table for every interface.
 
-A check takes a value as a caller gave it and returns it as the functions of
+A new one has a row here, its type in one of the typed dictionaries, an option of the command line,
+a column, and a place where it acts; forms, files and their published form take it from the table. A
+check takes a value as a caller gave it and returns it as the functions of
 `pgcron_ha.db.commands.functions` want it, or raises `InvalidInput` (`TooLarge`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeAlias, TypedDict
@@ -17,6 +20,7 @@ from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
 from pgcron_ha.config.values import Span, did_you_mean
 from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
+from pgcron_ha.spec.cron.fires import DstPolicy
 
 Check: TypeAlias = Callable[[Any], Any]
 
@@ -27,6 +31,7 @@ AFTER_PAUSE: Final = ("drop", "catchup")
 INTERFACES: Final = ("cli", "code", "file", "sql", "ui")
 
 _SECOND: Final = timedelta(seconds=1)
+_HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
 _MONTH: Final = timedelta(days=30)
 _YEAR: Final = timedelta(days=366)
@@ -100,82 +105,124 @@ class Policies(_RunsAndSchedules, total=False):
     links: Mapping[str, str] | str | None
 
 
-def _number(what: str, least: int, most: int, rule: str) -> Check:
-    return partial(checks.whole_number, what, least=least, most=most, rule=rule)
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """A row of the table: what is known of an option."""
+
+    kind: type = field(kw_only=False)
+    """Of its values, as the database takes them."""
+    default: Any = field(default=None, kw_only=False)
+    """A schedule's; None: none."""
+    check: Check | None = None
+    """For what is not judged by what follows."""
+    title: str = ""
+    """What messages call it, if not by its name."""
+    words: tuple[str, ...] = ()
+    """Those that it may be."""
+    least: Any = 0
+    most: Any = None
+    """The bounds of a number or a duration, or how many characters a text has."""
+    rule: str = ""
+    """The sentence about the bounds of a number."""
+    is_removable: bool = False
+    """Whether the empty value of its kind takes back what a schedule had."""
+
+    def checked(self, name: str, value: Any) -> Any:
+        """The value, as the database takes it. Raises InvalidInput, TooLarge."""
+        what = self.title or name
+        if self.is_removable and value == "" and self.kind is str:
+            return value
+        if self.check is not None:
+            return self.check(value)
+        if self.words:
+            return checks.choice(what, value, self.words)
+        if self.kind is int:
+            return checks.whole_number(what, value, self.least, self.most, self.rule)
+        if self.kind is timedelta:
+            least, most = self.least or timedelta.resolution, self.most or checks.LONGEST_DURATION
+            return checks.duration(what, value, most, least, may_be_zero=self.is_removable)
+        return checks.text(what, value, self.most)
 
 
-def _choice_or_none(value: object) -> str:
-    return "" if value == "" else checks.choice("queue_drops", value, QUEUE_DROPS)
+def _as_it_is(value: Any) -> Any:
+    """It is judged with the spec, or by its interface."""
+    return value
 
 
-_OF_BOTH: Final[Mapping[str, Check]] = {
-    "queue": checks.queue_name,
-    "priority": _number("priority", 0, 9, "A priority is a number from 0 (first) to 9 (last)."),
-    "timeout": partial(checks.duration, "timeout", most=_MONTH),
-    "max_attempts": _number("max_attempts", 1, 100, "A run is tried 1 to 100 times."),
-    "delivery": partial(checks.choice, "delivery", known=DELIVERIES),
-    "retry": retry_text,
-    "requires": checks.requirement_words,
-    "give_up_after": partial(checks.duration, "give_up_after", most=_YEAR),
-    "silence_timeout": partial(checks.duration, "silence_timeout", most=_MONTH, least=_SECOND),
-    "weight": _number("weight", 1, 1000, "A run takes 1 to 1000 slots of a node."),
+POLICIES: Final[Mapping[str, Option]] = {
+    "args": Option(str, "{}", check=checks.args_text),
+    "timezone": Option(str, "UTC", check=_as_it_is),
+    "dst": Option(str, "vixie", words=tuple(DstPolicy), check=_as_it_is),
+    "queue": Option(str, "default", check=checks.queue_name),
+    "priority": Option(int, 5, most=9, rule="A priority is a number from 0 (first) to 9 (last)."),
+    "overlap": Option(str, "skip", title="overlap policy", words=OVERLAPS),
+    "catchup": Option(str, "latest", check=lambda policy: CatchUp.parse(str(policy)).text),
+    "catchup_window": Option(timedelta, _HOUR),
+    "start_deadline": Option(timedelta),
+    "timeout": Option(timedelta, _HOUR, most=_MONTH),
+    "max_attempts": Option(int, least=1, most=100, rule="A run is tried 1 to 100 times."),
+    "retry_base": Option(timedelta, 2 * _SECOND, most=_DAY),
+    "retry_cap": Option(timedelta, _HOUR, most=_MONTH),
+    "retry": Option(str, "{}", check=retry_text),
+    "delivery": Option(str, "at_least_once", words=DELIVERIES),
+    "concurrency_key": Option(str, check=checks.concurrency_key_name, is_removable=True),
+    "requires": Option(tuple, (), check=lambda labels: checks.requirement_words(labels) or ()),
+    "give_up_after": Option(timedelta, most=_YEAR),
+    "silence_timeout": Option(timedelta, least=_SECOND, most=_MONTH),
+    "weight": Option(int, 1, least=1, most=1000, rule="A run takes 1 to 1000 slots of a node."),
+    "max_running": Option(
+        int,
+        most=1000,
+        rule="So many runs of a schedule may execute at once: 1 to 1000.",
+        is_removable=True,
+    ),
+    "max_queued": Option(
+        int,
+        most=1000,
+        rule="So many runs may wait with overlap queue: 1 to 1000.",
+        is_removable=True,
+    ),
+    "queue_drops": Option(str, words=QUEUE_DROPS, is_removable=True),
+    "after_pause": Option(str, "drop", words=AFTER_PAUSE),
+    "jitter": Option(timedelta, most=LONGEST_JITTER, is_removable=True),
+    "max_runs": Option(int, most=10**9, rule="It is 1 to 1000000000.", is_removable=True),
+    "pause_after_failures": Option(
+        int,
+        most=1000,
+        rule="A schedule pauses itself after 1 to 1000 failures in a row; 0: never.",
+        is_removable=True,
+    ),
+    "probe_after": Option(timedelta, least=_SECOND, most=_DAY, is_removable=True),
+    "depends_on_previous": Option(
+        bool, False, check=partial(checks.true_or_false, "depends_on_previous")
+    ),
+    "owner": Option(str, title="the owner", most=checks.MOST_NAME_CHARACTERS, is_removable=True),
+    "description": Option(str, check=checks.description_text, is_removable=True),
+    "tags": Option(tuple, (), check=checks.tag_words),
+    "links": Option(str, "{}", check=checks.links_text),
+    "enabled": Option(bool, check=_as_it_is),
+    "managed_by": Option(str, words=INTERFACES),
 }
-OF_RUNS: Final[Mapping[str, Check]] = {
-    **_OF_BOTH,
-    "concurrency_key": checks.concurrency_key_name,
-    "due_at": partial(checks.instant, "due_at"),
-    "idempotency_key": partial(checks.text, "the idempotency key", most=checks.MOST_KEY_CHARACTERS),
-    "key_lifetime": partial(checks.duration, "key_lifetime"),
-    "start_within": partial(checks.duration, "start_within", most=_YEAR),
-    "unique_key": partial(checks.text, "the unique key", most=checks.MOST_KEY_CHARACTERS),
-    "unique_scope": partial(checks.choice, "unique_scope", known=SCOPES),
-    "unique_for": partial(checks.duration, "unique_for", most=_YEAR),
-    "on_conflict": partial(checks.choice, "on_conflict", known=MANNERS),
-    "debounce": partial(checks.duration, "debounce", most=_MONTH),
-    "debounce_max": partial(checks.duration, "debounce_max", most=_YEAR),
-}
-OF_SCHEDULES: Final[Mapping[str, Check]] = {
-    **_OF_BOTH,
-    "args": checks.args_text,
-    "concurrency_key": lambda key: key and checks.concurrency_key_name(key),
-    "requires": lambda labels: checks.requirement_words(labels) or (),
-    "overlap": partial(checks.choice, "overlap policy", known=OVERLAPS),
-    "catchup": lambda policy: CatchUp.parse(str(policy)).text,
-    "catchup_window": partial(checks.duration, "catchup_window"),
-    "start_deadline": partial(checks.duration, "start_deadline"),
-    "retry_base": partial(checks.duration, "retry_base", most=_DAY),
-    "retry_cap": partial(checks.duration, "retry_cap", most=_MONTH),
-    "managed_by": partial(checks.choice, "managed_by", known=INTERFACES),
-    "owner": lambda owner: owner and checks.text("the owner", owner, checks.MOST_NAME_CHARACTERS),
-    "description": lambda said: (
-        said and checks.lines("the description", said, checks.MOST_DESCRIPTION_CHARACTERS)
-    ),
-    "tags": checks.tag_words,
-    "links": checks.links_text,
-    "max_running": _number(
-        "max_running", 0, 1000, "So many runs of a schedule may execute at once: 1 to 1000."
-    ),
-    "max_queued": _number(
-        "max_queued", 0, 1000, "So many runs may wait with overlap queue: 1 to 1000."
-    ),
-    "queue_drops": _choice_or_none,
-    "depends_on_previous": partial(checks.true_or_false, "depends_on_previous"),
-    "after_pause": partial(checks.choice, "after_pause", known=AFTER_PAUSE),
-    "pause_after_failures": _number(
-        "pause_after_failures",
-        0,
-        1000,
-        "A schedule pauses itself after 1 to 1000 failures in a row; 0: never.",
-    ),
-    "probe_after": partial(
-        checks.duration, "probe_after", most=_DAY, least=_SECOND, may_be_zero=True
-    ),
-    "jitter": partial(checks.duration, "jitter", most=LONGEST_JITTER, may_be_zero=True),
-    "max_runs": _number("max_runs", 0, 1_000_000_000, "It is 1 to 1000000000."),
+"""The policies of a schedule. `put_schedule` leaves those unchanged that are None or left out."""
+
+OF_RUNS: Final[Mapping[str, Option]] = {
+    **{name: POLICIES[name] for name in HandlerDefaults.__annotations__ if name in POLICIES},
+    "concurrency_key": Option(str, check=checks.concurrency_key_name),
+    "requires": Option(tuple, check=checks.requirement_words),
+    "due_at": Option(datetime, check=partial(checks.instant, "due_at")),
+    "idempotency_key": Option(str, title="the idempotency key", most=checks.MOST_KEY_CHARACTERS),
+    "key_lifetime": Option(timedelta),
+    "start_within": Option(timedelta, most=_YEAR),
+    "unique_key": Option(str, title="the unique key", most=checks.MOST_KEY_CHARACTERS),
+    "unique_scope": Option(str, words=SCOPES),
+    "unique_for": Option(timedelta, most=_YEAR),
+    "on_conflict": Option(str, words=MANNERS),
+    "debounce": Option(timedelta, most=_MONTH),
+    "debounce_max": Option(timedelta, most=_YEAR),
 }
 
 
-def check_each(values: Mapping[str, Any], table: Mapping[str, Check]) -> dict[str, Any]:
+def check_each(values: Mapping[str, Any], table: Mapping[str, Option]) -> dict[str, Any]:
     """The values, each as its check returns it; None and what has no check stay as they are.
 
     Raises an error that names everything that is wrong.
@@ -183,7 +230,7 @@ def check_each(values: Mapping[str, Any], table: Mapping[str, Check]) -> dict[st
     mistakes, checked = Mistakes(), dict(values)
     for name, value in values.items():
         if value is not None and name in table:
-            checked[name] = mistakes.tried(table[name], value)
+            checked[name] = mistakes.tried(table[name].checked, name, value)
     mistakes.raise_any()
     return checked
 

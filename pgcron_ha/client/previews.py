@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
-from pgcron_ha.client.schedules import POLICIES
+from pgcron_ha.client.options import POLICIES
 from pgcron_ha.model.plan import delay_of
 from pgcron_ha.spec.preview import Preview, PreviewFire, preview
 from pgcron_ha.spec.spec import spec_of

@@ -12,11 +12,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import AFTER_PAUSE, DELIVERIES, INTERFACES, OVERLAPS, QUEUE_DROPS
-from pgcron_ha.client.schedules import DEFAULTS, POLICIES, check_schedule
+from pgcron_ha.client.options import POLICIES
+from pgcron_ha.client.schedules import DEFAULTS, check_schedule
 from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS, as_json
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
-from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.text import duration_text
 
 MOST_TEXT: Final = checks.MOST_ARGS_BYTES
@@ -26,14 +25,10 @@ _FIRST: Final = ("spec", "timezone", "dst", "handler")
 # Pausing is a verb of its own, with a note.
 FIELDS: Final = (*_FIRST, *(name for name in POLICIES if name not in (*_FIRST, "enabled")))
 _YES_NO: Final = ("yes", "no")
-CHOICES: Final[dict[str, tuple[str, ...]]] = {
-    "dst": tuple(policy.value for policy in DstPolicy),
-    "overlap": OVERLAPS,
-    "queue_drops": QUEUE_DROPS,
-    "after_pause": AFTER_PAUSE,
-    "delivery": DELIVERIES,
-    "managed_by": INTERFACES,
-    **{name: _YES_NO for name, kind in POLICIES.items() if kind is bool},
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    name: policy.words or _YES_NO
+    for name, policy in POLICIES.items()
+    if policy.words or policy.kind is bool
 }
 """The words of fields that know no others."""
 _BLAMED: Final = ((InvalidSpec, "spec"), (UnknownZone, "timezone"))
@@ -120,14 +115,14 @@ def _text(value: Any) -> str:
 
 def _value(field: str, text: str) -> Any:
     """The text as the column's type; durations and JSON stay texts, which are judged later."""
-    kind = POLICIES.get(field)
     if not text:
         return None
+    kind = POLICIES[field].kind if field in POLICIES else str
     if kind is int:
         return _number(field, text)
     if kind is bool:
         return text == _YES_NO[0]
-    if kind == tuple[str, ...]:
+    if kind is tuple:
         return [word for word in text.replace(",", " ").split() if word]
     return text
 

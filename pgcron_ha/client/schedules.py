@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
-from types import UnionType
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import OF_SCHEDULES, check_attempts, check_each, given
+from pgcron_ha.client.options import POLICIES, check_attempts, check_each, given
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput, Mistakes
@@ -22,9 +21,10 @@ from pgcron_ha.spec.zones import load_zone
 LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class CodeSchedule:
-    """One schedule of an App, complete and valid: the code decides every policy of it.
+    """One schedule of an App, complete and valid: the code decides every policy of it. Each policy
+    is an attribute, too.
 
     Whether it is enabled is left alone, so that an operator's pause outlives a deployment.
     """
@@ -32,88 +32,43 @@ class CodeSchedule:
     name: str
     spec: str
     handler: str
-    args: str = "{}"
-    timezone: str = "UTC"
-    dst: str = "vixie"
-    queue: str = "default"
-    priority: int = 5
-    overlap: str = "skip"
-    catchup: str = "latest"
-    catchup_window: timedelta = timedelta(hours=1)
-    start_deadline: timedelta | None = None
-    timeout: timedelta = timedelta(hours=1)
-    max_attempts: int | None = None
-    retry_base: timedelta = timedelta(seconds=2)
-    retry_cap: timedelta = timedelta(hours=1)
-    retry: str = "{}"
-    delivery: str = "at_least_once"
-    concurrency_key: str | None = None
-    requires: tuple[str, ...] = ()
-    give_up_after: timedelta | None = None
-    silence_timeout: timedelta | None = None
-    weight: int = 1
-    max_running: int | None = None
-    max_queued: int | None = None
-    queue_drops: str | None = None
-    after_pause: str = "drop"
-    jitter: timedelta | None = None
-    max_runs: int | None = None
-    pause_after_failures: int | None = None
-    probe_after: timedelta | None = None
-    depends_on_previous: bool = False
-    owner: str | None = None
-    description: str | None = None
-    tags: tuple[str, ...] = ()
-    links: str = "{}"
+    policies: Mapping[str, Any]
+
+    def __getattr__(self, policy: str) -> Any:
+        if policy not in DEFAULTS:
+            raise AttributeError(f"a schedule has no policy {policy!r}", name=policy, obj=self)
+        return self.policies[policy]
 
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Create or change the schedule in the database; its id. An equal one is not written."""
-        policies = {field.name: getattr(self, field.name) for field in fields(self)}
         # The code also decides that a policy is not set.
-        policies |= {key: POLICIES[key]() for key in _REMOVABLE if policies[key] is None}
+        policies = {
+            name: POLICIES[name].kind() if value is None and POLICIES[name].is_removable else value
+            for name, value in self.policies.items()
+        }
+        named = {"name": self.name, "spec": self.spec, "handler": self.handler, **policies}
         return await functions.put_schedule(
-            connection, **policies, managed_by="code", actor=actor, interface="code", schema=schema
+            connection, **named, managed_by="code", actor=actor, interface="code", schema=schema
         )
 
 
-def _kind(hint: Any) -> Any:
-    """The type of a field without None."""
-    return get_args(hint)[0] if isinstance(hint, UnionType) else hint
-
-
-_IDENTITY: Final = ("name", "spec", "handler")
-POLICIES: Final[Mapping[str, Any]] = {
-    **{
-        name: _kind(hint)
-        for name, hint in get_type_hints(CodeSchedule).items()
-        if name not in _IDENTITY
-    },
-    "enabled": bool,
-    "managed_by": str,
-}
-"""The policies of a schedule and their types. `put_schedule` leaves those unchanged that are None
-or left out.
-"""
-_REMOVABLE: Final = (
-    *("concurrency_key", "max_running", "pause_after_failures", "probe_after", "max_queued"),
-    *("queue_drops", "jitter", "max_runs", "owner", "description"),
-)
-"""The policies without a default that the empty value of their type removes."""
 DEFAULTS: Final[Mapping[str, Any]] = {
-    field.name: field.default for field in fields(CodeSchedule) if field.default is not MISSING
+    name: policy.default
+    for name, policy in POLICIES.items()
+    if name not in ("enabled", "managed_by")
 }
 
 
 def define_schedule(
     name: str, spec: str, handler: str, policies: Mapping[str, Any]
 ) -> CodeSchedule:
-    """The checked schedule; `policies` has any of the fields after `handler`, args as a mapping.
+    """The checked schedule; `policies` has any of `DEFAULTS`, args as a mapping.
 
     Raises InvalidSpec, UnknownZone, InvalidInput and TooLarge.
     """
     _check_names(policies, list(DEFAULTS))
     checked = check_schedule(name, spec, handler, {"overlap": "skip", **policies})
-    return CodeSchedule(name=name, spec=spec, handler=handler, **given(checked))
+    return CodeSchedule(name, spec, handler, {**DEFAULTS, **given(checked)})
 
 
 def check_schedule(
@@ -128,7 +83,7 @@ def check_schedule(
     mistakes.tried(checks.text, "the schedule's name", name, checks.MOST_NAME_CHARACTERS)
     mistakes.tried(checks.handler_name, handler)
     with mistakes.kept():
-        checked = check_each(policies, OF_SCHEDULES)
+        checked = check_each(policies, POLICIES)
         for check in (check_attempts, _check_overlap, _check_late_fires, _check_pauses):
             mistakes.tried(check, checked)
     _check_spec(spec, checked, mistakes)

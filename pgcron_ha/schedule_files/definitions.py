@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from pgcron_ha.client import schedules
+from pgcron_ha.client import options, schedules
 from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, Mistakes, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
@@ -25,7 +25,7 @@ from pgcron_ha.spec.text import duration_text
 MOST_FILES: Final = 1000
 SCHEDULES: Final = "schedules"
 CALENDARS: Final = "calendars"
-POLICIES: Final = tuple(name for name in schedules.POLICIES if name != "managed_by")
+POLICIES: Final = tuple(name for name in options.POLICIES if name != "managed_by")
 KEYS: Final = ("spec", "handler", *POLICIES)
 
 _TABLES: Final = (SCHEDULES, CALENDARS)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from pgcron_ha.client import checks, schedules
-from pgcron_ha.client.options import DELIVERIES, OVERLAPS
+from pgcron_ha.client import checks, options
 from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
 from pgcron_ha.spec.calendars import calendar
 from pgcron_ha.spec.spec import MOST_CHARACTERS, MOST_LINES
@@ -30,9 +29,6 @@ _BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "retry": {"type": ["object", "string"], "description": "How a run is tried again."},
     "timezone": {"type": "string", "description": "A name of the IANA database."},
     "dst": {"enum": ["vixie", "robfig", "kubernetes", "skip"]},
-    "priority": {"type": "integer", "minimum": 0, "maximum": 9},
-    "overlap": {"enum": list(OVERLAPS)},
-    "delivery": {"enum": list(DELIVERIES)},
     "owner": {"type": "string", "maxLength": checks.MOST_NAME_CHARACTERS},
     "description": {"type": "string", "maxLength": checks.MOST_DESCRIPTION_CHARACTERS},
     "tags": {"type": "array", "items": {"type": "string"}, "maxItems": checks.MOST_TAGS},
@@ -106,5 +102,10 @@ def _lines(description: str, least: int, most_characters: int, most_lines: int) 
 
 def _policy(name: str) -> dict[str, Any]:
     """Null is the same as leaving it out."""
-    kind = _BY_NAME.get(name) or _BY_TYPE[schedules.POLICIES[name]]
-    return {"anyOf": [dict(kind), {"type": "null"}]}
+    policy = options.POLICIES[name]
+    form = {**(_BY_NAME.get(name) or _BY_TYPE[policy.kind])}
+    if policy.words and name not in _BY_NAME:
+        form = {"enum": [*policy.words, *[""][: policy.is_removable]]}
+    elif policy.kind is int:
+        form |= {"minimum": policy.least, "maximum": policy.most}
+    return {"anyOf": [form, {"type": "null"}]}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidInput, TooLarge
-from tests.product.client import CodeSchedule
+from tests.product.client import DEFAULTS
 from tests.product.schedule_files import (
     KEYS,
     MOST_VALUES,
@@ -27,10 +27,7 @@ from tests.product.schedule_files import (
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 DEFAULT: dict[str, Any] = {
     **dict.fromkeys(POLICIES),
-    **{
-        name: getattr(CodeSchedule(name="x", spec="@daily", handler="py:x"), name, None)
-        for name in POLICIES
-    },
+    **DEFAULTS,
     "retry": None,
     "requires": None,
     "tags": None,

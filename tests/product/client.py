@@ -6,7 +6,7 @@ from pgcron_ha.client import waiting
 from pgcron_ha.client.checks import args_text, requirement_words
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.client.loading import load_app
-from pgcron_ha.client.options import HandlerDefaults, Policies, RunOptions
+from pgcron_ha.client.options import POLICIES, HandlerDefaults, Policies, RunOptions
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.run_request import (
@@ -19,15 +19,15 @@ from pgcron_ha.client.run_request import (
 )
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus
 from pgcron_ha.client.schedule_edits import FIELDS
-from pgcron_ha.client.schedules import POLICIES, CodeSchedule, define_schedule
+from pgcron_ha.client.schedules import DEFAULTS, define_schedule
 from pgcron_ha.client.verifying import Proof, prove, verdict_of
 from pgcron_ha.client.waiting import Notifications, Waiting
 
 __all__ = [
+    "DEFAULTS",
     "FIELDS",
     "MOST_RUNS",
     "POLICIES",
-    "CodeSchedule",
     "EnqueueStatement",
     "EnqueuedRun",
     "HandlerDefaults",

@@ -53,7 +53,7 @@ Its objects have what `enqueue` takes, by the names of the SQL function's argume
 put_schedule: Final = Call[int]("put_schedule", "name", "spec", "handler")
 """Creates or changes the schedule of that name; its id. One that is so is not touched.
 
-Its options are `pgcron_ha.client.schedules.POLICIES`; None is unchanged. VersionConflict when it
+Its options are `pgcron_ha.client.options.POLICIES`; None is unchanged. VersionConflict when it
 has not the `expected_version` (0: when there is one) any more.
 """
 
