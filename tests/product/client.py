@@ -6,7 +6,14 @@ from pgcron_ha.client import waiting
 from pgcron_ha.client.checks import args_text, requirement_words
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.client.loading import load_app
-from pgcron_ha.client.options import POLICIES, HandlerDefaults, Policies, RunOptions
+from pgcron_ha.client.options import (
+    OF_RUNS,
+    POLICIES,
+    HandlerDefaults,
+    Option,
+    Policies,
+    RunOptions,
+)
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.run_request import (
@@ -27,12 +34,14 @@ __all__ = [
     "DEFAULTS",
     "FIELDS",
     "MOST_RUNS",
+    "OF_RUNS",
     "POLICIES",
     "EnqueueStatement",
     "EnqueuedRun",
     "HandlerDefaults",
     "NewRun",
     "Notifications",
+    "Option",
     "Policies",
     "Proof",
     "RetryPolicy",
