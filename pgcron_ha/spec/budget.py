@@ -38,12 +38,15 @@ class TakesLong(Exception):
 class TooManySteps(InvalidSpec):
     """The spec's fires take too long to find."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "the spec never fires, or too rarely to be found",
-            f"looking for a fire ends after {MOST_STEPS} steps of what is named and left out",
-            "write fewer exclusions, or leave `move` out; `pgcron-ha next` shows what is left",
-        )
+    def __init__(
+        self,
+        message: str = "the spec never fires, or too rarely to be found",
+        detail: str | None = "looking for a fire ends after"
+        f" {MOST_STEPS} steps of what is named and left out",
+        hint: str | None = "write fewer exclusions, or leave `move` out; `pgcron-ha next` shows"
+        " what is left",
+    ) -> None:
+        super().__init__(message, detail, hint)
 
 
 class search:  # noqa: N801 - a context manager that reads as a verb

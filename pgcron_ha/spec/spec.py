@@ -296,10 +296,15 @@ def _read(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> list[Li
             f"it has 1 to {MOST_LINES} lines, each a rule, an exclusion or a bound",
             EXAMPLES,
         )
-    return [
-        _numbered_line(line, timezone, dst, seed, number if len(written) > 1 else None)
-        for number, line in written.items()
-    ]
+    read: list[Line] = []
+    for number, line in written.items():
+        try:
+            read.append(read_line(line, timezone, dst, seed))
+        except InvalidSpec as error:
+            if len(written) == 1:
+                raise
+            raise error.about(f"line {number}") from error
+    return read
 
 
 def _with_calendars(
@@ -332,17 +337,6 @@ def _judge(lines: Sequence[Line]) -> None:
         raise InvalidSpec(
             "the spec has no line that fires", "exclusions and bounds only take away", EXAMPLES
         )
-
-
-def _numbered_line(
-    line: str, timezone: str, dst: DstPolicy, seed: str | None, number: int | None
-) -> Line:
-    try:
-        return read_line(line, timezone, dst, seed)
-    except InvalidSpec as error:
-        if number is None:
-            raise
-        raise InvalidSpec(f"line {number}: {error.message}", error.detail, error.hint) from error
 
 
 class ScheduleRow(Protocol):

@@ -191,6 +191,11 @@ def test_every_mistake_of_a_definition_is_named(cli: Cli, tmp_path: Path) -> Non
         ("schedules: !!python/none x\n", "for the tag 'tag:yaml.org,2002:python/none'"),
         ("schedules:\n  a: {spec: '@daily', handler: py:x, enabled: maybe}\n", "enabled is not"),
         ("schedules:\n  a: {spec: '@daily', handler: py:x, args: [1]}\n", "args is a JSON array"),
+        (
+            "schedules:\n  a: {spec: [every 61s, not 0-29 * * * * *, not 30-59 * * * * *],"
+            " handler: py:x}\n",
+            "line 2: schedule 'a': the spec never fires, or too rarely to be found",
+        ),
     ],
 )
 def test_a_file_that_is_none_is_refused(text: str, said: str, cli: Cli, tmp_path: Path) -> None:
