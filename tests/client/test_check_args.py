@@ -128,3 +128,17 @@ def test_args_that_are_no_object_are_answered_with_what_was_meant(text: str, hin
     with pytest.raises(InvalidInput) as refusal:
         args_text(text)
     assert refusal.value.hint == hint
+
+
+@pytest.mark.parametrize(("value", "pair"), [(7, "feed='\"7\"'"), (True, "feed='\"true\"'")])
+def test_a_text_that_reads_as_a_number_is_answered_with_its_quotes(
+    value: object, pair: str
+) -> None:
+    interface = App("postgresql://nobody@localhost/nothing", schema="pgcron")
+
+    @interface.handler("load")
+    def load(feed: str) -> None: ...
+
+    with pytest.raises(InvalidInput, match="Input should be a valid string") as refusal:
+        interface.enqueue_statement("load", {"feed": value})
+    assert str(refusal.value.hint).endswith(f"On the command line this text is written {pair}.")

@@ -30,6 +30,8 @@ _EMPTY = inspect.Parameter.empty
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
+_HINT: Final = "Correct the args, or the function."
+
 MAX_SHOWN_CHARACTERS: Final = 100
 """Of a value in a message."""
 MAX_REPORTED_ERRORS: Final = 3
@@ -112,7 +114,11 @@ class Parameters:
         try:
             return reader(name, value)
         except Unfit as misfit:
-            raise self._refused(f"the args don't fit {self._name}: {misfit}") from None
+            hint = _HINT
+            if isinstance(value, int | float) and "valid string" in str(misfit):
+                text = f"{name}='{json.dumps(json.dumps(value))}'"
+                hint = f"{hint} On the command line this text is written {text}."
+            raise self._refused(f"the args don't fit {self._name}: {misfit}", hint) from None
         except Exception as error:  # a validator or __post_init__ of the user's, or too deep JSON
             problem = f"{type(error).__name__}: {error}"
             message = f"the arg '{name}' of {self._name} could not be checked: {problem}"
@@ -127,11 +133,11 @@ class Parameters:
             if name not in args:
                 raise self._refused(f"the arg '{name}' of {self._name} is missing")
 
-    def _refused(self, message: str) -> InvalidInput:
+    def _refused(self, message: str, hint: str = _HINT) -> InvalidInput:
         return InvalidInput(
             message,
             f"The args are given by name; its parameters are {self}.",
-            "Correct the args, or the function.",
+            hint,
         )
 
 
