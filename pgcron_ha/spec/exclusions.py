@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from calendar import isleap
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
-from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.cron.days import ALL_SHAPES
+from pgcron_ha.spec.calendars.rules import first_day, whole_year
+from pgcron_ha.spec.cron.days import LONGEST_GAP_IN_YEARS
 from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
 from pgcron_ha.spec.instants import read_date, read_instant
 from pgcron_ha.spec.rules import CronRule, FireRule
 from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
-
-# Days in a row that are passed over at once; more take another look.
-MOST_DAYS_AT_ONCE = 400
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)
@@ -120,9 +116,8 @@ class CronExclusion(Exclusion):
         if not self._covers(wall):
             return None
         if self._takes_whole_days_of(rule):
-            if self._names_all_days:
-                return LATEST
-            return _instant(self.timezone, fire, self._end_of_days(wall.date()))
+            left = first_day(self._left, wall.date() + _DAY, wall.year + LONGEST_GAP_IN_YEARS)
+            return LATEST if left is None else _instant(self.timezone, fire, _midnight(left))
         return _instant(self.timezone, fire, _next(wall, self._grain()))
 
     def begin(self, after: datetime) -> datetime:
@@ -147,10 +142,9 @@ class CronExclusion(Exclusion):
         seconds = len(named.seconds) if self.by_second else 60
         return (len(named.hours), len(named.minutes), seconds) == (24, 60, 60)
 
-    @cached_property
-    def _names_all_days(self) -> bool:
-        days = self.expression.days
-        return all(days.in_year(year) == 365 + isleap(year) for year in ALL_SHAPES)
+    def _left(self, year: int) -> int:
+        """The days of a year that it does not name."""
+        return whole_year(year) & ~self.expression.days.in_year(year)
 
     def _covers(self, wall: datetime) -> bool:
         named = self.expression
@@ -176,15 +170,6 @@ class CronExclusion(Exclusion):
             and set(of_rule.minutes) <= set(named.minutes)
             and (not self.by_second or set(of_rule.seconds) <= set(named.seconds))
         )
-
-    def _end_of_days(self, day: date) -> datetime:
-        for passed in range(MOST_DAYS_AT_ONCE):
-            if passed % 8 == 7:
-                spend()
-            day += _DAY
-            if not self.expression.days.has(day):
-                break
-        return _midnight(day)
 
 
 def read_exclusion(words: list[str], timezone: str) -> Exclusion:

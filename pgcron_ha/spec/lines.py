@@ -20,7 +20,7 @@ from pgcron_ha.spec.calendars.lines import CalendarUse, names_calendar, read_cal
 from pgcron_ha.spec.cron.expression import START, nth_of, parse_cron
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion, read_exclusion
-from pgcron_ha.spec.instants import read_instant
+from pgcron_ha.spec.instants import read_instant, words_from
 from pgcron_ha.spec.rrule.rule import read_recurrence
 from pgcron_ha.spec.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule
 from pgcron_ha.spec.text import duration_text, ordinal
@@ -151,16 +151,13 @@ def _instant_line(words: list[str], timezone: str) -> InstantRule | Bound:
 
 
 def _interval(words: list[str]) -> IntervalRule:
-    if len(words) not in (2, 4) or (len(words) == 4 and words[2].lower() != "from"):
-        raise InvalidSpec(
-            "the interval is not complete" if len(words) < 4 else "the interval has words too many",
-            "an interval is: every <duration> [from <instant>]",
-            _spelled(words[1:]) or 'for example "every 90m from 2026-01-01T00:10Z"',
-        )
+    example = _spelled(words[1:]) or 'for example "every 90m from 2026-01-01T00:10Z"'
+    rule = "an interval is: every <duration> [from <instant>]"
+    begin_text = words_from(words, "the interval", rule, example)
     period, anchor = _duration(words[1]), EPOCH
-    if len(words) == 4:
+    if begin_text is not None:
         example = 'for example "from 2026-01-01T00:10Z" or "from 2026-01-01T01:10:00+01:00"'
-        anchor = read_instant(words[3], None, example).instant
+        anchor = read_instant(begin_text, None, example).instant
     begin = "" if anchor == EPOCH else f" from {anchor:%Y-%m-%dT%H:%M:%SZ}"
     return IntervalRule(f"every {duration_text(period)}{begin}", period, anchor)
 

@@ -286,7 +286,7 @@ def _yearly(written: str) -> DaysOfYear | None:
         fine = all(1 <= m <= 12 and 1 <= d <= monthrange(2000, m)[1] for m, d in (first, last))
         return partial(yearly, first, last) if fine else None
     if match := _NTH.fullmatch(written):
-        place = 0 if match[3] == "l" else int(match[3])
+        place = -1 if match[3] == "l" else int(match[3])
         month = int(match[1])
         weekday = _WEEKDAY_NAMES.index(match[2])
         return partial(nth_weekday, month, weekday, place) if 1 <= month <= 12 else None

@@ -20,7 +20,7 @@ from pgcron_ha.spec.budget import spend
 DaysOfYear = Callable[[int], int]
 """The bits of a year's days."""
 
-FIRST_YEAR, LAST_YEAR = EARLIEST.year, LATEST.year - 1
+FIRST_YEAR, LAST_YEAR = EARLIEST.year, LATEST.year
 # The calendar repeats after 400 years, and with it whatever is not a date.
 REPEATS_AFTER = 400
 
@@ -56,14 +56,17 @@ def around_easter(first: int, last: int, year: int) -> int:
     return stretch(sunday + first * _DAY, sunday + last * _DAY, within=year)
 
 
-def nth_weekday(month: int, weekday: int, place: int, year: int) -> int:
-    """The first, second … weekday of a month, the last one if ``place`` is 0; no day in a month
-    that has no fifth one.
+def nth_weekday(month: int | None, weekday: int, place: int, year: int) -> int:
+    """The first (1), last (-1) … of a weekday (Monday is 0) of a month, or of the whole year; no
+    day where there are not so many.
     """
-    begins, length = monthrange(year, month)
-    first = (weekday - begins) % 7 + 1
-    day = first + 7 * ((length - first) // 7 if place == 0 else place - 1)
-    return bit(date(year, month, day)) if day <= length else 0
+    first = date(year, month or 1, 1)
+    last = date(year, month or 12, monthrange(year, month or 12)[1])
+    if place > 0:
+        day = first + ((weekday - first.weekday()) % 7 + (place - 1) * 7) * _DAY
+    else:
+        day = last - ((last.weekday() - weekday) % 7 - (place + 1) * 7) * _DAY
+    return bit(day) if first <= day <= last else 0
 
 
 def whole_year(year: int) -> int:
@@ -76,16 +79,21 @@ def bit(day: date) -> int:
     return 1 << (day.timetuple().tm_yday - 1)
 
 
+def day_of(bits: int, year: int) -> date:
+    """The first of some days."""
+    return date(year, 1, 1) + timedelta(days=(bits & -bits).bit_length() - 1)
+
+
 def first_day(days: DaysOfYear, since: date, last_year: int) -> date | None:
     """The first day not earlier than ``since`` and not after ``last_year`` (or `LAST_YEAR`)."""
-    left = days(since.year) >> (since.timetuple().tm_yday - 1)
-    if left:
-        return since + timedelta(days=(left & -left).bit_length() - 1)
-    for year in range(since.year + 1, min(last_year, LAST_YEAR) + 1):
-        spend()
+    for year in range(since.year, min(last_year, LAST_YEAR) + 1):
         found = days(year)
+        if year == since.year:
+            found &= -bit(since)
+        else:
+            spend()
         if found:
-            return date(year, 1, 1) + timedelta(days=(found & -found).bit_length() - 1)
+            return day_of(found, year)
     return None
 
 

@@ -1,12 +1,14 @@
-"""Which days of a month a cron expression names.
+"""Which days a cron expression names.
 
-A month is known by its length and the weekday of its first day, so there are 28 shapes; what an
-expression names in a shape is found once. Which days are a weekday is croniter's answer, on naive
-local time. Everything that depends on the length of the month is counted here, within bounds that
-croniter does not keep (``L0,L1,L2`` took it 100 ms), and as Quartz, Spring and Cronos read it: a
-month that lacks the day is skipped.
+A year is known by the weekday of its first day and whether it is a leap year, a month by that of
+its own and its length, so there are 14 shapes of years and 28 of months; what an expression names
+in one is found once. Which days are a weekday is croniter's answer, on naive local time. Everything
+that depends on the length of the month is counted here, within bounds that croniter does not keep
+(``L0,L1,L2`` took it 100 ms), and as Quartz, Spring and Cronos read it: a month that lacks the day
+is skipped.
 
-Day sets are bit masks: bit ``d`` is day ``d``.
+Days are the bits of a number: of a year the lowest is January 1 (`pgcron_ha.spec.calendars.rules`),
+of a month bit ``d`` is day ``d``.
 """
 
 from __future__ import annotations
@@ -17,23 +19,19 @@ from functools import lru_cache
 
 from croniter import croniter_range
 
-from pgcron_ha.spec.budget import spend
+from pgcron_ha.spec.calendars.rules import bit, first_day
 from pgcron_ha.spec.cron.fields import CronField
 
 # Feb 29 on one weekday: at most 40 years apart (2072 to 2112), since 2100 is no leap year.
 LONGEST_GAP_IN_YEARS = 41
-# Months that are passed over as fast as anything else is done once.
-MONTHS_A_STEP = 12
 # Before the calendar begins, in any zone.
 FIRST_YEAR = 1898
-# After this year nothing fires: datetime ends with 9999.
-LAST_YEAR = 9998
 
 # Each month begins on each weekday, in leap years and others.
 ALL_SHAPES = range(2000, 2028)
 
 
-class MonthDays:
+class CronDays:
     """The days that the day, month and weekday fields name together.
 
     When one of the two day fields begins with ``*`` both must match, else either (cron's rule).
@@ -41,64 +39,55 @@ class MonthDays:
 
     def __init__(self, day: CronField, month: CronField, weekday: CronField) -> None:
         self.fields = day, month, weekday
-        self._months = frozenset(month.values)
-        self._masks: dict[tuple[int, int], int] = {}
-        self._years: dict[tuple[int, bool], int] = {}
+        self._shapes: dict[tuple[int, bool], int] = {}
+        self._months: dict[tuple[int, int], int] = {}
         self._before_years = {FIRST_YEAR: 0}
 
-    def in_month(self, year: int, month: int) -> int:
-        """The mask of the month's days; 0 when it has none."""
-        if month not in self._months:
-            return 0
-        first, length = monthrange(year, month)
-        mask = self._masks.get((length, first))
-        if mask is None:
+    def in_year(self, year: int) -> int:
+        """The bits of the days that it names."""
+        shape = date(year, 1, 1).weekday(), isleap(year)
+        known = self._shapes.get(shape)
+        if known is None:
+            known, begin = 0, 0
+            for month in range(1, 13):
+                first, length = monthrange(year, month)
+                if month in self.fields[1].values:
+                    known |= self._in_month(first, length) >> 1 << begin
+                begin += length
+            self._shapes[shape] = known
+        return known
+
+    def _in_month(self, first: int, length: int) -> int:
+        known = self._months.get((first, length))
+        if known is None:
             day, _, weekday = self.fields
             days, weekdays = _days_of(day, length, first), _weekdays_of(weekday, length, first)
-            mask = days & weekdays if day.starred or weekday.starred else days | weekdays
-            self._masks[length, first] = mask
-        return mask
+            known = days & weekdays if day.starred or weekday.starred else days | weekdays
+            self._months[first, length] = known
+        return known
 
     def has(self, day: date) -> bool:
         """Whether the expression names this day."""
-        return bool(self.in_month(day.year, day.month) >> day.day & 1)
+        return bool(self.in_year(day.year) & bit(day))
 
     def after(self, day: date) -> date | None:
         """The first named day later than ``day``, or None when there is none up to `LAST_YEAR`."""
-        year, month = day.year, day.month
-        mask = self.in_month(year, month) >> (day.day + 1) << (day.day + 1)
-        for passed in range(LONGEST_GAP_IN_YEARS * 12):
-            if passed % MONTHS_A_STEP == MONTHS_A_STEP - 1:
-                spend()
-            if mask:
-                return date(year, month, (mask & -mask).bit_length() - 1)
-            year, month = (year, month + 1) if month < 12 else (year + 1, 1)
-            if year > LAST_YEAR:
-                return None
-            mask = self.in_month(year, month)
-        return None
+        return first_day(self.in_year, day + timedelta(days=1), day.year + LONGEST_GAP_IN_YEARS)
 
     def ever(self) -> bool:
-        """Whether any month of the calendar has such a day."""
-        return any(self.in_month(year, month) for month in range(1, 13) for year in ALL_SHAPES)
+        """Whether any year of the calendar has such a day."""
+        return any(map(self.in_year, ALL_SHAPES))
 
-    def in_year(self, year: int) -> int:
-        """How many days of the year it names."""
-        shape = monthrange(year, 1)[0], isleap(year)
-        if shape not in self._years:
-            months = (self.in_month(year, month) for month in range(1, 13))
-            self._years[shape] = sum(mask.bit_count() for mask in months)
-        return self._years[shape]
-
-    def before_year(self, year: int) -> int:
-        """How many days it names from `FIRST_YEAR` on, before this year. Remembered: each search
-        for an nth asks.
+    def count_before(self, day: date) -> int:
+        """How many days it names from `FIRST_YEAR` on, before this day. Those of years are
+        remembered: each search for an nth asks.
         """
         known = self._before_years
-        while len(known) <= year - FIRST_YEAR:  # two threads at once write the same
+        while len(known) <= day.year - FIRST_YEAR:  # two threads at once write the same
             last = FIRST_YEAR + len(known) - 1
-            known[last + 1] = known[last] + self.in_year(last)
-        return known[max(year, FIRST_YEAR)]
+            known[last + 1] = known[last] + self.in_year(last).bit_count()
+        earlier = self.in_year(day.year) & (bit(day) - 1)
+        return known[max(day.year, FIRST_YEAR)] + earlier.bit_count()
 
 
 def _days_of(field: CronField, length: int, first: int) -> int:

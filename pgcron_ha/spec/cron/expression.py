@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
@@ -15,7 +14,8 @@ from functools import cached_property, lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.cron.days import MonthDays
+from pgcron_ha.spec.calendars.rules import bit, day_of
+from pgcron_ha.spec.cron.days import CronDays
 from pgcron_ha.spec.cron.fields import (
     DAY,
     HOUR,
@@ -59,7 +59,7 @@ class CronExpression:
     canonical: str
     notes: tuple[str, ...] = field(compare=False)
     wildcard: bool = field(compare=False)
-    days: MonthDays = field(compare=False, repr=False)
+    days: CronDays = field(compare=False, repr=False)
     hours: tuple[int, ...] = field(compare=False, repr=False)
     minutes: tuple[int, ...] = field(compare=False, repr=False)
     seconds: tuple[int, ...] = field(compare=False, repr=False)
@@ -86,12 +86,9 @@ class CronExpression:
 
     def _count_up_to(self, wall: datetime) -> int:
         """How many wall times up to this one it names, since the beginning of `FIRST_YEAR`."""
-        days = self.days.before_year(wall.year) + sum(
-            self.days.in_month(wall.year, month).bit_count() for month in range(1, wall.month)
-        )
-        mask = self.days.in_month(wall.year, wall.month)
-        days += (mask & ((1 << wall.day) - 1)).bit_count()
-        return days * self.times_a_day + (self._times_up_to(wall) if mask >> wall.day & 1 else 0)
+        day = wall.date()
+        today = self._times_up_to(wall) if self.days.has(day) else 0
+        return self.days.count_before(day) * self.times_a_day + today
 
     def _times_up_to(self, wall: datetime) -> int:
         """How many times of a day it names up to and including this one."""
@@ -125,7 +122,7 @@ def parse_cron(text: str) -> CronExpression:
         parse_field(rule, part) for rule, part in zip(_RULES[-len(written) :], written, strict=True)
     ]
     second, minute, hour, day, month, weekday = [_ONLY_AT_ZERO, *fields][-6:]
-    days = MonthDays(day, month, weekday)
+    days = CronDays(day, month, weekday)
     others = [minute, hour, day, month, weekday]
     written_out = others if second == _ONLY_AT_ZERO else [second, *others]
     if not days.ever():
@@ -237,24 +234,24 @@ class NthExpression(CronExpression):
     def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
         """The first named wall time later than ``wall``, or None: none on a day up to ``until``."""
         left_out = -self._number(wall) % self.step
-        each_day = self.times_a_day
         day: date | None = wall.date()
-        last = until.date()
         if self.days.has(wall.date()):
             left_out += self._times_up_to(wall)
         else:
             day = self.days.after(wall.date())
-        while day is not None and day <= last and left_out >= each_day:
+        days, place = divmod(left_out, self.times_a_day)
+        while day is not None and day <= until.date():
             spend()
-            in_month = (self.days.in_month(day.year, day.month) >> day.day).bit_count()
-            if left_out >= in_month * each_day:  # not in this month
-                left_out -= in_month * each_day
-                length = monthrange(day.year, day.month)[1]
-                day = self.days.after(day.replace(day=length))
-            else:
-                left_out -= each_day
-                day = self.days.after(day)
-        return None if day is None or day > last else self._at(day, left_out)
+            left = self.days.in_year(day.year) & -bit(day)
+            if days < left.bit_count():
+                spend(days // 8)
+                for _ in range(days):
+                    left &= left - 1  # without the first of them
+                day = day_of(left, day.year)
+                return None if day > until.date() else self._at(day, place)
+            days -= left.bit_count()
+            day = self.days.after(date(day.year, 12, 31))
+        return None
 
     def count_between(self, after: datetime, until: datetime) -> int:
         """How many of these it names in (after, until]."""

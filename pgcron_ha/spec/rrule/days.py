@@ -11,13 +11,21 @@ from calendar import isleap, monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from itertools import groupby
+from itertools import groupby, product
 from math import gcd
 from typing import Final
 
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.calendars.rules import stretch, weekdays_of, whole_year
-from pgcron_ha.spec.cron.days import ALL_SHAPES, LAST_YEAR
+from pgcron_ha.spec.calendars.rules import (
+    LAST_YEAR,
+    bit,
+    day_of,
+    nth_weekday,
+    stretch,
+    weekdays_of,
+    whole_year,
+)
+from pgcron_ha.spec.cron.days import ALL_SHAPES
 
 YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY = "YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY"
 MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1, HOURLY: 1}
@@ -135,13 +143,11 @@ class RecurringTimes:
                 spend()
             if mask and self.interval > step:
                 mask &= self._reached(year)
-            new_year = date(year, 1, 1).toordinal()
             if year == since.year:
-                mask &= -1 << since.toordinal() - new_year
+                mask &= -bit(since)
             while mask:
-                lowest = mask & -mask
-                yield date.fromordinal(new_year + lowest.bit_length() - 1)
-                mask ^= lowest
+                yield day_of(mask, year)
+                mask &= mask - 1
 
     def _hours(self, day: date) -> tuple[int, ...]:
         if self.frequency != HOURLY or self.interval == 1:
@@ -204,23 +210,11 @@ class RecurringTimes:
         if plain:
             mask &= weekdays_of(plain, year)
         elif self.weekdays:
-            mask &= self._counted_weekdays(year, length)
-        return mask
-
-    def _counted_weekdays(self, year: int, length: int) -> int:
-        """Days such as the second Monday: of each month, or of the year if no months are named."""
-        by_year = self.frequency == YEARLY and not self.months
-        parts = [(0, length)] if by_year else _bounds(year)
-        new_year = date(year, 1, 1).weekday()
-        mask = 0
-        for first, end in parts:
-            for ordinal, weekday in self.weekdays:
-                if ordinal > 0:
-                    day = first + (weekday - new_year - first) % 7 + (ordinal - 1) * 7
-                else:
-                    day = end - 1 - (new_year + end - 1 - weekday) % 7 + (ordinal + 1) * 7
-                if first <= day < end:
-                    mask |= 1 << day
+            # Of each month, or of the year if no months are named.
+            of_year = self.frequency == YEARLY and not self.months
+            parts = [None] if of_year else self.months or range(1, 13)
+            nths = product(parts, self.weekdays)
+            mask &= _any(nth_weekday(month, day, nth, year) for month, (nth, day) in nths)
         return mask
 
     def _of_weeks(self, year: int) -> int:

@@ -17,7 +17,7 @@ from typing import Final
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
-from pgcron_ha.spec.instants import read_instant
+from pgcron_ha.spec.instants import read_instant, words_from
 from pgcron_ha.spec.rrule.days import DAILY, HOURLY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
 from pgcron_ha.spec.rules import FireRule
 from pgcron_ha.spec.zones import instant_at, instants_of, load_zone, skipping_change, wall_clock
@@ -255,24 +255,18 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> Recurren
     """Read the words of an ``rrule`` line; raises `InvalidSpec`, also for what does not fire within
     `FIRST_WITHIN`.
     """
-    if len(words) not in (2, 4) or (len(words) == 4 and words[2].lower() != "from"):
-        raise InvalidSpec(
-            "the recurrence rule is not complete"
-            if len(words) in (1, 3)
-            else "the recurrence rule has words too many",
-            "a recurrence rule is: rrule <parts> [from <instant>]",
-            EXAMPLE,
-        )
+    rule = "a recurrence rule is: rrule <parts> [from <instant>]"
+    begin_text = words_from(words, "the recurrence rule", rule, EXAMPLE)
     parts = read_parts(words[1])
-    written = read_instant(words[3] if len(words) == 4 else START, timezone, EXAMPLE)
-    if "COUNT" in parts and len(words) == 2:
+    written = read_instant(begin_text or START, timezone, EXAMPLE)
+    if "COUNT" in parts and begin_text is None:
         raise InvalidSpec(
             "COUNT without an instant to count from",
             "what is counted begins with the instant of the rule",
             'for example "rrule FREQ=DAILY;COUNT=5 from 2026-12-01T09:00"',
         )
     first = wall_clock(load_zone(timezone), naive_utc(written.instant))
-    begin = f" from {first:%Y-%m-%dT%H:%M:%S}" if len(words) == 4 else ""
+    begin = "" if begin_text is None else f" from {first:%Y-%m-%dT%H:%M:%S}"
     found = RecurrenceRule(
         canonical=f"rrule {parts.canonical}{begin}",
         times=parts.times(first),
