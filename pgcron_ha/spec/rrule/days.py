@@ -47,19 +47,19 @@ class RecurringTimes:
     frequency: str
     interval: int
     week_begins: int
-    months: tuple[int, ...]
-    weeks: tuple[int, ...]
-    year_days: tuple[int, ...]
-    month_days: tuple[int, ...]
     weekdays: tuple[tuple[int, int], ...]
     """Ordinal (0: each) and day, Monday is 0."""
     hours: tuple[int, ...]
     minutes: tuple[int, ...]
     seconds: tuple[int, ...]
-    positions: tuple[int, ...]
+    months: tuple[int, ...] = ()
+    weeks: tuple[int, ...] = ()
+    year_days: tuple[int, ...] = ()
+    month_days: tuple[int, ...] = ()
+    positions: tuple[int, ...] = ()
     """Which of a period's times; empty: all."""
     _shapes: dict[tuple[bool, bool, int], int] = field(
-        default_factory=dict, compare=False, repr=False
+        default_factory=dict, init=False, compare=False, repr=False
     )
 
     @property

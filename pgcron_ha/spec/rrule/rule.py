@@ -29,19 +29,19 @@ MOST_INTERVAL: Final = 1000
 
 FREQUENCIES: Final = (YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY)
 DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-# In the order in which they are written out, with the numbers they take; negative ones, too, where
-# RFC 5545 counts from the end.
+# In the order in which they are written out: their names in `RecurringTimes` and the numbers they
+# take; negative ones, too, where RFC 5545 counts from the end.
 _NUMBERS: Final = {
-    "BYMONTH": (1, 12, False),
-    "BYWEEKNO": (1, 53, True),
-    "BYYEARDAY": (1, 366, True),
-    "BYMONTHDAY": (1, 31, True),
-    "BYHOUR": (0, 23, False),
-    "BYMINUTE": (0, 59, False),
-    "BYSECOND": (0, 59, False),
-    "BYSETPOS": (1, 366, True),
+    "BYMONTH": ("months", 1, 12, False),
+    "BYWEEKNO": ("weeks", 1, 53, True),
+    "BYYEARDAY": ("year_days", 1, 366, True),
+    "BYMONTHDAY": ("month_days", 1, 31, True),
+    "BYHOUR": ("hours", 0, 23, False),
+    "BYMINUTE": ("minutes", 0, 59, False),
+    "BYSECOND": ("seconds", 0, 59, False),
+    "BYSETPOS": ("positions", 1, 366, True),
 }
-_BY_DAYS: Final = ("BYMONTH", "BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY")
+_BY_DAYS: Final = ("BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY")
 _KNOWN: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", *_NUMBERS, "BYDAY", "WKST")
 _IMPLIED: Final = {"INTERVAL": "1", "WKST": "MO"}
 _PART: Final = re.compile(r"([A-Z]+)=([A-Z0-9,+-]+)", re.ASCII)
@@ -77,30 +77,23 @@ class Parts:
     def times(self, first: datetime) -> RecurringTimes:
         """What they name from ``first`` on, with what that implies."""
         frequency = self.texts["FREQ"]
-        named = dict(self.numbers)
         weekdays = tuple((ordinal, DAYS.index(day)) for ordinal, day in self.days)
-        if not any(name in self for name in _BY_DAYS if name != "BYMONTH"):
+        implied = {"minutes": (first.minute,), "seconds": (first.second,)}
+        implied["hours"] = tuple(range(24)) if frequency == HOURLY else (first.hour,)
+        if not any(name in self for name in _BY_DAYS):
             if frequency == YEARLY:
-                named.setdefault("BYMONTH", (first.month,))
+                implied["months"] = (first.month,)
             if frequency in (YEARLY, MONTHLY):
-                named["BYMONTHDAY"] = (first.day,)
+                implied["month_days"] = (first.day,)
             if frequency == WEEKLY:
                 weekdays = ((0, first.weekday()),)
-        every_hour = tuple(range(24))
         return RecurringTimes(
             first=first,
             frequency=frequency,
             interval=int(self.texts.get("INTERVAL", 1)),
             week_begins=DAYS.index(self.texts.get("WKST", "MO")),
-            months=named.get("BYMONTH", ()),
-            weeks=named.get("BYWEEKNO", ()),
-            year_days=named.get("BYYEARDAY", ()),
-            month_days=named.get("BYMONTHDAY", ()),
             weekdays=weekdays,
-            hours=named.get("BYHOUR", every_hour if frequency == HOURLY else (first.hour,)),
-            minutes=named.get("BYMINUTE", (first.minute,)),
-            seconds=named.get("BYSECOND", (first.second,)),
-            positions=named.get("BYSETPOS", ()),
+            **implied | {_NUMBERS[name][0]: found for name, found in self.numbers.items()},
         )
 
     def last_instant(self, timezone: str) -> datetime:
@@ -160,7 +153,7 @@ def _until(text: str, is_counted: bool) -> datetime:
 
 
 def _numbers(name: str, text: str) -> tuple[int, ...]:
-    low, high, from_the_end = _NUMBERS[name]
+    _, low, high, from_the_end = _NUMBERS[name]
     found: set[int] = set()
     for item in text.split(","):
         sign = "[+-]?" if from_the_end else ""
