@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.bounds import EARLIEST
@@ -129,24 +129,17 @@ def plan(
     late_end = min(max(late_since, watermark), end)
     begin = spent()
     late = (old_since, late_end, CatchUp.parse(catchup), limit, begin)
-    kept, missed = _late(spec, watermark, *late)
-    planned = kept.fires
-    is_cut = kept.is_cut
+    (planned, is_cut), missed = _late(spec, watermark, *late)
     if not is_cut:
-        rest = _some(spec, late_end, end, limit + 1 - len(planned), begin)
-        planned, is_cut = planned + rest.fires, rest.is_cut
+        rest, is_cut = _some(spec, late_end, end, limit + 1 - len(planned), begin)
+        planned = planned + rest
     if is_cut or len(planned) > limit:
         end = planned[:limit][-1]
     return Plan(planned[:limit], missed, end, spec.next(end), is_cut)
 
 
-class _Some(NamedTuple):
-    fires: list[datetime]
-    is_cut: bool
-    """Whether there may be more, which took too long."""
-
-
-_NONE = _Some([], False)
+_Some: TypeAlias = tuple[list[datetime], bool]
+"""Fires, and whether there may be more, which took too long."""
 
 
 def _some(spec: Spec, after: datetime, until: datetime, limit: int, begin: int) -> _Some:
@@ -160,8 +153,8 @@ def _some(spec: Spec, after: datetime, until: datetime, limit: int, begin: int) 
             if len(fires) == limit:
                 break
             if spent() - begin > MOST_STEPS_OF_PLAN:
-                return _Some(fires, True)
-    return _Some(fires, False)
+                return fires, True
+    return fires, False
 
 
 def _late(
@@ -176,17 +169,18 @@ def _late(
     """The late fires that are kept, no more than ``limit`` + 1, and the ranges of the others, of
     which none is enumerated.
     """
+    none: _Some = [], False
     oldest = spec.next(watermark)
     if oldest is None or oldest > late_end:
-        return _NONE, []  # the usual case, without a look back
+        return none, []  # the usual case, without a look back
     newest = spec.previous(late_end + _INSTANT_LATER)
     if newest is None or newest <= watermark:
-        return _NONE, []
+        return none, []
     if catchup.kept == 0:
-        return _NONE, _missed(spec, watermark, newest, MissedReason.NONE, begin)
+        return none, _missed(spec, watermark, newest, MissedReason.NONE, begin)
     window_start = max(old_since, watermark)
     if newest < window_start:
-        return _NONE, _missed(spec, watermark, newest, MissedReason.WINDOW, begin)
+        return none, _missed(spec, watermark, newest, MissedReason.WINDOW, begin)
     too_old = spec.previous(window_start) if window_start > watermark else None
     missed: list[Missed] = []
     if too_old is not None:
@@ -198,7 +192,7 @@ def _late(
     superseded = spec.previous(kept[0])
     if superseded is not None:
         missed += _missed(spec, watermark, superseded, MissedReason.LATEST, begin)
-    return _Some(kept[: limit + 1], False), missed
+    return (kept[: limit + 1], False), missed
 
 
 def _newest(spec: Spec, newest: datetime, after: datetime, most: int, begin: int) -> list[datetime]:
@@ -213,9 +207,9 @@ def _newest(spec: Spec, newest: datetime, after: datetime, most: int, begin: int
         # The others mostly lie as close together as these two: looking back costs more.
         distance = (found[0] - earlier) * (most - len(found)) + _INSTANT_LATER
         since = max(after, _before(found[0], distance))
-        others = _some(spec, since, found[0] - _INSTANT_LATER, 2 * most, begin)
-        is_whole = not others.is_cut and len(others.fires) < 2 * most
-        found = [*others.fires, *found] if is_whole else [earlier, *found]
+        others, is_cut = _some(spec, since, found[0] - _INSTANT_LATER, 2 * most, begin)
+        is_whole = not is_cut and len(others) < 2 * most
+        found = [*others, *found] if is_whole else [earlier, *found]
     return found[-most:]
 
 
