@@ -117,7 +117,12 @@ def verify(
             for instant in instants
             if instant not in entries and not _is_in(instant, ranges, firsts)
         ]
-        breaks += _unnamed(timing, end, set(instants), entries)
+        named = set(instants)
+        breaks += [
+            Break(UNNAMED, fire)
+            for fire, entry in entries.items()
+            if not entry.is_by_hand and timing.since < fire <= end and fire not in named
+        ]
         if seen >= most:
             break
     breaks += _unpaused(timings, entries, ranges, pauses)
@@ -150,14 +155,6 @@ def _unbound(entries: Mapping[datetime, Entry], bound: Bound, until: datetime) -
     yield from (Break(TOO_MANY, fire) for fire in later[bound.most :])
     if bound.is_over and sum(at >= bound.since for at, _ in made) < bound.runs:
         yield Break(TOO_FEW, until)
-
-
-def _unnamed(
-    timing: Timing, end: datetime, named: set[datetime], entries: Mapping[datetime, Entry]
-) -> Iterator[Break]:
-    for fire, entry in entries.items():
-        if not entry.is_by_hand and timing.since < fire <= end and fire not in named:
-            yield Break(UNNAMED, fire)
 
 
 def _is_in(instant: datetime, ranges: Sequence[Range], firsts: Sequence[datetime]) -> bool:
