@@ -48,7 +48,39 @@ _EXAMPLE = 'for example "0 9 * * mon-fri": minute, hour, day, month, weekday'
 
 
 @dataclass(frozen=True)
-class CronExpression:
+class Clock:
+    """Times of a day: each hour with each minute and second."""
+
+    hours: tuple[int, ...] = field(compare=False, repr=False)
+    minutes: tuple[int, ...] = field(compare=False, repr=False)
+    seconds: tuple[int, ...] = field(compare=False, repr=False)
+
+    @property
+    def times_a_day(self) -> int:
+        """How many there are."""
+        return len(self.hours) * len(self.minutes) * len(self.seconds)
+
+    def times_up_to(self, wall: datetime) -> int:
+        """How many there are up to and including this one."""
+        hours = bisect_right(self.hours, wall.hour - 1)
+        minutes = bisect_right(self.minutes, wall.minute - 1)
+        count = hours * len(self.minutes) * len(self.seconds)
+        if wall.hour in self.hours:
+            count += minutes * len(self.seconds)
+            if wall.minute in self.minutes:
+                count += bisect_right(self.seconds, wall.second)
+        return count
+
+    def at(self, day: date, place: int) -> datetime:
+        """The time of a day with ``place`` earlier times on that day."""
+        place, second = divmod(place, len(self.seconds))
+        hour, minute = divmod(place, len(self.minutes))
+        clock = self.hours[hour], self.minutes[minute], self.seconds[second]
+        return datetime(day.year, day.month, day.day, *clock)
+
+
+@dataclass(frozen=True)
+class CronExpression(Clock):
     """A valid cron expression; equal when the canonical texts are.
 
     ``canonical`` reads back to the same expression, whatever the spelling was. ``wildcard`` says
@@ -60,23 +92,15 @@ class CronExpression:
     notes: tuple[str, ...] = field(compare=False)
     wildcard: bool = field(compare=False)
     days: CronDays = field(compare=False, repr=False)
-    hours: tuple[int, ...] = field(compare=False, repr=False)
-    minutes: tuple[int, ...] = field(compare=False, repr=False)
-    seconds: tuple[int, ...] = field(compare=False, repr=False)
-
-    @property
-    def times_a_day(self) -> int:
-        """How many times of a day it names."""
-        return len(self.hours) * len(self.minutes) * len(self.seconds)
 
     def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
         """The first named wall time later than ``wall``, or None: none on a day up to ``until``."""
         if self.days.has(wall.date()):
-            passed = self._times_up_to(wall)
+            passed = self.times_up_to(wall)
             if passed < self.times_a_day:
-                return self._at(wall.date(), passed)
+                return self.at(wall.date(), passed)
         later = self.days.after(wall.date())
-        return None if later is None or later > until.date() else self._at(later, 0)
+        return None if later is None or later > until.date() else self.at(later, 0)
 
     def count_between(self, after: datetime, until: datetime) -> int:
         """How many wall times it names in (after, until], both naive; less than none if ``until``
@@ -87,26 +111,8 @@ class CronExpression:
     def _count_up_to(self, wall: datetime) -> int:
         """How many wall times up to this one it names, since the beginning of `FIRST_YEAR`."""
         day = wall.date()
-        today = self._times_up_to(wall) if self.days.has(day) else 0
+        today = self.times_up_to(wall) if self.days.has(day) else 0
         return self.days.count_before(day) * self.times_a_day + today
-
-    def _times_up_to(self, wall: datetime) -> int:
-        """How many times of a day it names up to and including this one."""
-        hours = bisect_right(self.hours, wall.hour - 1)
-        minutes = bisect_right(self.minutes, wall.minute - 1)
-        count = hours * len(self.minutes) * len(self.seconds)
-        if wall.hour in self.hours:
-            count += minutes * len(self.seconds)
-            if wall.minute in self.minutes:
-                count += bisect_right(self.seconds, wall.second)
-        return count
-
-    def _at(self, day: date, place: int) -> datetime:
-        """The time of a day with ``place`` earlier times on that day."""
-        place, second = divmod(place, len(self.seconds))
-        hour, minute = divmod(place, len(self.minutes))
-        clock = self.hours[hour], self.minutes[minute], self.seconds[second]
-        return datetime(day.year, day.month, day.day, *clock)
 
 
 @lru_cache(maxsize=CACHED_EXPRESSIONS)
@@ -236,7 +242,7 @@ class NthExpression(CronExpression):
         left_out = -self._number(wall) % self.step
         day: date | None = wall.date()
         if self.days.has(wall.date()):
-            left_out += self._times_up_to(wall)
+            left_out += self.times_up_to(wall)
         else:
             day = self.days.after(wall.date())
         days, place = divmod(left_out, self.times_a_day)
@@ -248,7 +254,7 @@ class NthExpression(CronExpression):
                 for _ in range(days):
                     left &= left - 1  # without the first of them
                 day = day_of(left, day.year)
-                return None if day > until.date() else self._at(day, place)
+                return None if day > until.date() else self.at(day, place)
             days -= left.bit_count()
             day = self.days.after(date(day.year, 12, 31))
         return None

@@ -6,7 +6,6 @@ the BY parts name depends on the shape of the year alone, so each shape is found
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from calendar import isleap, monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from pgcron_ha.spec.calendars.rules import (
     whole_year,
 )
 from pgcron_ha.spec.cron.days import ALL_SHAPES
+from pgcron_ha.spec.cron.expression import Clock
 
 YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY = "YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY"
 MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1, HOURLY: 1}
@@ -38,7 +38,7 @@ _DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class RecurringTimes:
+class RecurringTimes(Clock):
     """What the BY parts name in each ``interval``-th period, counted from that of ``first``; an
     empty part names all, but for hours, minutes, seconds and positions.
     """
@@ -49,9 +49,6 @@ class RecurringTimes:
     week_begins: int
     weekdays: tuple[tuple[int, int], ...]
     """Ordinal (0: each) and day, Monday is 0."""
-    hours: tuple[int, ...]
-    minutes: tuple[int, ...]
-    seconds: tuple[int, ...]
     months: tuple[int, ...] = ()
     weeks: tuple[int, ...] = ()
     year_days: tuple[int, ...] = ()
@@ -67,13 +64,12 @@ class RecurringTimes:
         """False for what is known never to: days that no year has, a position that no period
         has, an hour that no multiple of the interval reaches.
         """
-        times = len(self.minutes) * len(self.seconds)
+        times = self.times_a_day
         if self.frequency == HOURLY:
             step = gcd(self.interval, 24)
             if all((hour - self.first.hour) % step for hour in self.hours):
                 return False
-        else:
-            times *= len(self.hours)
+            times //= len(self.hours)
         most = MOST_DAYS[self.frequency] * times
         if not any(self._named(year) for year in ALL_SHAPES):
             return False
@@ -90,16 +86,13 @@ class RecurringTimes:
                 yield wall
 
     def _all(self, start: datetime, last_year: int) -> Iterator[datetime]:
-        since = start.hour, start.minute
         for day in self._days(start.date(), last_year):
             spend()
-            hours = self._hours(day)
-            begins = day == start.date()
-            for hour in hours[bisect_left(hours, start.hour) :] if begins else hours:
-                for minute in self.minutes:
-                    if not (begins and (hour, minute) < since):
-                        for second in self.seconds:
-                            yield datetime(day.year, day.month, day.day, hour, minute, second)
+            clock = self._clock(day)
+            # All but the last of those that have passed, which may be the start.
+            begin = clock.times_up_to(start) - 1 if day == start.date() else 0
+            for place in range(max(begin, 0), clock.times_a_day):
+                yield clock.at(day, place)
 
     def _chosen(self, start: datetime, stop: datetime) -> Iterator[datetime]:
         """The times at the positions of each period; the week of `first` begins with its day."""
@@ -110,28 +103,18 @@ class RecurringTimes:
             period = list(days)
             spend(1 + (len(period) + len(self.positions)) // 8)
             if self.frequency == HOURLY:
-                for hour in self._hours(period[0]):
-                    yield from self._at_positions(period, (hour,))
+                for hour in self._clock(period[0]).hours:
+                    clock = Clock((hour,), self.minutes, self.seconds)
+                    yield from self._at_positions(period, clock)
             else:
-                yield from self._at_positions(period, self.hours)
+                yield from self._at_positions(period, self)
 
-    def _at_positions(self, days: list[date], hours: tuple[int, ...]) -> Iterator[datetime]:
-        of_hour = len(self.minutes) * len(self.seconds)
-        of_day = len(hours) * of_hour
+    def _at_positions(self, days: list[date], clock: Clock) -> Iterator[datetime]:
+        of_day = clock.times_a_day
         total = len(days) * of_day
-        for place in sorted(
-            {
-                position - 1 if position > 0 else total + position
-                for position in self.positions
-                if abs(position) <= total
-            }
-        ):
-            day = days[place // of_day]
-            hour = hours[place % of_day // of_hour]
-            minute, second = divmod(place % of_hour, len(self.seconds))
-            yield datetime(
-                *(day.year, day.month, day.day, hour), self.minutes[minute], self.seconds[second]
-            )
+        near = (position for position in self.positions if abs(position) <= total)
+        for place in sorted({at - 1 if at > 0 else total + at for at in near}):
+            yield clock.at(days[place // of_day], place % of_day)
 
     def _days(self, since: date, last_year: int) -> Iterator[date]:
         """The days of its periods that the parts name, not earlier than ``since``."""
@@ -149,11 +132,13 @@ class RecurringTimes:
                 yield day_of(mask, year)
                 mask &= mask - 1
 
-    def _hours(self, day: date) -> tuple[int, ...]:
+    def _clock(self, day: date) -> Clock:
+        """The times of a day, of those hours that the interval reaches."""
         if self.frequency != HOURLY or self.interval == 1:
-            return self.hours
+            return self
         passed = (day - self.first.date()).days * 24 - self.first.hour
-        return tuple(hour for hour in self.hours if (passed + hour) % self.interval == 0)
+        hours = tuple(hour for hour in self.hours if (passed + hour) % self.interval == 0)
+        return Clock(hours, self.minutes, self.seconds)
 
     def _begin_of_period(self, day: date) -> date:
         if self.frequency == YEARLY:
