@@ -113,16 +113,14 @@ def _every_day(length: int) -> int:
 
 
 def _weekday_mask(weekday: int, length: int, first: int) -> int:
-    return _weekday_in_31_days(weekday, first) & _every_day(length)
+    """``weekday`` as cron counts, Sunday is 0; ``first`` as `datetime` does, Monday is 0."""
+    return _weekday_in_31_days((weekday - first) % 7) & _every_day(length)
 
 
-@lru_cache(maxsize=49)
-def _weekday_in_31_days(weekday: int, first: int) -> int:
-    """The days that croniter gives this weekday (Sunday is 0) in a month of 31 days that begins on
-    the weekday ``first`` (Monday is 0, as `datetime` counts).
-    """
-    januaries = (datetime(year, 1, 1) for year in ALL_SHAPES)
-    begin = next(january for january in januaries if january.weekday() == first)
+@lru_cache(maxsize=7)
+def _weekday_in_31_days(weekday: int) -> int:
+    """The days that croniter gives this weekday in a month of 31 days that begins on a Monday."""
+    begin = datetime(2001, 1, 1)
     days = croniter_range(begin, begin + timedelta(days=30), f"0 0 * * {weekday}")
     return sum(1 << day.day for day in days)
 

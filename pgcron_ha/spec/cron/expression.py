@@ -247,7 +247,6 @@ class NthExpression(CronExpression):
             day = self.days.after(wall.date())
         days, place = divmod(left_out, self.times_a_day)
         while day is not None and day <= until.date():
-            spend()
             left = self.days.in_year(day.year) & -bit(day)
             if days < left.bit_count():
                 spend(days // 8)
@@ -255,6 +254,7 @@ class NthExpression(CronExpression):
                     left &= left - 1  # without the first of them
                 day = day_of(left, day.year)
                 return None if day > until.date() else self.at(day, place)
+            spend()
             days -= left.bit_count()
             day = self.days.after(date(day.year, 12, 31))
         return None
