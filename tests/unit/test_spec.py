@@ -92,7 +92,7 @@ def test_what_is_nearly_a_spec_is_answered_with_its_spelling(text: str, hint: st
         parse_spec(text)
     assert refusal.value.hint == hint
     if hint.startswith("write"):
-        assert parse_spec(hint.split('"')[1])
+        assert parse_spec(hint.split('"')[1]).rules
 
 
 def test_an_unknown_zone_is_refused_even_when_no_line_needs_one() -> None:

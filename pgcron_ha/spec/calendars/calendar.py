@@ -22,7 +22,8 @@ from functools import lru_cache, partial
 
 from pgcron_ha.errors import InvalidCalendar, InvalidSpec
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.calendars.rules import (
+from pgcron_ha.spec.instants import read_date
+from pgcron_ha.spec.year_days import (
     Dates,
     DaysOfYear,
     around_easter,
@@ -32,7 +33,6 @@ from pgcron_ha.spec.calendars.rules import (
     weekdays_of,
     yearly,
 )
-from pgcron_ha.spec.instants import read_date
 
 # Each schedule that uses a calendar carries it.
 MOST_CHARACTERS = 65_536
@@ -104,7 +104,7 @@ class Calendar:
         """The year of its last date; what it names afterwards, it names in each year."""
 
     def days(self, year: int) -> int:
-        """The bits of its days (`calendar_rules.bit`)."""
+        """The bits of its days (`year_days.bit`)."""
         known = self._years.get(year)
         if known is None:
             spend(len(self._of_each_year) // LINES_A_STEP)

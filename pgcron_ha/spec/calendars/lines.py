@@ -17,9 +17,9 @@ from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.calendar import Calendar
-from pgcron_ha.spec.calendars.rules import REPEATS_AFTER, DaysOfYear, bit, first_day, whole_year
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.rules import FireRule
+from pgcron_ha.spec.year_days import REPEATS_AFTER, DaysOfYear, bit, first_day, whole_year
 from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
 
 _DAY = timedelta(days=1)

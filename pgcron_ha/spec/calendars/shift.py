@@ -18,9 +18,9 @@ from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, NextUntil, naive_utc
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.lines import CalendarExclusion, day_of, start_of
-from pgcron_ha.spec.calendars.rules import first_day, last_day, whole_year
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.rules import FireRule, seconds_of_day
+from pgcron_ha.spec.year_days import first_day, last_day, whole_year
 from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
 
 MOST_DAYS_MOVED = 92

@@ -7,7 +7,7 @@ that depends on the length of the month is counted here, within bounds that cron
 (``L0,L1,L2`` took it 100 ms), and as Quartz, Spring and Cronos read it: a month that lacks the day
 is skipped.
 
-Days are the bits of a number: of a year the lowest is January 1 (`pgcron_ha.spec.calendars.rules`),
+Days are the bits of a number: of a year the lowest is January 1 (`pgcron_ha.spec.year_days`),
 of a month bit ``d`` is day ``d``.
 """
 
@@ -19,8 +19,8 @@ from functools import lru_cache
 
 from croniter import croniter_range
 
-from pgcron_ha.spec.calendars.rules import bit, first_day
 from pgcron_ha.spec.cron.fields import CronField
+from pgcron_ha.spec.year_days import bit, first_day
 
 # Feb 29 on one weekday: at most 40 years apart (2072 to 2112), since 2100 is no leap year.
 LONGEST_GAP_IN_YEARS = 41

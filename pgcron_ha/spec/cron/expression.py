@@ -14,7 +14,6 @@ from functools import cached_property, lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.calendars.rules import bit, day_of
 from pgcron_ha.spec.cron.days import CronDays
 from pgcron_ha.spec.cron.fields import (
     DAY,
@@ -27,6 +26,7 @@ from pgcron_ha.spec.cron.fields import (
     parse_field,
 )
 from pgcron_ha.spec.text import ordinal
+from pgcron_ha.spec.year_days import bit, day_of
 
 # The longest useful text, six full lists, is shorter once written with ranges and steps.
 MOST_CHARACTERS = 256

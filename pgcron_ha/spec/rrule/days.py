@@ -1,6 +1,6 @@
 """The wall times that the parts of a recurrence rule name.
 
-A year's days are the bits of one number, the lowest for January 1 (`calendar_rules`). Which days
+A year's days are the bits of one number, the lowest for January 1 (`year_days`). Which days
 the BY parts name depends on the shape of the year alone, so each shape is found once.
 """
 
@@ -15,7 +15,9 @@ from math import gcd
 from typing import Final
 
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.calendars.rules import (
+from pgcron_ha.spec.cron.days import ALL_SHAPES
+from pgcron_ha.spec.cron.expression import Clock
+from pgcron_ha.spec.year_days import (
     LAST_YEAR,
     bit,
     day_of,
@@ -24,8 +26,6 @@ from pgcron_ha.spec.calendars.rules import (
     weekdays_of,
     whole_year,
 )
-from pgcron_ha.spec.cron.days import ALL_SHAPES
-from pgcron_ha.spec.cron.expression import Clock
 
 YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY = "YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY"
 MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1, HOURLY: 1}

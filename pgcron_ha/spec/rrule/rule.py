@@ -78,8 +78,11 @@ class Parts:
         """What they name from ``first`` on, with what that implies."""
         frequency = self.texts["FREQ"]
         weekdays = tuple((ordinal, DAYS.index(day)) for ordinal, day in self.days)
-        implied = {"minutes": (first.minute,), "seconds": (first.second,)}
-        implied["hours"] = tuple(range(24)) if frequency == HOURLY else (first.hour,)
+        implied: dict[str, tuple[int, ...]] = {
+            "hours": tuple(range(24)) if frequency == HOURLY else (first.hour,),
+            "minutes": (first.minute,),
+            "seconds": (first.second,),
+        }
         if not any(name in self for name in _BY_DAYS):
             if frequency == YEARLY:
                 implied["months"] = (first.month,)

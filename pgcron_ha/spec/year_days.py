@@ -1,4 +1,4 @@
-"""Which days a line of a calendar names, a year at a time.
+"""Which days a rule names, a year at a time.
 
 A year's days are the bits of one number, the lowest for January 1: unions and differences of whole
 years cost one operation each.
