@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from typing import NamedTuple
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
@@ -17,22 +17,13 @@ _INSTANT = re.compile(
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
-@dataclass(frozen=True)
-class WrittenInstant:
-    """An instant, and the one text for all its spellings: in UTC if an offset was written, else as
-    the wall time of the schedule's zone.
+class WrittenInstant(NamedTuple):
+    """An instant, and the one text for all its spellings, which reads back to the same in the same
+    zone: in UTC if an offset was written, else as the wall time of the schedule's zone.
     """
 
     instant: datetime
-    wall: datetime | None
-    """Naive; None if an offset was written."""
-
-    @property
-    def canonical(self) -> str:
-        """Reads back to the same in the same zone."""
-        if self.wall is not None:
-            return f"{self.wall:%Y-%m-%dT%H:%M:%S}"
-        return f"{self.instant:%Y-%m-%dT%H:%M:%SZ}"
+    canonical: str
 
 
 def read_instant(text: str, timezone: str | None, example: str) -> WrittenInstant:
@@ -57,7 +48,9 @@ def read_instant(text: str, timezone: str | None, example: str) -> WrittenInstan
         raise _out_of_bounds(text, example) from None
     if not EARLIEST <= instant <= LATEST:
         raise _out_of_bounds(text, example)
-    return WrittenInstant(instant, read if read.tzinfo is None else None)
+    if read.tzinfo is None:
+        return WrittenInstant(instant, f"{read:%Y-%m-%dT%H:%M:%S}")
+    return WrittenInstant(instant, f"{instant:%Y-%m-%dT%H:%M:%SZ}")
 
 
 def words_from(words: list[str], what: str, rule: str, example: str) -> str | None:

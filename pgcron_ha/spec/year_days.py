@@ -7,7 +7,7 @@ years cost one operation each.
 from __future__ import annotations
 
 from calendar import isleap, monthrange
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -79,7 +79,7 @@ def bit(day: date) -> int:
     return 1 << (day.timetuple().tm_yday - 1)
 
 
-def day_of(bits: int, year: int) -> date:
+def first_of(bits: int, year: int) -> date:
     """The first of some days."""
     return date(year, 1, 1) + timedelta(days=(bits & -bits).bit_length() - 1)
 
@@ -93,7 +93,7 @@ def first_day(days: DaysOfYear, since: date, last_year: int) -> date | None:
         else:
             spend()
         if found:
-            return day_of(found, year)
+            return first_of(found, year)
     return None
 
 
@@ -124,3 +124,11 @@ def stretch(first: date, last: date, within: int | None = None) -> int:
         return 0
     length = (last - first) // _DAY + 1
     return ((1 << length) - 1) << (first.timetuple().tm_yday - 1)
+
+
+def any_of(masks: Iterable[int]) -> int:
+    """The bits that some of the numbers have."""
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found

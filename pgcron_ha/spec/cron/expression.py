@@ -26,7 +26,7 @@ from pgcron_ha.spec.cron.fields import (
     parse_field,
 )
 from pgcron_ha.spec.text import ordinal
-from pgcron_ha.spec.year_days import bit, day_of
+from pgcron_ha.spec.year_days import bit, first_of
 
 # The longest useful text, six full lists, is shorter once written with ranges and steps.
 MOST_CHARACTERS = 256
@@ -252,7 +252,7 @@ class NthExpression(CronExpression):
                 spend(days // 8)
                 for _ in range(days):
                     left &= left - 1  # without the first of them
-                day = day_of(left, day.year)
+                day = first_of(left, day.year)
                 return None if day > until.date() else self.at(day, place)
             spend()
             days -= left.bit_count()

@@ -19,8 +19,9 @@ from pgcron_ha.spec.cron.days import ALL_SHAPES
 from pgcron_ha.spec.cron.expression import Clock
 from pgcron_ha.spec.year_days import (
     LAST_YEAR,
+    any_of,
     bit,
-    day_of,
+    first_of,
     nth_weekday,
     stretch,
     weekdays_of,
@@ -129,7 +130,7 @@ class RecurringTimes(Clock):
             if year == since.year:
                 mask &= -bit(since)
             while mask:
-                yield day_of(mask, year)
+                yield first_of(mask, year)
                 mask &= mask - 1
 
     def _clock(self, day: date) -> Clock:
@@ -190,7 +191,7 @@ class RecurringTimes(Clock):
         if self.year_days:
             mask &= _counted(self.year_days, 0, length)
         if self.month_days:
-            mask &= _any(_counted(self.month_days, *bounds) for bounds in _bounds(year))
+            mask &= any_of(_counted(self.month_days, *bounds) for bounds in _bounds(year))
         plain = frozenset(day for ordinal, day in self.weekdays if not ordinal)
         if plain:
             mask &= weekdays_of(plain, year)
@@ -199,7 +200,7 @@ class RecurringTimes(Clock):
             of_year = self.frequency == YEARLY and not self.months
             parts = [None] if of_year else self.months or range(1, 13)
             nths = product(parts, self.weekdays)
-            mask &= _any(nth_weekday(month, day, nth, year) for month, (nth, day) in nths)
+            mask &= any_of(nth_weekday(month, day, nth, year) for month, (nth, day) in nths)
         return mask
 
     def _of_weeks(self, year: int) -> int:
@@ -232,17 +233,10 @@ def _bounds(year: int) -> Iterator[tuple[int, int]]:
 
 def _months(year: int, months: tuple[int, ...] | list[int]) -> int:
     bounds = list(_bounds(year))
-    return _any((1 << bounds[month - 1][1]) - (1 << bounds[month - 1][0]) for month in months)
+    return any_of((1 << bounds[month - 1][1]) - (1 << bounds[month - 1][0]) for month in months)
 
 
 def _counted(numbers: tuple[int, ...], first: int, end: int) -> int:
     """The days with these numbers, from the beginning or from the end, of those in [first, end)."""
     places = (first + number - 1 if number > 0 else end + number for number in numbers)
-    return _any(1 << place for place in places if first <= place < end)
-
-
-def _any(masks: Iterator[int]) -> int:
-    found = 0
-    for mask in masks:
-        found |= mask
-    return found
+    return any_of(1 << place for place in places if first <= place < end)
