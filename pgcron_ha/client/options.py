@@ -8,7 +8,7 @@ check takes a value as a caller gave it and returns it as the functions of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,12 +24,8 @@ from pgcron_ha.spec.cron.fires import DstPolicy
 
 Check: TypeAlias = Callable[[Any], Any]
 
-DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
-OVERLAPS: Final = ("skip", "allow", "queue", "replace", "terminate")
-QUEUE_DROPS: Final = ("newest", "oldest")
-AFTER_PAUSE: Final = ("drop", "catchup")
-INTERFACES: Final = ("cli", "code", "file", "sql", "ui")
-
+_DELIVERIES: Final = ("at_least_once", "at_most_once", "transactional")
+_OVERLAPS: Final = ("skip", "allow", "queue", "replace", "terminate")
 _SECOND: Final = timedelta(seconds=1)
 _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
@@ -155,7 +151,7 @@ POLICIES: Final[Mapping[str, Option]] = {
     "dst": Option(str, "vixie", words=tuple(DstPolicy), check=_as_it_is),
     "queue": Option(str, "default", check=checks.queue_name),
     "priority": Option(int, 5, most=9, rule="A priority is a number from 0 (first) to 9 (last)."),
-    "overlap": Option(str, "skip", title="overlap policy", words=OVERLAPS),
+    "overlap": Option(str, "skip", title="overlap policy", words=_OVERLAPS),
     "catchup": Option(str, "latest", check=lambda policy: CatchUp.parse(str(policy)).text),
     "catchup_window": Option(timedelta, _HOUR),
     "start_deadline": Option(timedelta),
@@ -164,7 +160,7 @@ POLICIES: Final[Mapping[str, Option]] = {
     "retry_base": Option(timedelta, 2 * _SECOND, most=_DAY),
     "retry_cap": Option(timedelta, _HOUR, most=_MONTH),
     "retry": Option(str, "{}", check=retry_text),
-    "delivery": Option(str, "at_least_once", words=DELIVERIES),
+    "delivery": Option(str, "at_least_once", words=_DELIVERIES),
     "concurrency_key": Option(str, check=checks.concurrency_key_name, is_removable=True),
     "requires": Option(tuple, (), check=lambda labels: checks.requirement_words(labels) or ()),
     "give_up_after": Option(timedelta, most=_YEAR),
@@ -182,8 +178,8 @@ POLICIES: Final[Mapping[str, Option]] = {
         rule="So many runs may wait with overlap queue: 1 to 1000.",
         is_removable=True,
     ),
-    "queue_drops": Option(str, words=QUEUE_DROPS, is_removable=True),
-    "after_pause": Option(str, "drop", words=AFTER_PAUSE),
+    "queue_drops": Option(str, words=("newest", "oldest"), is_removable=True),
+    "after_pause": Option(str, "drop", words=("drop", "catchup")),
     "jitter": Option(timedelta, most=LONGEST_JITTER, is_removable=True),
     "max_runs": Option(int, most=10**9, rule="It is 1 to 1000000000.", is_removable=True),
     "pause_after_failures": Option(
@@ -201,7 +197,7 @@ POLICIES: Final[Mapping[str, Option]] = {
     "tags": Option(tuple, (), check=checks.tag_words),
     "links": Option(str, "{}", check=checks.links_text),
     "enabled": Option(bool, check=_as_it_is),
-    "managed_by": Option(str, words=INTERFACES),
+    "managed_by": Option(str, words=("cli", "code", "file", "sql", "ui")),
 }
 """The policies of a schedule. `put_schedule` leaves those unchanged that are None or left out."""
 
@@ -240,16 +236,22 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def refuse_others(
+    names: Iterable[str], known: Sequence[str], fact: str, rule: str, hint: str
+) -> None:
+    """Raises InvalidInput for a name that is not known; the fact is without the name."""
+    unknown = set(names) - set(known)
+    if unknown:
+        near = did_you_mean(min(unknown), known)
+        raise InvalidInput(f"{fact} '{min(unknown)}'{near}", rule, hint)
+
+
 def check_handler_defaults(handler_defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Those that are given, checked; raises InvalidInput for a name that is none of them, too."""
-    known = list(HandlerDefaults.__annotations__)
-    unknown = handler_defaults.keys() - set(known)
-    if unknown:
-        raise InvalidInput(
-            f"a handler has no default '{min(unknown)}'{did_you_mean(min(unknown), known)}",
-            f"The defaults of its runs and schedules are {', '.join(sorted(known))}.",
-            "Correct its spelling, or give it where the run is enqueued.",
-        )
+    known = sorted(HandlerDefaults.__annotations__)
+    rule = f"The defaults of its runs and schedules are {', '.join(known)}."
+    hint = "Correct its spelling, or give it where the run is enqueued."
+    refuse_others(handler_defaults, known, "a handler has no default", rule, hint)
     checked = given(check_each(handler_defaults, OF_RUNS))
     check_attempts(checked)
     return checked

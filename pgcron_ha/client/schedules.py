@@ -8,8 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import POLICIES, check_attempts, check_each, given
-from pgcron_ha.config.values import did_you_mean
+from pgcron_ha.client.options import POLICIES, check_attempts, check_each, given, refuse_others
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.spec.cron.fires import DstPolicy
@@ -92,13 +91,9 @@ def check_schedule(
 
 
 def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:
-    unknown = set(policies) - set(known)
-    if unknown:
-        raise InvalidInput(
-            f"a schedule has no policy '{min(unknown)}'{did_you_mean(min(unknown), known)}",
-            f"The policies are {', '.join(known)}.",
-            "Correct its spelling, or leave it out.",
-        )
+    rule = f"The policies are {', '.join(known)}."
+    hint = "Correct its spelling, or leave it out."
+    refuse_others(policies, known, "a schedule has no policy", rule, hint)
 
 
 def _check_spec(spec: str, policies: dict[str, Any], mistakes: Mistakes) -> None:
