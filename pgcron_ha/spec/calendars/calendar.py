@@ -26,6 +26,7 @@ from pgcron_ha.spec.instants import read_date
 from pgcron_ha.spec.year_days import (
     Dates,
     DaysOfYear,
+    any_of,
     around_easter,
     bit,
     first_day,
@@ -146,11 +147,9 @@ class Calendar:
                 yield line, line.note or (self._parts[line.part].note(day) if line.part else "")
 
     def _named(self, year: int, takes_away: bool) -> int:
-        found = self._dates[takes_away].get(year, 0)
-        for line in self._of_each_year:
-            if line.takes_away is takes_away:
-                found |= self._days_of(line, year)
-        return found
+        lines = (line for line in self._of_each_year if line.takes_away is takes_away)
+        dates = self._dates[takes_away].get(year, 0)
+        return dates | any_of(self._days_of(line, year) for line in lines)
 
     def _days_of(self, line: CalendarLine, year: int) -> int:
         return line.rule(year) if line.rule else self._parts[line.part or ""].days(year)

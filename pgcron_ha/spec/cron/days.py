@@ -20,7 +20,7 @@ from functools import lru_cache
 from croniter import croniter_range
 
 from pgcron_ha.spec.cron.fields import CronField
-from pgcron_ha.spec.year_days import bit, first_day
+from pgcron_ha.spec.year_days import any_of, bit, first_day
 
 # Feb 29 on one weekday: at most 40 years apart (2072 to 2112), since 2100 is no leap year.
 LONGEST_GAP_IN_YEARS = 41
@@ -91,21 +91,15 @@ class CronDays:
 
 
 def _days_of(field: CronField, length: int, first: int) -> int:
-    mask = sum(1 << day for day in field.values if day <= length)
-    for mark in field.marks:
-        mask |= 1 << length if mark == "L" else _counted_day(mark, length, first)
-    return mask
+    plain = (1 << day for day in field.values if day <= length)
+    return any_of((*plain, *(_counted_day(mark, length, first) for mark in field.marks)))
 
 
 def _weekdays_of(field: CronField, length: int, first: int) -> int:
     if field.everything:
         return _every_day(length)
-    mask = 0
-    for weekday in field.values:
-        mask |= _weekday_mask(weekday, length, first)
-    for mark in field.marks:
-        mask |= _counted_weekday(mark, length, first)
-    return mask
+    plain = (_weekday_mask(weekday, length, first) for weekday in field.values)
+    return any_of((*plain, *(_counted_weekday(mark, length, first) for mark in field.marks)))
 
 
 def _every_day(length: int) -> int:
@@ -135,9 +129,11 @@ def _counted_weekday(mark: str, length: int, first: int) -> int:
 
 
 def _counted_day(mark: str, length: int, first: int) -> int:
-    """The one day (as a mask) that ``LW``, ``L-n`` or ``nW`` names, or 0 in a month without it."""
-    if mark.startswith("L-"):
-        day = length - int(mark[2:])
+    """The one day (as a mask) that ``L``, ``LW``, ``L-n`` or ``nW`` names, or 0 in a month without
+    it.
+    """
+    if mark == "L" or mark.startswith("L-"):
+        day = length - int(mark[2:] or 0)
         return 1 << day if day >= 1 else 0
     day = length if mark == "LW" else int(mark[:-1])
     if day > length:
