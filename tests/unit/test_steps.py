@@ -83,6 +83,13 @@ def test_a_rule_that_fires_once_in_centuries_costs_the_others_little() -> None:
     assert spent() - begin < 10
 
 
+def test_a_high_nth_of_a_rare_line_is_found_year_by_year() -> None:
+    begin = spent()
+    found = parse_spec("every 9999th of 58 11 25 * *").next(NOW)
+    assert found == datetime(2803, 4, 25, 11, 58, tzinfo=UTC)
+    assert spent() - begin < MOST_STEPS
+
+
 @pytest.mark.parametrize(
     "text",
     [
