@@ -15,7 +15,6 @@ from math import gcd
 from typing import Final
 
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.cron.days import ALL_SHAPES
 from pgcron_ha.spec.cron.expression import Clock
 from pgcron_ha.spec.year_days import (
     LAST_YEAR,
@@ -62,8 +61,8 @@ class RecurringTimes(Clock):
 
     @property
     def may_fire(self) -> bool:
-        """False for what is known never to: days that no year has, a position that no period
-        has, an hour that no multiple of the interval reaches.
+        """False for what would be searched for too long: a position that no period has, an hour
+        that no multiple of the interval reaches.
         """
         times = self.times_a_day
         if self.frequency == HOURLY:
@@ -72,8 +71,6 @@ class RecurringTimes(Clock):
                 return False
             times //= len(self.hours)
         most = MOST_DAYS[self.frequency] * times
-        if not any(self._named(year) for year in ALL_SHAPES):
-            return False
         return not self.positions or min(map(abs, self.positions)) <= most
 
     def walls(self, start: datetime, stop: datetime) -> Iterator[datetime]:
