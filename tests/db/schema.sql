@@ -1511,12 +1511,7 @@ CREATE VIEW pgcron.waiting AS
 COMMENT ON VIEW pgcron.waiting IS 'Private: of the engine.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((num_nonnulls(gate, concurrency_key, requires) = 0) AND
-CASE num_nonnulls(owner, token, fence, claimed_at)
-    WHEN 4 THEN ((attempt = 1) AND (state = 'running'::text) AND ((overlap IS NULL) = (overlap_slot IS NULL)))
-    WHEN 0 THEN ((attempt = 0) AND (state = 'ready'::text) AND (origin = 'enqueued'::text) AND (num_nonnulls(overlap, overlap_slot, scheduled_for, started_at, cancel_at, kill_at, key_slot, unique_key, unique_scope, weight, max_attempts, timeout, retry_base, retry_cap, retry, time_limits, expire_at) = 0) AND (delivery = 'at_least_once'::text) AND (handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'::text) AND (octet_length(handler) <= 206) AND (octet_length(created_by) <= 300) AND ((queue = 'default'::text) OR ((queue ~ '^[A-Za-z0-9_.-]+$'::text) AND (octet_length(queue) <= 100))) AND ((priority >= 0) AND (priority <= 9)) AND (jsonb_typeof(args) = 'object'::text) AND (octet_length((args)::text) <= 200) AND ((due_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9998-12-30 00:00:00+00'::timestamp with time zone)) AND (has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)))
-    ELSE NULL::boolean
-END) OR ((has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)) AND pgcron.judge_run(run.*))));
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK (pgcron.run_is_fine(run.*));
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
