@@ -46,8 +46,8 @@ host, body size and headers are checked before a page is called (`security`).
 **4. Register** a line in `routes.ROUTES` with the permission it needs. The links on top of each
 page are those of `viewing.NAVIGATION`.
 
-**5. Write the template**: ``{% extends "base.html" %}`` and a ``main`` block, which has the macros
-of ``_macros.html`` that ``base.html`` names.
+**5. Write the template**: what stands in the frame, ``base.html``, which includes it; it has the
+macros of ``_macros.html`` that the frame names.
 
 - Addresses only by ``page_request.link("route", {"query": value}, segment=value)``.
 - Instants only by ``when(instant)``; durations ``seconds|duration``; states
@@ -59,8 +59,8 @@ of ``_macros.html`` that ``base.html`` names.
 - A region that stays fresh has an ``id`` and ``data-live``: the script asks for the page again (the
   same template, without its frame) and replaces regions that changed and that nobody uses.
 - A region with a heading is ``{% call card("id", "Heading", "note") %}``, a table ``{% call(row)
-  table(view.rows, "caption", "cards", "Head", …, empty="None.") %}``: the block draws one row.
-  ``cards`` are what its rows become on a phone, where each cell has a ``data-label``.
+  table(view.rows, "caption", "cards", "Head", …, empty="None.") %}``: the block draws the cells of
+  one row. ``cards`` are what its rows become on a phone, where each cell has a ``data-label``.
 - Empty states differ: nothing exists yet (how to make one), nothing matches (how to clear).
 
 **6. Look** at it with ``python -m tests.web.seed DSN`` behind it, light and dark, 1280 and 390

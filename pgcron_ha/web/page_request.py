@@ -217,6 +217,7 @@ class PageRequest:
         if snapshot is not None and snapshot.problem is not None and status == 200:
             status = 503
         frame = SimpleNamespace(
+            template=template,
             title=title,
             section=section_of(self.request.scope["path"]),
             status=status,
@@ -229,7 +230,7 @@ class PageRequest:
         )
         text = (
             templates()
-            .get_template(template)
+            .get_template("base.html")
             .render(
                 page_request=self,
                 frame=frame,

@@ -159,6 +159,7 @@ def _group(page_request: PageRequest, row: Row, filters: dict[str, str]) -> dict
     chosen = {name: value for name, value in filters.items() if name != "state"}
     return {
         **row,
+        "is_closed": not row["open"],
         "href": page_request.link("dead", {**filters, **cause}),
         "redrive_href": page_request.link("redrive_cause", {**chosen, **cause}),
         "archive_href": page_request.link("archive_cause", {**chosen, **cause}),

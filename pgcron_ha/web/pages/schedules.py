@@ -119,5 +119,6 @@ async def _candidates(connection: Connection, schema: str, health: str | None) -
 def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """The row with its health, its trend, and what a run that ``overruns`` was expected to take."""
     trend = spark(row, page_request.zone) if row["outcomes"] else ()
-    overruns = expected_about(row["overrun_expected"])
-    return {**row, "health": judge(row, now), "overruns": overruns, "spark": trend}
+    overruns, is_off = expected_about(row["overrun_expected"]), not row["enabled"]
+    more = {"health": judge(row, now), "overruns": overruns, "spark": trend, "is_off": is_off}
+    return {**row, **more}

@@ -80,14 +80,16 @@ def _row(page_request: PageRequest, table: TableSize, now: datetime) -> dict[str
 
 
 def _part(part: Part, now: datetime) -> dict[str, Any]:
-    """A partition and its state: before is all before the first, whole is no partition."""
+    """A partition and its state in words: none of a full one, and of what is no partition."""
+    is_to_come, state = part.low is not None and part.low > now, ""
     if part.low is None:
-        state = "before" if part.high is not None else "whole"
-    elif part.low > now:
+        state = "what lies before the first" if part.high is not None else ""
+    elif is_to_come:
         state = "to come"
-    else:
-        state = "full" if part.high is not None and part.high <= now else "filling"
-    return {"part": part, "state": state, "has_dead_rows": _has_dead_rows(part)}
+    elif part.high is None or part.high > now:
+        state = "is being filled"
+    has_dead_rows = _has_dead_rows(part)
+    return {"part": part, "state": state, "has_dead_rows": has_dead_rows, "is_to_come": is_to_come}
 
 
 def _has_dead_rows(part: Part) -> bool:
