@@ -11,7 +11,7 @@ import click
 
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
-from pgcron_ha.cli.output import Column, echo, plural, shown
+from pgcron_ha.cli.output import columns, echo, plural, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.cli.watching import goes_on
@@ -26,28 +26,13 @@ from pgcron_ha.spec.text import in_number
 
 LOOK_SECONDS: Final = 0.5
 BACKFILL_ID: Final = arguments.RUN_ID
-COLUMNS: Final = (
-    Column("ID", "id"),
-    Column("SCHEDULE", "schedule", 24),
-    Column("STATE", "state"),
-    Column("SINCE", "since"),
-    Column("UNTIL", "until"),
-    Column("PLANNED", "planned"),
-    Column("ALREADY", "already"),
-    Column("CREATED", "created"),
-    Column("OPEN", "open"),
-    Column("SUCCEEDED", "succeeded"),
-    Column("FAILED", "failed"),
-    Column("LEFT", "remaining"),
-    Column("BY", "created_by", 16),
+COLUMNS: Final = columns(
+    "ID SCHEDULE:24 STATE SINCE UNTIL PLANNED ALREADY CREATED OPEN SUCCEEDED FAILED LEFT BY:16",
+    LEFT="remaining",
+    BY="created_by",
 )
-_RUN_COLUMNS: Final = (
-    Column("RUN", "id"),
-    Column("FIRE TIME", "fire_at"),
-    Column("STATE", "state"),
-    Column("ATTEMPT", "attempt"),
-    Column("NODE", "node", 20),
-    Column("ERROR", "error", 60),
+_RUN_COLUMNS: Final = columns(
+    "RUN FIRE_TIME STATE ATTEMPT NODE:20 ERROR:60", RUN="id", FIRE_TIME="fire_at"
 )
 _SHOWN_RUNS: Final = 20
 

@@ -8,21 +8,19 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import DURATION, option
-from pgcron_ha.cli.output import Column, plural, print_result, print_rows, shown
+from pgcron_ha.cli.output import columns, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import breakers
 from pgcron_ha.spec.text import duration_text
 
-COLUMNS: Final = (
-    Column("BREAKER", "name", 32),
-    Column("STATE", "state"),
-    Column("UNTIL", "open_until"),
-    Column("WAITING", "waiting"),
-    Column("WHY", "reason", 60),
-    Column("LAST ERROR", "last_error", 60),
-    Column("OPENS AFTER", lambda row: f"{row['failures']} in {duration_text(row['within'])}"),
-    Column("FALLBACK", lambda row: row["fallback_handler"] or row["fallback_queue"], 32),
-    Column("SET BY", lambda row: row["set_by"] or "nodes", 16),
+COLUMNS: Final = columns(
+    "BREAKER:32 STATE UNTIL WAITING WHY:60 LAST_ERROR:60 OPENS_AFTER FALLBACK:32 SET_BY:16",
+    BREAKER="name",
+    UNTIL="open_until",
+    WHY="reason",
+    OPENS_AFTER=lambda row: f"{row['failures']} in {duration_text(row['within'])}",
+    FALLBACK=lambda row: row["fallback_handler"] or row["fallback_queue"],
+    SET_BY=lambda row: row["set_by"] or "nodes",
 )
 
 

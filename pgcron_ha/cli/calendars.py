@@ -8,20 +8,15 @@ from typing import Final, TextIO
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.output import Column, echo, plural
+from pgcron_ha.cli.output import columns, echo, plural
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.calendars.calendar import read_calendar, read_calendars
 from pgcron_ha.spec.spec import calendars_in
 
-COLUMNS = (
-    Column("NAME", "name", 32),
-    Column("SCHEDULES", "schedules"),
-    Column("VERSION", "version"),
-    Column("CHANGED", "updated_at"),
-    Column("BY", "updated_by", 20),
-    Column("SOURCE", "source", 20),
+COLUMNS = columns(
+    "NAME:32 SCHEDULES VERSION CHANGED BY:20 SOURCE:20", CHANGED="updated_at", BY="updated_by"
 )
 _MOST_USERS: Final = 20
 _NEXT_DAYS: Final = 10

@@ -10,7 +10,7 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option
-from pgcron_ha.cli.output import Column, echo, print_result, print_rows, with_class
+from pgcron_ha.cli.output import columns, echo, print_result, print_rows, with_class
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
@@ -19,23 +19,19 @@ from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound
 from pgcron_ha.executors.contract.progress import Progress
 
-COLUMNS = (
-    Column("RUN", "run_id"),
-    Column("HANDLER", "handler", 24),
-    Column("SCHEDULE", "schedule", 16),
-    Column("OUTCOME", "outcome"),
-    Column("DIED", "died_at"),
-    Column("AGAIN AS", "redriven_as"),
-    Column("ERROR", with_class, 36),
+COLUMNS = columns(
+    "RUN HANDLER:24 SCHEDULE:16 OUTCOME DIED AGAIN_AS ERROR:36",
+    RUN="run_id",
+    DIED="died_at",
+    AGAIN_AS="redriven_as",
+    ERROR=with_class,
 )
-GROUP_COLUMNS = (
-    Column("GROUP", "fingerprint"),
-    Column("OPEN", "open"),
-    Column("ALL", "letters"),
-    Column("HANDLERS", "handlers", 24),
-    Column("LAST", "last_at"),
-    Column("CLASS", "error_class", 18),
-    Column("MESSAGE", "message", 30),
+GROUP_COLUMNS = columns(
+    "GROUP OPEN ALL HANDLERS:24 LAST CLASS:18 MESSAGE:30",
+    GROUP="fingerprint",
+    ALL="letters",
+    LAST="last_at",
+    CLASS="error_class",
 )
 
 

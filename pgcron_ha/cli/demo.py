@@ -19,8 +19,8 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.nodes import SLOTS, STATE
-from pgcron_ha.cli.output import Column, plural, shown, table_lines
+from pgcron_ha.cli.nodes import slots_of, state_of
+from pgcron_ha.cli.output import columns, plural, shown, table_lines
 from pgcron_ha.cli.schedule_occurrences import proof_lines
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.cli.web import free_port
@@ -77,23 +77,25 @@ def _outcomes(row: overview.Row) -> list[str]:
 
 
 # Of rows that have the database's time as "now".
-_NODES: Final = (
-    Column("NODE", "name", 16),
-    STATE,
-    Column("PID", "process_id"),
+_NODES: Final = columns(
+    "NODE:16 STATE:14 PID LEASE SLOTS ENDED",
+    NODE="name",
+    STATE=state_of,
+    PID="process_id",
     # It runs out when its node has been killed.
-    Column("LEASE", lambda row: f"{_seconds_to(row['lease_until'], row):.1f} s"),
-    SLOTS,
-    Column("ENDED", "ended_because"),
+    LEASE=lambda row: f"{_seconds_to(row['lease_until'], row):.1f} s",
+    SLOTS=slots_of,
+    ENDED="ended_because",
 )
-_SCHEDULES: Final = (
-    Column("SCHEDULE", "name", 16),
-    Column("NEXT", _next),
-    Column("NOW", _now, 18),
-    Column("LAST RUNS", _outcomes),
-    Column("TOOK", _took),
-    # Last: a narrow terminal cuts it.
-    Column("SPEC", lambda row: row["spec"].replace("\n", " | "), 24),
+_SCHEDULES: Final = columns(
+    # The spec is last: a narrow terminal cuts it.
+    "SCHEDULE:16 NEXT NOW:18 LAST_RUNS TOOK SPEC:24",
+    SCHEDULE="name",
+    NEXT=_next,
+    NOW=_now,
+    LAST_RUNS=_outcomes,
+    TOOK=_took,
+    SPEC=lambda row: row["spec"].replace("\n", " | "),
 )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, plural, print_result, print_rows
+from pgcron_ha.cli.output import columns, echo, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
@@ -19,22 +19,24 @@ from pgcron_ha.db.queries.node_health import unresponsive_words
 from pgcron_ha.errors import WaitTimedOut
 
 
-def _state(row: overview.Row) -> str:
+def state_of(row: overview.Row) -> str:
+    """Of its row, and whether its lease ran out."""
     is_silent = row["state"] != "dead" and not row["has_lease"]
     return f"{row['state']}, silent" if is_silent else str(row["state"])
 
 
-STATE: Final = Column("STATE", _state, 14)
-SLOTS: Final = Column("SLOTS", lambda row: f"{row['slots_used']}/{row['slots']}")
-COLUMNS: Final = (
-    Column("NODE", "name", 16),
-    STATE,
-    Column("HOST", "host", 14),
-    Column("PID", "process_id"),
-    SLOTS,
-    Column("QUEUES", "queues", 14),
-    Column("HANDLERS", "handlers", 40),
-    Column("LABELS", lambda row: [f"{key}={value}" for key, value in row["labels"].items()], 30),
+def slots_of(row: overview.Row) -> str:
+    """Those that are used, of how many."""
+    return f"{row['slots_used']}/{row['slots']}"
+
+
+COLUMNS: Final = columns(
+    "NODE:16 STATE:14 HOST:14 PID SLOTS QUEUES:14 HANDLERS LABELS:30",
+    NODE="name",
+    STATE=state_of,
+    PID="process_id",
+    SLOTS=slots_of,
+    LABELS=lambda row: [f"{key}={value}" for key, value in row["labels"].items()],
 )
 _LOOK_SECONDS: Final = 0.25
 _note = click.option("--note", help="Why; shown with the node.")

@@ -48,13 +48,25 @@ class Column:
 
     heading: str
     value: str | Callable[[Any], object]
-    most: int = 40
+    most: int
 
     def cell(self, row: Mapping[str, Any]) -> str:
         """The text of this column for a row, on one line."""
         value = self.value(row) if callable(self.value) else row.get(self.value)
         text = harmless(" ".join(shown(value).split()))
         return text if len(text) <= self.most else text[: self.most - 1] + "…"
+
+
+def columns(heading: str, **values: str | Callable[[Any], object]) -> tuple[Column, ...]:
+    """The columns of a table by its heading, such as ``"ID HANDLER:24 LAST_ERROR"``; a number is
+    the most characters. A column shows what the row has under its own word, or what `values` says
+    of it: another key, or what is made of the row.
+    """
+    parts = [each.partition(":") for each in heading.split()]
+    return tuple(
+        Column(word.replace("_", " "), values.get(word, word.lower()), int(most or 40))
+        for word, _, most in parts
+    )
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:

@@ -7,35 +7,21 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, note, plural, print_result, print_rows
+from pgcron_ha.cli.output import columns, note, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.client import checks
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
 
-QUEUES: Final = (
-    Column("QUEUE", "name", 24),
-    Column("WAITING", "waiting"),
-    Column("DUE", "due"),
-    Column("RUNNING", "running"),
-    Column("MOST", "max_running"),
-    Column("RATE", "rate"),
-    Column("PER", "per"),
-    Column("BLOCKED", "blocked"),
-    Column("OLDEST DUE", "oldest_due"),
-    Column("PAUSED", "paused_at"),
-    Column("NOTE", "paused_note", 20),
+QUEUES: Final = columns(
+    "QUEUE:24 WAITING DUE RUNNING MOST RATE PER BLOCKED OLDEST_DUE PAUSED NOTE:20",
+    QUEUE="name",
+    MOST="max_running",
+    PAUSED="paused_at",
+    NOTE="paused_note",
 )
-KEYS: Final = (
-    Column("KEY", "concurrency_key", 32),
-    Column("SLOTS", "slots"),
-    Column("RATE", "rate"),
-    Column("PER", "per"),
-    Column("RUNNING", "running"),
-    Column("SET BY", "set_by", 16),
-    Column("SET AT", "set_at"),
-)
+KEYS: Final = columns("KEY:32 SLOTS RATE PER RUNNING SET_BY:16 SET_AT", KEY="concurrency_key")
 _NO_LIMIT: Final = "none"
 _rate = click.option(
     "--rate",

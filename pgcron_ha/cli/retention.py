@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, print_result, print_rows, shown
+from pgcron_ha.cli.output import columns, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.errors import InvalidInput
@@ -21,11 +21,8 @@ def _kept(row: dict[str, Any]) -> str:
     return shown(row["keep"])
 
 
-COLUMNS: Final = (
-    Column("WHAT", cluster.scope_words, 60),
-    Column("KEPT FOR", _kept),
-    Column("SET BY", "set_by", 16),
-    Column("SINCE", "set_at"),
+COLUMNS: Final = columns(
+    "WHAT:60 KEPT_FOR SET_BY:16 SINCE", WHAT=cluster.scope_words, KEPT_FOR=_kept, SINCE="set_at"
 )
 _TABLES: Final = ("occurrence", "history", "attempt", "log")
 

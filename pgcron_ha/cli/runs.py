@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.output import Column, echo, shown, with_class
+from pgcron_ha.cli.output import columns, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, call, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
@@ -42,16 +42,12 @@ def _duration(row: overview.Row) -> str:
     return duration_text(seconds if seconds < 10 else round(seconds))
 
 
-COLUMNS = (
-    Column("ID", "id"),
-    Column("HANDLER", "handler", 24),
-    Column("SCHEDULE", "schedule", 16),
-    Column("STATE", _shown_state),
-    Column("TRY", lambda row: f"{row['attempt']}/{row['max_attempts']}"),
-    Column("STARTED", _started),
-    Column("DURATION", _duration),
-    Column("NODE", "node", 12),
-    Column("ERROR", "error", 30),
+COLUMNS = columns(
+    "ID HANDLER:24 SCHEDULE:16 STATE TRY STARTED DURATION NODE:12 ERROR:30",
+    STATE=_shown_state,
+    TRY=lambda row: f"{row['attempt']}/{row['max_attempts']}",
+    STARTED=_started,
+    DURATION=_duration,
 )
 
 _run_ids: Final = click.argument(

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.output import Column, echo, plural, shown
+from pgcron_ha.cli.output import columns, echo, plural, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.cli.watching import what_it_waits_for
 from pgcron_ha.client import fires
@@ -27,26 +27,13 @@ from pgcron_ha.spec.text import in_number
 from pgcron_ha.spec.zones import TZDATA, load_zone
 from pgcron_ha.web.run_words import ledger_line
 
-COLUMNS = (
-    Column("SCHEDULE", "schedule", 30),
-    Column("FIRE TIME", "fire_at"),
-    Column("RUN", "run_id"),
-    Column("RULE", "rule", 60),
-    Column("DETAIL", "detail", 100),
-)
-
-
-LEDGER_COLUMNS = (
-    Column(
-        "FIRE TIME",
-        lambda row: " to ".join(dict.fromkeys((shown(row["fire_at"]), shown(row["last_at"])))),
-        44,
-    ),
-    Column("DECISION", "decision"),
-    Column("REASON", "reason"),
-    Column("RUN", "run_id"),
-    Column("OUTCOME", "run_state"),
-    Column("STARTED", "started_at"),
+COLUMNS = columns("SCHEDULE:30 FIRE_TIME RUN RULE:60 DETAIL:100", FIRE_TIME="fire_at", RUN="run_id")
+LEDGER_COLUMNS = columns(
+    "FIRE_TIME:44 DECISION REASON RUN OUTCOME STARTED",
+    FIRE_TIME=lambda row: " to ".join(dict.fromkeys(map(shown, (row["fire_at"], row["last_at"])))),
+    RUN="run_id",
+    OUTCOME="run_state",
+    STARTED="started_at",
 )
 _WHEN = arguments.ReadBy("when", arguments.duration, arguments.instant)
 

@@ -7,21 +7,15 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, print_result, print_rows, shown
+from pgcron_ha.cli.output import columns, echo, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.model.differences import Change, changes
 
-COLUMNS = (
-    Column("VERSION", "version"),
-    Column("AT", "at"),
-    Column("BY", "actor", 24),
-    Column("INTERFACE", "interface"),
-    Column("WHAT", "operation"),
-    Column("CHANGED", "changed", 60),
-    Column("NOTE", "note", 60),
+COLUMNS = columns(
+    "VERSION AT BY:24 INTERFACE WHAT CHANGED:60 NOTE:60", BY="actor", WHAT="operation"
 )
 
 

@@ -13,7 +13,7 @@ from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
 from pgcron_ha.cli.options import policy_options
-from pgcron_ha.cli.output import Column, echo, shown
+from pgcron_ha.cli.output import columns, echo, shown
 from pgcron_ha.cli.runs import COLUMNS as RUN_COLUMNS
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
@@ -46,14 +46,12 @@ def _status(row: overview.Row) -> str:
     return "overruns" if row["overrunning"] else str(row["status"])
 
 
-COLUMNS = (
-    Column("NAME", "name", 20),
-    Column("SPEC", "spec", 18),
-    Column("ZONE", "timezone", 14),
-    Column("HANDLER", "handler", 20),
-    Column("STATUS", _status, 9),
-    Column("NEXT", lambda row: row["next_fire"] if row["enabled"] else row["paused_note"], 20),
-    Column("LAST", "last_outcome", 10),
+COLUMNS = columns(
+    "NAME:20 SPEC:18 ZONE:14 HANDLER:20 STATUS:9 NEXT:20 LAST:10",
+    ZONE="timezone",
+    STATUS=_status,
+    NEXT=lambda row: row["next_fire"] if row["enabled"] else row["paused_note"],
+    LAST="last_outcome",
 )
 _NEXT_FIRES = 5
 _LAST_RUNS = 5

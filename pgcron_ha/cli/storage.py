@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import Column, echo, print_rows
+from pgcron_ha.cli.output import columns, echo, print_rows
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.queries import overview
@@ -19,34 +19,21 @@ from pgcron_ha.model.storage import Part, TableSize, total_growth
 from pgcron_ha.spec.text import in_bytes
 
 
-def _size(heading: str, key: str) -> Column:
-    return Column(heading, lambda row: None if row[key] is None else in_bytes(row[key]))
+def _size(key: str) -> Callable[[dict[str, Any]], str | None]:
+    return lambda row: None if row[key] is None else in_bytes(row[key])
 
 
 _NUMBERS = ("rows", "dead", "heap", "indexes", "toast", "total")
-_SIZES = (
-    Column("ROWS", "rows"),
-    Column("DEAD", "dead"),
-    _size("HEAP", "heap"),
-    _size("INDEXES", "indexes"),
-    _size("TOAST", "toast"),
-    _size("TOTAL", "total"),
+_SIZES: Final[dict[str, Any]] = {
+    **{name.upper(): _size(name) for name in ("heap", "indexes", "toast", "total", "a_day")},
+    "VACUUMED": "vacuumed_at",
+    "DROPPED": "dropped_at",
+}
+TABLES: Final = columns(
+    "TABLE PARTITIONS ROWS DEAD HEAP INDEXES TOAST TOTAL A_DAY KEPT VACUUMED", **_SIZES
 )
-TABLES = (
-    Column("TABLE", "table"),
-    Column("PARTITIONS", "partitions"),
-    *_SIZES,
-    _size("A DAY", "a_day"),
-    Column("KEPT", "kept"),
-    Column("VACUUMED", "vacuumed_at"),
-)
-PARTS = (
-    Column("PARTITION", "partition"),
-    Column("FROM", "from"),
-    Column("BEFORE", "before"),
-    *_SIZES,
-    Column("VACUUMED", "vacuumed_at"),
-    Column("DROPPED", "dropped_at"),
+PARTS: Final = columns(
+    "PARTITION FROM BEFORE ROWS DEAD HEAP INDEXES TOAST TOTAL VACUUMED DROPPED", **_SIZES
 )
 
 
