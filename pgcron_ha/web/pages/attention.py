@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pgcron_ha.db.queries.blocking import holding_words, session_words
 from pgcron_ha.db.queries.node_health import (
@@ -30,7 +30,6 @@ from pgcron_ha.web.formats import (
 )
 from pgcron_ha.web.health import Health
 from pgcron_ha.web.pages.facts import Facts
-from pgcron_ha.web.pages.nodes import NodeRow
 from pgcron_ha.web.pages.queues import circuit_sentence
 
 Link: TypeAlias = Callable[..., str]
@@ -100,46 +99,49 @@ def _cluster(link: Link, seen: Facts) -> Iterator[Attention]:
 
 def _missing_nodes(link: Link, seen: Facts) -> Iterator[Attention]:
     nodes = seen.nodes
-    if not any(node.state in ("alive", "cordoned", "draining") for node in nodes):
+    if not any(node["word"] in ("alive", "cordoned", "draining") for node in nodes):
         yield Attention(
             Mark("✕", "none", "fail"),
             "No node is alive",
             link("nodes"),
-            max((node.ended_at for node in nodes if node.ended_at), default=None),
+            max((node["over_at"] for node in nodes if node["over_at"]), default=None),
             "Nothing fires and nothing runs.",
             "Start one: pgcron-ha node",
         )
-    alive = {node.name for node in nodes if node.state in ("alive", "cordoned")}
+    alive = {node["name"] for node in nodes if node["word"] in ("alive", "cordoned")}
     for node in nodes:
-        if node.state in ("silent", "died") and node.name not in alive:
-            mark = mark_of(node.state)._replace(tone="late")
-            why = node.reason or "Its lease ran out; its runs are taken over."
-            yield Attention(mark, f"Node {node.name}", _href(link, node), node.ended_at, why)
+        if node["word"] in ("silent", "died") and node["name"] not in alive:
+            mark = mark_of(node["word"])._replace(tone="late")
+            why = node["reason"] or "Its lease ran out; its runs are taken over."
+            yield _of_node(link, node, mark, node["over_at"], why)
 
 
-def _href(link: Link, node: NodeRow) -> str:
-    return link("node", incarnation=node.facts["incarnation"])
+def _of_node(link: Link, node: Row, mark: Mark, *said: Any) -> Attention:
+    return Attention(mark, f"Node {node['name']}", _href(link, node), *said)
+
+
+def _href(link: Link, node: Row) -> str:
+    return link("node", incarnation=node["incarnation"])
 
 
 def _cordoned(link: Link, seen: Facts) -> Iterator[Attention]:
     """Cordoned nodes: a cordon that was forgotten costs capacity."""
-    takes_work = any(node.state == "alive" for node in seen.nodes)
+    takes_work = any(node["word"] == "alive" for node in seen.nodes)
     mark = mark_of("cordoned")._replace(tone="idle" if takes_work else "late")
     hint = None if takes_work else "No other node takes runs: uncordon it, or start another."
     for node in seen.nodes:
-        if node.state == "cordoned":
-            why = f"It takes nothing new, by word of {short(node.cordon or 'somebody')}."
-            since = node.facts["cordoned_at"]
-            yield Attention(mark, f"Node {node.name}", _href(link, node), since, why, hint)
+        if node["word"] == "cordoned":
+            why = f"It takes nothing new, by word of {short(node['cordon'] or 'somebody')}."
+            yield _of_node(link, node, mark, node["cordoned_at"], why, hint)
 
 
 def _unresponsive(link: Link, seen: Facts) -> Iterator[Attention]:
     """Nodes with slots that only the end of a handler, or of the node, frees."""
     hint = "Only the end of that handler or of its node ends them: restart the node."
     for node in seen.nodes:
-        if runs := node.facts["unresponsive_runs"]:
+        if runs := node["unresponsive_runs"]:
             mark, why = Mark("▲", "unresponsive", "late"), f"{capital(unresponsive_words(runs))}."
-            yield Attention(mark, f"Node {node.name}", _href(link, node), None, why, hint)
+            yield _of_node(link, node, mark, None, why, hint)
 
 
 def _blocking(seen: Facts) -> Iterator[Attention]:
@@ -177,8 +179,8 @@ def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
     """
     set_aside = Mark("▲", "set aside", "late")
     nodes = seen.nodes
-    hrefs = {node.name: _href(link, node) for node in nodes if node.facts["state"] != "dead"}
-    for names, cause in merged((node.name, node.health) for node in nodes):
+    hrefs = {node["name"]: _href(link, node) for node in nodes if node["state"] != "dead"}
+    for names, cause in merged((node["name"], node["services"]) for node in nodes):
         href = hrefs[names[0]] if len(names) == 1 else link("nodes")
         since = seen.now - timedelta(seconds=cause.seconds)
         if isinstance(cause, Failing):
@@ -191,7 +193,7 @@ def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
         else:
             why = f"On {_nodes(names)} {without_words(cause)}"
             yield Attention(set_aside, cause.what, href, since, why)
-    if more := sum(node.health.more for node in nodes):
+    if more := sum(node["services"].more for node in nodes):
         why = "Services go on without them, too; the log has why."
         yield Attention(set_aside, plural(more, "more thing"), link("nodes"), None, why)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -15,7 +14,8 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.node_health import (
-    NodeHealth,
+    Failing,
+    Without,
     read_health,
     unresponsive_words,
     without_words,
@@ -41,84 +41,6 @@ _LIVING_AND_DEAD: Final = together(
 )
 
 
-@dataclass(frozen=True)
-class NodeRow:
-    """One node incarnation; the facts are a row of `pgcron_ha.db.queries.pages.nodes.nodes`."""
-
-    facts: Row
-    left: float
-    """Seconds of its lease; below zero: it ran out."""
-
-    @property
-    def name(self) -> str:
-        """Of the node; each start of its process is another incarnation."""
-        return str(self.facts["name"])
-
-    @property
-    def state(self) -> str:
-        """alive, cordoned, draining, silent (its lease ran out), gone (left in order) or died."""
-        if self.facts["state"] == "dead":
-            return "died" if "lease" in (self.facts["ended_because"] or "") else "gone"
-        return "silent" if self.left <= 0 else str(self.facts["state"])
-
-    @property
-    def lease_left(self) -> float | None:
-        """Seconds, at least 0; None for the dead."""
-        return None if self.facts["state"] == "dead" else max(0.0, self.left)
-
-    @property
-    def ended_at(self) -> datetime | None:
-        """For a silent one the end of its lease; None while it lives."""
-        found: datetime | None = self.facts["ended_at"]
-        return self.facts["lease_until"] if self.state == "silent" else found
-
-    @property
-    def cordon(self) -> str | None:
-        """By whom and why it takes nothing new; None: it does."""
-        if not self.facts["cordoned_at"]:
-            return None
-        return who_and_why(self.facts["cordoned_by"], short(self.facts["cordon_note"] or ""))
-
-    @property
-    def reason(self) -> str | None:
-        """Why it ended; of a cordoned one by whom it is, and why."""
-        ended_because: str | None = self.facts["ended_because"]
-        return ended_because if self.cordon is None else self.cordon
-
-    @property
-    def health(self) -> NodeHealth:
-        """Of its services."""
-        return read_health(self.facts)
-
-    @property
-    def troubles(self) -> list[str]:
-        """What is wrong with its services, a sentence for each."""
-        fails = "no pass has succeeded for"
-        return [
-            *(
-                f"{capital(each.service)}: {fails} {duration(each.seconds)}: {each.error}"
-                for each in self.health.failing
-            ),
-            *(f"{capital(each.what)}: {without_words(each)}" for each in self.health.without),
-        ]
-
-    @property
-    def labels(self) -> list[str]:
-        """Each as key=value."""
-        return [f"{key}={value}" for key, value in json.loads(self.facts["labels"]).items()]
-
-    @property
-    def sentence(self) -> str | None:
-        """Why it ended, or what happens to it now."""
-        unresponsive = self.facts["unresponsive_runs"]
-        said = [
-            _sentence(self),
-            unresponsive and f"{capital(unresponsive_words(unresponsive))}.",
-            _POOLED if self.facts["is_pooled"] and self.facts["state"] != "dead" else None,
-        ]
-        return " ".join(filter(None, said)) or None
-
-
 async def show_nodes(page_request: PageRequest) -> Response:
     """The list; ``?queue=`` and ``handler`` choose those that serve it, ``state`` by their word."""
     given = page_request.query(*_FILTERS)
@@ -128,12 +50,12 @@ async def show_nodes(page_request: PageRequest) -> Response:
     (living, dead), state = snapshot.value, given.get("state")
     versions = Counter(row["version"] for row in living)
     rows = [node_row(row, snapshot.now) for row in living]
-    alive = [row.facts for row in rows if row.state == "alive"]
+    alive = [row for row in rows if row["word"] == "alive"]
     return page_request.page(
         "nodes.html",
         snapshot,
         title="Nodes",
-        living=[row for row in rows if state in (None, row.state)],
+        living=[row for row in rows if state in (None, row["word"])],
         dead=[node_row(row, snapshot.now) for row in dead],
         slots=sum(row["slots"] for row in alive),
         free_slots=sum(max(0, row["slots"] - row["slots_used"]) for row in alive),
@@ -180,9 +102,56 @@ async def uncordon(page_request: PageRequest) -> Response:
     return page_request.redirect("node", {"done": "uncordoned"}, incarnation=node["incarnation"])
 
 
-def node_row(facts: Row, now: datetime) -> NodeRow:
-    """A node at an instant."""
-    return NodeRow(facts, (facts["lease_until"] - now).total_seconds())
+def node_row(facts: Row, now: datetime) -> Row:
+    """One node incarnation at an instant: a row of `pgcron_ha.db.queries.pages.nodes.nodes`, and
+
+    - ``word``: alive, cordoned, draining, silent (its lease ran out), gone (left in order) or died;
+    - ``left``, seconds of its lease, below zero if it ran out, and ``lease_left``: at least 0, None
+      of the dead;
+    - ``over_at``: when it ended, of a silent one the end of its lease; None while it lives;
+    - ``cordon``: by whom and why it takes nothing new; None: it does;
+    - ``reason``: why it ended; of a cordoned one by whom it is, and why;
+    - ``services``: their health, and ``troubles``, a sentence for each thing that is wrong;
+    - ``labels``, each as key=value, and a ``sentence``: why it ended, or what happens to it now.
+    """
+    word, left = str(facts["state"]), (facts["lease_until"] - now).total_seconds()
+    is_dead = word == "dead"
+    if is_dead:
+        word = "died" if "lease" in (facts["ended_because"] or "") else "gone"
+    elif left <= 0:
+        word = "silent"
+    cordon = None
+    if facts["cordoned_at"]:
+        cordon = who_and_why(facts["cordoned_by"], short(facts["cordon_note"] or ""))
+    services = read_health(facts)
+    row = {
+        **facts,
+        "word": word,
+        "left": left,
+        "lease_left": None if is_dead else max(0.0, left),
+        "over_at": facts["lease_until"] if word == "silent" else facts["ended_at"],
+        "cordon": cordon,
+        "reason": facts["ended_because"] if cordon is None else cordon,
+        "services": services,
+        "troubles": [*map(_failing_words, services.failing), *map(_aside_words, services.without)],
+        "labels": [f"{key}={value}" for key, value in json.loads(facts["labels"]).items()],
+    }
+    unresponsive = facts["unresponsive_runs"]
+    said = [
+        _sentence(row),
+        unresponsive and f"{capital(unresponsive_words(unresponsive))}.",
+        _POOLED if facts["is_pooled"] and not is_dead else None,
+    ]
+    return {**row, "sentence": " ".join(filter(None, said)) or None}
+
+
+def _failing_words(each: Failing) -> str:
+    fails = f"no pass has succeeded for {duration(each.seconds)}"
+    return f"{capital(each.service)}: {fails}: {each.error}"
+
+
+def _aside_words(each: Without) -> str:
+    return f"{capital(each.what)}: {without_words(each)}"
 
 
 async def _known(page_request: PageRequest) -> dict[str, Any]:
@@ -207,25 +176,25 @@ async def _read_node(connection: Connection, given: str, *, schema: str) -> tupl
     return node, runs
 
 
-def _sentence(row: NodeRow) -> str | None:
-    facts, runs = row.facts, row.facts["runs"]
-    match row.state:
+def _sentence(row: Row) -> str | None:
+    runs = row["runs"]
+    match row["word"]:
         case "silent":
             held = f"; a living one declares it dead and takes over {plural(runs, 'run')}"
-            return f"Its lease ran out {duration(-row.left)} ago{held if runs else ''}."
+            return f"Its lease ran out {duration(-row['left'])} ago{held if runs else ''}."
         case "cordoned":
             rest = f"finishes {plural(runs, 'run')}" if runs else "holds no run: it is drained"
-            by = f", by word of {row.cordon}" if row.cordon else ""
+            by = f", by word of {row['cordon']}" if row["cordon"] else ""
             return f"It takes nothing new{by}; it {rest}."
         case "draining":
             if not runs:
                 return "It leaves."
             return f"It takes nothing new and finishes {plural(runs, 'run')}."
         case "died":
-            because = capital(facts["ended_because"])
+            because = capital(row["ended_because"])
             return f"{because}: its runs were taken over by living nodes."
         case "gone":
-            return capital(facts["ended_because"])
+            return capital(row["ended_because"] or "")
     return None
 
 

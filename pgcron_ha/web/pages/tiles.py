@@ -79,8 +79,8 @@ def _dead(link: Link, seen: Facts) -> Tile:
 
 
 def _nodes(link: Link, seen: Facts) -> Tile:
-    states = [node.state for node in seen.nodes]
-    alive = [node.facts for node in seen.nodes if node.state == "alive"]
+    states = [node["word"] for node in seen.nodes]
+    alive = [node for node in seen.nodes if node["word"] == "alive"]
     href = link("nodes")
     if not alive:
         is_idle = "cordoned" in states
