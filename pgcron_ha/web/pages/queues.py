@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -36,12 +35,13 @@ _MOST_KEPT: Final = 100
 # The gravest first; the rest by name.
 _GRAVITY: Final = {"fail": 0, "late": 1}
 _READY: Final = Mark("✓", "ready", "ok")
-# What a queue has when a statement has no row of it.
-_NOTHING_WAITS: Final = {"due": 0, "later": 0, "is_cut": False, "first_due": None}
-_NO_SERVER: Final = {"nodes": 0, "slots": 0, "free": 0}
-_NO_SETTING: Final = dict.fromkeys(
-    ("paused_at", "paused_by", "paused_note", "max_running", "rate", "per", "set_by", "next_at")
-)
+# What a queue has when no statement has a row of it.
+_NOTHING: Final = {
+    **dict.fromkeys(("due", "later", "nodes", "slots", "free"), 0),
+    **dict.fromkeys(("paused_at", "paused_by", "paused_note", "max_running", "set_by", "next_at")),
+    **dict.fromkeys(("rate", "per", "first_due")),
+    "is_cut": False,
+}
 
 
 # What is read of all queues; `scheduled` are those that schedules name.
@@ -58,60 +58,6 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
 }
 
 
-class Facts(SimpleNamespace):
-    """list[Row] of each statement of `_READ`, by its name."""
-
-    @property
-    def pause(self) -> str | None:
-        """By whom and why everything is paused."""
-        if self.cluster["paused_at"] is None:
-            return None
-        return (
-            who_and_why(self.cluster["paused_by"], self.cluster["paused_note"]) or "nobody said why"
-        )
-
-
-@dataclass(frozen=True)
-class QueueRow:
-    """One queue: is work flowing, what blocks it. list[Row] of `Facts` that are about it."""
-
-    name: str
-    now: datetime
-    depth: Row
-    """`due` and `later` (lower bounds if `is_cut`): waiting runs."""
-    setting: Row
-    server: Row
-    running: int
-    dead: int
-    blocked: list[Row]
-    """Runs of one handler that are blocked: no living node can take them."""
-    broken: list[Row]
-    """Runs of one handler that wait for a circuit breaker."""
-
-    @property
-    def oldest_due(self) -> datetime | None:
-        """Since when the first of the due runs waits."""
-        first: datetime | None = self.depth["first_due"]
-        return first if first is not None and first <= self.now else None
-
-    @property
-    def blocked_runs(self) -> int:
-        """All that is blocked."""
-        return sum(group["runs"] for group in (*self.blocked, *self.broken))
-
-    @property
-    def rate(self) -> str | None:
-        """How many start in a time, such as ``10 in 1 m``; None is no limit."""
-        if self.setting["rate"] is None:
-            return None
-        return f"{number(self.setting['rate'])} in {duration(self.setting['per'])}"
-
-    @cached_property
-    def judged(self) -> tuple[Mark, str]:
-        """The word of the queue and the sentence behind it, the gravest that holds."""
-        return _judge(self, self.now)
-
-
 async def show_queues(page_request: PageRequest) -> Response:
     """The list, what is wrong first."""
     page_request.query()
@@ -122,7 +68,7 @@ async def show_queues(page_request: PageRequest) -> Response:
         snapshot,
         title="Queues",
         rows=_rows(facts, snapshot.now),
-        cluster_pause=facts.pause,
+        cluster_pause=_pause_of(facts.cluster),
         # How long records are kept: tables, then rules, the first about a run counts.
         kept=[_kept(row) for row in kept],
     )
@@ -134,7 +80,7 @@ async def show_queue(page_request: PageRequest) -> Response:
     page_request.query()
     snapshot = await page_request.read(("queue", name), _ASKED_OF_QUEUE, queue=name)
     facts, head, later, running = snapshot.value
-    rows = {row.name: row for row in _rows(facts, snapshot.now)}
+    rows = {row["name"]: row for row in _rows(facts, snapshot.now)}
     if name not in rows:
         rule = "A queue exists as soon as a run, a schedule, a node or a pause names it."
         raise NoSuch("queue", name, rule, page_request.near("queue", name, sorted(rows)))
@@ -146,7 +92,7 @@ async def show_queue(page_request: PageRequest) -> Response:
         head=[_head_run(run, rows[name]) for run in head],
         later=later,
         running=running,
-        cluster_pause=facts.pause,
+        cluster_pause=_pause_of(facts.cluster),
     )
 
 
@@ -160,9 +106,12 @@ def circuit_sentence(row: Row) -> str:
     return f"{capital(row['words'].rstrip('.'))}."
 
 
-async def _read_facts(connection: Connection, *, schema: str, queue: str | None = None) -> Facts:
-    """What the list shows, whichever `queue` the page is about."""
-    return Facts(**{name: await query(connection, schema=schema) for name, query in _READ.items()})
+async def _read_facts(
+    connection: Connection, *, schema: str, queue: str | None = None
+) -> SimpleNamespace:
+    """The rows of each statement of `_READ`, by its name, whichever `queue` the page is about."""
+    asked = {name: await query(connection, schema=schema) for name, query in _READ.items()}
+    return SimpleNamespace(**asked)
 
 
 _ASKED_OF_QUEUES: Final = together(_read_facts, partial(cluster.retention, limit=_MOST_KEPT))
@@ -175,6 +124,13 @@ _ASKED_OF_QUEUE: Final = together(
 )
 
 
+def _pause_of(cluster: Row) -> str | None:
+    """By whom and why everything is paused."""
+    if cluster["paused_at"] is None:
+        return None
+    return who_and_why(cluster["paused_by"], cluster["paused_note"]) or "nobody said why"
+
+
 def _kept(row: Row) -> tuple[str, str, str | None]:
     """A row of `pgcron_ha.db.commands.retention.retention`."""
     note = None if row["set_by"] is None else f"set by {row['set_by']}"
@@ -183,7 +139,7 @@ def _kept(row: Row) -> tuple[str, str, str | None]:
     return cluster.scope_words(row), duration(row["keep"].total_seconds()), note
 
 
-def _rows(facts: Facts, now: datetime) -> list[QueueRow]:
+def _rows(facts: SimpleNamespace, now: datetime) -> list[Row]:
     read = [*facts.depths, *facts.running, *facts.waiting, *facts.servers, *facts.broken]
     names = {
         *(row["name"] for row in facts.settings),
@@ -191,66 +147,72 @@ def _rows(facts: Facts, now: datetime) -> list[QueueRow]:
         *facts.scheduled,
     }
     rows = [_row(facts, name, now) for name in sorted(names)]
-    return sorted(rows, key=lambda row: _GRAVITY.get(row.judged[0].tone, 2))
+    return sorted(rows, key=lambda row: _GRAVITY.get(row["judged"][0].tone, 2))
 
 
-def _row(facts: Facts, name: str, now: datetime) -> QueueRow:
-    return QueueRow(
-        name=name,
-        now=now,
-        depth=_one(facts.depths, "queue", name, _NOTHING_WAITS),
-        setting=_one(facts.settings, "name", name, _NO_SETTING),
-        server=_one(facts.servers, "queue", name, _NO_SERVER),
-        running=_one(facts.running, "queue", name, {"runs": 0})["runs"],
-        dead=_one(facts.dead, "queue", name, {"letters": 0})["letters"],
-        blocked=[row for row in ask_overview.blocked(facts.waiting) if row["queue"] == name],
-        broken=[
-            {**row, "why": circuit_sentence(row)} for row in facts.broken if row["queue"] == name
-        ],
-    )
+def _row(facts: SimpleNamespace, name: str, now: datetime) -> Row:
+    """One queue: what was read of it (``due`` and ``later`` are lower bounds if it ``is_cut``);
+    what is ``blocked``, since no living node can take it, or ``broken``, by a circuit breaker, both
+    by handler; the word and the sentence that is ``judged`` of it.
+    """
+
+    def of_it(rows: list[Row], key: str = "queue") -> list[Row]:
+        return [row for row in rows if row[key] == name]
+
+    row: Row = {**_NOTHING, "name": name}
+    for read in (*of_it(facts.depths), *of_it(facts.settings, "name"), *of_it(facts.servers)):
+        row |= read
+    first, blocked = row["first_due"], of_it(ask_overview.blocked(facts.waiting))
+    broken = [{**each, "why": circuit_sentence(each)} for each in of_it(facts.broken)]
+    row |= {
+        "oldest_due": first if first is not None and first <= now else None,
+        "running": sum(each["runs"] for each in of_it(facts.running)),
+        "dead": sum(each["letters"] for each in of_it(facts.dead)),
+        "blocked": blocked,
+        "broken": broken,
+        "blocked_runs": sum(group["runs"] for group in (*blocked, *broken)),
+        # How many start in a time, such as ``10 in 1 m``; None is no limit.
+        "starts": row["rate"] and f"{number(row['rate'])} in {duration(row['per'])}",
+    }
+    return {**row, "judged": _judge(row, now)}
 
 
-def _judge(row: QueueRow, now: datetime) -> tuple[Mark, str]:
+def _judge(row: Row, now: datetime) -> tuple[Mark, str]:
     """The word of a queue and the sentence behind it, the gravest that holds."""
-    due, setting = row.depth["due"], row.setting
-    if setting["paused_at"] is not None:
+    due, nodes = row["due"], row["nodes"]
+    if row["paused_at"] is not None:
         wait = f"{plural(due, 'due run waits', 'due runs wait')}" if due else "nothing waits for it"
-        by = who_and_why(setting["paused_by"], short(setting["paused_note"] or ""))
+        by = who_and_why(row["paused_by"], short(row["paused_note"] or ""))
         return Mark("‖", "paused", "late" if due else "idle"), f"Paused by {by}; {wait}."
-    if not row.server["nodes"] and (due or row.blocked):
+    if not nodes and (due or row["blocked"]):
         return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
-    if row.blocked:
-        first = next(iter(ask_overview.unserved(row.blocked)), row.blocked[0])
+    if row["blocked"]:
+        first = next(iter(ask_overview.unserved(row["blocked"])), row["blocked"][0])
         return mark_of("blocked"), f"{capital(first['waits_detail'])}."
-    if not row.server["nodes"]:
+    if not nodes:
         return Mark("○", "unserved", "idle"), "No living node takes from it; nothing waits."
-    if row.broken:
-        return Mark("⊘", "left alone", "late"), row.broken[0]["why"]
-    lag = (now - row.oldest_due).total_seconds() if row.oldest_due else 0.0
+    if row["broken"]:
+        return Mark("⊘", "left alone", "late"), row["broken"][0]["why"]
+    lag = (now - row["oldest_due"]).total_seconds() if row["oldest_due"] else 0.0
     tone = "late" if lag > LAG_SECONDS else "ok"
-    if due and row.running >= (setting["max_running"] or row.running + 1):
-        why = f"It executes {plural(row.running, 'run')}, as many as it may."
+    if due and row["running"] >= (row["max_running"] or row["running"] + 1):
+        why = f"It executes {plural(row['running'], 'run')}, as many as it may."
         return Mark("▮", "full", tone), why
-    if due and setting["next_at"] is not None:
-        left = duration(max(0.0, (setting["next_at"] - now).total_seconds()))
-        why = f"As many have started as may, {row.rate}; the next starts in {left}."
+    if due and row["next_at"] is not None:
+        left = duration(max(0.0, (row["next_at"] - now).total_seconds()))
+        why = f"As many have started as may, {row['starts']}; the next starts in {left}."
         return Mark("▮", "at its rate", tone), why
     if tone == "late":
-        free = row.server["free"]
-        busy = "every slot is busy" if not free else f"{plural(free, 'slot')} free"
+        busy = f"{plural(row['free'], 'slot')} free" if row["free"] else "every slot is busy"
         return Mark("▲", "lagging", "late"), f"The oldest waits for {duration(lag)}; {busy}."
     if due:
         return Mark("▶", "flowing", "ok"), "What is due is taken."
     return _READY, "Nothing that is due waits."
 
 
-def _head_run(run: Row, row: QueueRow) -> dict[str, Any]:
+def _head_run(run: Row, row: Row) -> Row:
     """A due run with ``why`` no node has it, in a ``tone``."""
-    is_free = run["waits_for"] == "slots" and row.server["free"]
+    is_free = run["waits_for"] == "slots" and row["free"]
     why = "a node takes it at its next look" if is_free else run["waits_detail"]
     is_held = run["waits_for"] in ("paused", "no_node", "weight")
     return {**run, "why": why, "tone": "late" if is_held else "idle"}
-
-
-def _one(rows: list[Row], key: str, value: str, otherwise: Row) -> dict[str, Any]:
-    return next((row for row in rows if row[key] == value), otherwise)
