@@ -51,13 +51,13 @@ def run_word(run: Row, now: datetime) -> str:
     return state
 
 
-def run_sentence(run: Row, waits: Row | None, letter: Row | None, now: datetime) -> str:
+def run_sentence(run: Row, waits: Row, letter: Row | None, now: datetime) -> str:
     """What happened to it, or what it waits for."""
     word = run_word(run, now)
     if word == "running":
         return _running(run, now)
     if run["finished_at"] is None:
-        return _waiting(run, waits or {}, word, now)
+        return _waiting(run, waits, word, now)
     return _ended(run, letter)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
@@ -29,15 +29,6 @@ from pgcron_ha.web.times import Meant, instants
 CLOCKS: Final = ("schedule", "utc", "mine")
 
 
-class Found(NamedTuple):
-    """What was read."""
-
-    definition: Row
-    rows: list[Row]
-    reasons: list[tuple[Meant, Reason, str | None]]
-    """Each instant that was meant, why, and what its run waits for."""
-
-
 async def show_ledger(page_request: PageRequest) -> Response:
     """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` and ``clock`` ask why."""
     name = page_request.segment("name")
@@ -49,13 +40,12 @@ async def show_ledger(page_request: PageRequest) -> Response:
     snapshot = await page_request.read(
         ("ledger", name, mine.key, *sorted(given.items())), _read_ledger, name, given, before, mine
     )
-    found, row = snapshot.value, snapshot.value.definition
+    row, rows, reasons = snapshot.value
     decision = given.get("decision")
-    rows, next_page = _page(found.rows)
+    rows, next_page = _page(rows)
     asked = {key: value for key, value in given.items() if key in ("at", "clock")}
     chosen = {"decision": decision, **asked}
     after = None if next_page is None else {**chosen, "before": next_page}
-    answers = [_answer(*reason, row) for reason in found.reasons]
     return page_request.page(
         "ledger.html",
         snapshot,
@@ -79,8 +69,8 @@ async def show_ledger(page_request: PageRequest) -> Response:
         asked=given.get("at", ""),
         clock=given.get("clock", "schedule"),
         clocks=_clocks(row["timezone"], mine),
-        answers=answers,
-        around_href=_around(page_request, name, asked, found.reasons),
+        answers=[_answer(*reason, row) for reason in reasons],
+        around_href=_around(page_request, name, asked, reasons),
         looked_at=ask.LEDGER_LOOK,
         is_first_page="before" not in given,
         first_href=page_request.link("occurrences", chosen, name=name),
@@ -96,9 +86,9 @@ async def _read_ledger(
     mine: ZoneInfo,
     *,
     schema: str,
-) -> Found:
-    """The definition, one page of decisions, and the answers. NotFound; InvalidInput for what
-    is no time.
+) -> tuple[Row, list[Row], list[tuple[Meant, Reason, str | None]]]:
+    """The definition, one page of decisions, and the answers: each instant that was meant, why, and
+    what its run waits for. NotFound; InvalidInput for what is no time.
     """
     row = await schedule(connection, name, schema=schema)
     reasons: list[tuple[Meant, Reason, str | None]] = []
@@ -118,7 +108,7 @@ async def _read_ledger(
         before=before,
         schema=schema,
     )
-    return Found(row, rows, reasons)
+    return row, rows, reasons
 
 
 def _page(rows: list[Row]) -> tuple[list[Row], str | None]:

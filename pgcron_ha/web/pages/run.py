@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import PlainTextResponse, Response
 
@@ -24,23 +24,12 @@ from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 MOST_PRETTY: Final = 30_000
 
 
-class Found(NamedTuple):
-    """What was read of a run."""
-
-    run: Row
-    waits: Row | None
-    letter: Row | None
-    attempts: list[Row]
-    children: list[Row]
-    lines: list[Row]
-
-
 async def show_run(page_request: PageRequest) -> Response:
     """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
     run_id = page_request.id
     place = log_place(page_request.query("log").get("log"))
     snapshot = await page_request.read(("run", run_id, place), _read_run, run_id, place)
-    view = _view(page_request, snapshot.value, place, snapshot.now)
+    view = _view(page_request, *snapshot.value, place, snapshot.now)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
     return page_request.page("run.html", snapshot, title=title, **view)
 
@@ -70,13 +59,16 @@ async def retry(page_request: PageRequest) -> Response:
     )
 
 
-async def _read_run(connection: Connection, run_id: int, place: LogPlace, *, schema: str) -> Found:
-    """Everything the page shows, in one read-only transaction. NotFound."""
+async def _read_run(
+    connection: Connection, run_id: int, place: LogPlace, *, schema: str
+) -> tuple[Row, list[Row], list[Row]]:
+    """The run with what belongs to it, its attempts that did not succeed, and lines of its log, in
+    one read-only transaction. NotFound.
+    """
     of_it: dict[str, Any] = {"run_id": run_id, "schema": schema}
     run = await ask.run(connection, run_id, schema=schema)
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
     is_waiting, is_dead = not is_ended and not is_running, run["state"] in ("dead", "lost")
-    run["diverted"] = await diversion_of_run(connection, **of_it)
     attempt, sequence = place.line
     if place.side == "before":
         lines = await ask.lines_before(connection, attempt=attempt, sequence=sequence, **of_it)
@@ -84,45 +76,48 @@ async def _read_run(connection: Connection, run_id: int, place: LogPlace, *, sch
     else:
         after: dict[str, Any] = {"after_attempt": attempt, "after_sequence": sequence}
         lines = await ask.lines_after(connection, **after, **of_it)
-    return Found(
-        run=run,
-        waits=await ask.waits_of.one(connection, [run_id], schema=schema) if is_waiting else None,
-        letter=await ask.letter(connection, **of_it) if is_dead else None,
-        attempts=await ask.attempts(connection, **of_it),
-        children=await ask.children(connection, **of_it) if is_ended else [],
-        lines=lines,
-    )
+    waits = await ask.waits_of.one(connection, [run_id], schema=schema) if is_waiting else None
+    run |= {
+        "diverted": await diversion_of_run(connection, **of_it),
+        "waits": waits or {},
+        "letter": await ask.letter(connection, **of_it) if is_dead else None,
+        "children": await ask.children(connection, **of_it) if is_ended else [],
+    }
+    return run, await ask.attempts(connection, **of_it), lines
 
 
 def _view(
-    page_request: PageRequest, found: Found, place: LogPlace, now: datetime
+    page_request: PageRequest,
+    run: Row,
+    attempts: list[Row],
+    lines: list[Row],
+    place: LogPlace,
+    now: datetime,
 ) -> dict[str, Any]:
     """What the page shows."""
-    newest = found.attempts[0]["outcome"] if found.attempts else None
-    row = {**found.run, "is_snoozed": newest == "snoozed"}
-    word = run_word(row, now)
-    shown = found.attempts[: ask.ATTEMPTS]
-    is_open_letter = found.letter is not None and found.letter["closed_at"] is None
+    row = {**run, "is_snoozed": bool(attempts) and attempts[0]["outcome"] == "snoozed"}
+    word, letter, shown = run_word(row, now), row["letter"], attempts[: ask.ATTEMPTS]
+    is_open_letter = letter is not None and letter["closed_at"] is None
     redrive_href = page_request.link("redrive", id=row["id"]) if is_open_letter else None
     # An unfolded one holds its region as it is, so while more may come all are folded.
     with_traceback = (one["attempt"] for one in shown if one["traceback"] and row["finished_at"])
     return {
         "row": row,
         "word": word,
-        "sentence": run_sentence(row, found.waits, found.letter, now),
+        "sentence": run_sentence(row, row["waits"], letter, now),
         "what": row["schedule_now"] or row["schedule"] or row["handler"],  # the heading
-        "facts": _facts(page_request, row, found.letter),
+        "facts": _facts(page_request, row),
         "instants": _instants(row),
         "progress": _progress(row),
         "bar": where_time_went(row, shown, now),
         "attempts": [{**one, "seconds": _seconds(one, now)} for one in tries_of(row, shown)],
         "unfolded": next(with_traceback, None),
-        "hidden_attempts": len(found.attempts) > len(shown) and shown[-1]["attempt"] - 1,
+        "hidden_attempts": len(attempts) > len(shown) and shown[-1]["attempt"] - 1,
         "args": _json(row["args"], row["args_bytes"]),
         "result": _json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
-        "log": log_view(page_request, row, found.lines, place),
-        "waits_on": (found.waits or {}).get("waits_on"),
-        "children": _children(found),
+        "log": log_view(page_request, row, lines, place),
+        "waits_on": row["waits"].get("waits_on"),
+        "children": _children(row),
         "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
         "may_kill": row["cancel_at"] is not None and row["kill_at"] is None,
         "retry_word": _retry_word(row, word, redrive_href),
@@ -147,9 +142,7 @@ def _retry_word(row: Row, word: str, redrive_href: str | None) -> str | None:
     return None if word in ("running", "blocked", "ready") else "Run now"
 
 
-def _facts(
-    page_request: PageRequest, row: Row, letter: Row | None
-) -> list[tuple[str, str, str | None]]:
+def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | None]]:
     """Word, value, and an address if there is one."""
 
     def runs(name: str) -> str:
@@ -158,7 +151,7 @@ def _facts(
     def lasting(name: str, words: str) -> str | None:
         return row[name] and words.format(duration(row[name]))
 
-    parent, group = row["parent_run"], letter["fingerprint"] if letter else None
+    parent, group = row["parent_run"], (row["letter"] or {}).get("fingerprint")
     is_deleted = row["schedule"] and not row["schedule_now"]
     named: list[tuple[str, str | None, str | None]] = [
         ("Handler", row["handler"], runs("handler")),
@@ -231,12 +224,13 @@ def _json(text: str, size: int) -> dict[str, Any]:
     return {"text": laid_out, "size": size, "is_cut": is_cut}
 
 
-def _children(found: Found) -> list[Row]:
+def _children(row: Row) -> list[Row]:
     """The runs that were made from this one, with what its dead letter says."""
-    letter = found.letter or {"redriven_as": None}
+    children: list[Row] = row["children"]
+    letter = row["letter"] or {"redriven_as": None}
     redriven = letter["redriven_as"]
-    if redriven is None or any(child["id"] == redriven for child in found.children):
-        return found.children
+    if redriven is None or any(child["id"] == redriven for child in children):
+        return children
     by, at = letter["closed_by"], letter["closed_at"]
     last = {"id": redriven, "origin": "redrive", "created_by": by, "state": None, "at": at}
-    return [*found.children, last]
+    return [*children, last]

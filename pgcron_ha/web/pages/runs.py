@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
@@ -29,15 +29,6 @@ _POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~|([0-9]{1,19})\.)([0-9]
 _ISO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
-class Listing(NamedTuple):
-    """What was read for one page of the list."""
-
-    page: RunPage
-    counts: Row
-    has_schedule: bool
-    """Whether a schedule of the filter's name exists."""
-
-
 @dataclass(frozen=True)
 class _Asked:
     """The address, understood; instants are resolved by the database's clock."""
@@ -57,9 +48,11 @@ async def show_runs(page_request: PageRequest) -> Response:
     choices = await page_request.read(("run_choices",), ask.choices, life=_CHOICES_LIFE_SECONDS)
     period = choices.value["period"]
     snapshot = await page_request.read(("runs", asked, period), _read_listing, asked, period)
-    _require_known(page_request, snapshot.value, given, choices.value)
+    page, counts, has_schedule = snapshot.value
+    if not (page.rows or page.is_stopped or "before" in given):  # it may be further back
+        _require_known(page_request, given, choices.value, has_schedule)
     filters = {name: given[name] for name in _FILTERS if name in given}
-    page, first_href = snapshot.value.page, None
+    first_href = None
     if "before" in given:
         first_href = page_request.link("runs", filters)
     after = None if page.next is None else {**filters, "before": _cursor(page.next)}
@@ -69,7 +62,7 @@ async def show_runs(page_request: PageRequest) -> Response:
         title="Runs",
         page=page,
         rows=[{**row, "overruns": expected_about(row["expected"])} for row in page.rows],
-        tabs=_tabs(page_request, filters, snapshot.value.counts),
+        tabs=_tabs(page_request, filters, counts),
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=chips(page_request, "runs", filters),
         state_words=STATE_WORDS,
@@ -86,8 +79,8 @@ async def show_runs(page_request: PageRequest) -> Response:
 
 async def _read_listing(
     connection: Connection, asked: _Asked, period: str, *, schema: str
-) -> Listing:
-    """One page of runs, and how many run and wait."""
+) -> tuple[RunPage, Row, bool]:
+    """One page of runs, how many run and wait, and whether the filter's schedule exists."""
     counts = await ask.counts(connection, schema=schema)
     now = counts["now"]
     wanted = replace(
@@ -103,7 +96,7 @@ async def _read_listing(
     else:
         page = await ask.newest_runs(connection, wanted, position, period=period, schema=schema)
     rows = await ask.detailed(connection, page, schema=schema)
-    return Listing(replace(page, rows=rows), counts, known is not None)
+    return replace(page, rows=rows), counts, known is not None
 
 
 async def _jump(page_request: PageRequest, text: str) -> Response:
@@ -156,17 +149,13 @@ def _position(text: str | None) -> Position | None:
 
 
 def _require_known(
-    page_request: PageRequest, listing: Listing, given: dict[str, str], choices: Row
+    page_request: PageRequest, given: dict[str, str], choices: Row, has_schedule: bool
 ) -> None:
-    """Raises for a filter whose name nothing has, if it found nothing."""
-    if listing.page.rows or "before" in given:
-        return
+    """Raises for a filter whose name nothing has."""
     for what in _NAMED:
         name, known = given.get(what), choices[f"{what}s"]
-        if name is None or name in known or (what == "schedule" and listing.has_schedule):
+        if name is None or name in known or (what == "schedule" and has_schedule):
             continue
-        if listing.page.is_stopped:
-            continue  # it may be further back
         rest = {key: value for key, value in given.items() if key != what}
         near = near_names(name[:200], known)
         raise NoSuch(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from statistics import median, quantiles
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -55,21 +54,12 @@ _MANAGED: Final[dict[str, str]] = {
 _ELSEWHERE: Final = frozenset({"spec", "timezone", "args", "description", "tags", "links"})
 
 
-class Found(NamedTuple):
-    """What was read."""
-
-    definition: Row
-    facts: Row
-    ledger: list[Row]
-    runs: Sequence[Row]
-
-
 async def show_schedule(page_request: PageRequest) -> Response:
     """The page."""
     name = page_request.segment("name")
     page_request.query()
     snapshot = await page_request.read(("schedule", name), _read_schedule, name)
-    view = _view(page_request, snapshot.value, snapshot.now)
+    view = _view(page_request, *snapshot.value, snapshot.now)
     return page_request.page("schedule.html", snapshot, title=name, **view)
 
 
@@ -84,12 +74,16 @@ def links_of(row: Row) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-async def _read_schedule(connection: Connection, name: str, *, schema: str) -> Found:
-    """Everything the page shows, in one read-only transaction. NotFound."""
+async def _read_schedule(
+    connection: Connection, name: str, *, schema: str
+) -> tuple[Row, Row, list[Row], list[Row]]:
+    """The definition, the facts of its health, the ledger and the runs, in one read-only
+    transaction. NotFound.
+    """
     row = await overview.schedule(connection, name, schema=schema)
     runs = await runs_of_schedule(connection, row["id"], _RUNS, Position(), schema=schema)
     of_it: dict[str, Any] = {"schedule_id": row["id"], "schema": schema}
-    return Found(
+    return (
         {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
         await ask.schedules.the(connection, ids=[row["id"]], limit=1, schema=schema),
         await ask.occurrences(connection, before=None, limit=LEDGER_ROWS + 1, **of_it),
@@ -128,16 +122,22 @@ def schedule_sentence(row: Row) -> str | None:
         return None
 
 
-def _view(page_request: PageRequest, found: Found, now: datetime) -> dict[str, Any]:
+def _view(
+    page_request: PageRequest,
+    row: Row,
+    facts: Row,
+    ledger: list[Row],
+    runs: list[Row],
+    now: datetime,
+) -> dict[str, Any]:
     """What the page shows."""
-    row = found.definition
     fires, note = future_fire_lines(row, now)
-    shown, facts = {fire.fire_at for fire, _ in fires}, found.facts
+    shown = {fire.fire_at for fire, _ in fires}
     taken = [s for s in facts["durations"] or () if s is not None]
     slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
-    ledger, ledger_href = found.ledger[:LEDGER_ROWS], None
-    if len(found.ledger) > LEDGER_ROWS:
-        before = {"before": ledger[-1]["fire_at"].isoformat()}
+    ledger_href = None
+    if len(ledger) > LEDGER_ROWS:
+        before = {"before": ledger[LEDGER_ROWS - 1]["fire_at"].isoformat()}
         ledger_href = page_request.link("occurrences", before, name=row["name"])
     half = median(taken) if taken else None
     return {
@@ -153,9 +153,9 @@ def _view(page_request: PageRequest, found: Found, now: datetime) -> dict[str, A
         "fires_note": note,
         "sentence": schedule_sentence(row),
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
-        "ledger": [ledger_line(fire, now) for fire in ledger],
+        "ledger": [ledger_line(fire, now) for fire in ledger[:LEDGER_ROWS]],
         "ledger_href": ledger_href,  # of those before
-        "runs": found.runs[: 2 * RUN_ROWS],
+        "runs": runs[: 2 * RUN_ROWS],
         "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
         # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
         "median": half,

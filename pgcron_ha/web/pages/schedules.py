@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -15,7 +15,7 @@ from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.lists import chips
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.plots import spark
 
 # Words that can be searched for: the index has to know where such schedules are.
@@ -38,16 +38,8 @@ _CANDIDATES: Final[dict[str, tuple[Query, ...]]] = {
     "new": (ask.new_schedules,),
     "invalid": (ask_overview.invalid_schedules,),
 }
+_CHOICES: Final = together(ask.queue_names, ask.labels, ask_overview.cluster)
 _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state", "tag", "owner")
-
-
-class Listing(NamedTuple):
-    """What was read; one row more than a page holds means that there is a next one."""
-
-    rows: list[Row]
-    queues: list[str]
-    labels: dict[str, Any]
-    total: int
 
 
 async def show_schedules(page_request: PageRequest) -> Response:
@@ -58,10 +50,10 @@ async def show_schedules(page_request: PageRequest) -> Response:
     choice(given.get("health"), HEALTH_FILTERS, "health word")
     choice(given.get("state"), STATE_FILTERS, "state")
     snapshot = await page_request.read(("schedules", *sorted(given.items())), _read_listing, given)
-    listing = snapshot.value
-    if not listing.rows:  # a queue that lost its schedules while a page was open is unknown, too
-        choice(given.get("queue"), tuple(listing.queues), "queue of a schedule")
-    lines = [_line(page_request, row, snapshot.now) for row in listing.rows]
+    rows, queues, labels, cluster = snapshot.value
+    if not rows:  # a queue that lost its schedules while a page was open is unknown, too
+        choice(given.get("queue"), tuple(queues), "queue of a schedule")
+    lines = [_line(page_request, row, snapshot.now) for row in rows]
     wanted = _MATCHES.get(given.get("health", ""))
     if wanted is not None:
         lines = [line for line in lines if line["health"].word in wanted]
@@ -76,18 +68,21 @@ async def show_schedules(page_request: PageRequest) -> Response:
         rows=lines,
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=chips(page_request, "schedules", filters),
-        queues=listing.queues,
-        labels=listing.labels,
+        queues=queues,
+        labels=labels,
         health_words=HEALTH_FILTERS,
-        total=listing.total,  # whatever the filters
+        total=cluster["schedules"],  # whatever the filters
         next_href=page_request.link("schedules", after) if after else None,
         first_href=page_request.link("schedules", filters) if "after" in given else None,
     )
 
 
-async def _read_listing(connection: Connection, given: dict[str, str], *, schema: str) -> Listing:
-    """One page of schedules, and what to choose from."""
-    cluster = await ask_overview.cluster(connection, schema=schema)
+async def _read_listing(
+    connection: Connection, given: dict[str, str], *, schema: str
+) -> tuple[list[Row], list[str], Row, Row]:
+    """One page of schedules (a row more if there is a next one), queues and labels to choose from,
+    and how many there are.
+    """
     ids = await _candidates(connection, schema, given.get("health"))
     enabled = {"on": True, "paused": False}.get(given.get("state", ""))
     rows = await ask.schedules(
@@ -102,9 +97,8 @@ async def _read_listing(connection: Connection, given: dict[str, str], *, schema
         limit=ask.PAGE_ROWS + 1 if ids is None else ask.MOST_IDS,
         schema=schema,
     )
-    queues = await ask.queue_names(connection, schema=schema)
-    labels = await ask.labels(connection, schema=schema)
-    return Listing(rows, queues, labels, cluster["schedules"])
+    queues, labels, cluster = await _CHOICES(connection, schema=schema)
+    return rows, queues, labels, cluster
 
 
 async def _candidates(connection: Connection, schema: str, health: str | None) -> list[int] | None:
