@@ -69,5 +69,5 @@ links with Chromium: a page that nothing links to, that is wider than a phone, b
 lacks a label fails there without a line of its own; verbs are pressed in ``test_verbs``.
 
 `reading` shares reads, `security` is the outermost layer, `page_request` one request, `address`
-reads addresses and forms, `lists` is what lists share, `health` a schedule's word, `formats` all
-wording, `metrics`, `node_metrics` and `probes` what machines ask, `serving` the server."""
+reads addresses and forms, `health` a schedule's word, `formats` all wording, `metrics`,
+`node_metrics` and `probes` what machines ask, `serving` the server."""

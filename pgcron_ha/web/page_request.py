@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -29,6 +29,7 @@ from pgcron_ha.web.address import (
     fields_of_form,
     near_names,
 )
+from pgcron_ha.web.formats import plain
 from pgcron_ha.web.links import filled
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
@@ -49,6 +50,14 @@ ZONE_COOKIE: Final = "pgcron_zone"
 REFRESH_SECONDS: Final = 3
 OPERATION_FIELD: Final = "operation"
 _OPERATION: Final = re.compile(r"[0-9A-Za-z_-]{16,64}")
+
+
+class Choice(NamedTuple):
+    """A word to choose, and the list that it leads to."""
+
+    word: str
+    href: str
+    is_chosen: bool
 
 
 @dataclass(frozen=True)
@@ -198,6 +207,33 @@ class PageRequest:
     def near(self, route: str, name: str, known: Sequence[str]) -> list[tuple[str, str]]:
         """Of the known names those that may have been meant, as `links`."""
         return self.links(route, near_names(name[:100], known))
+
+    def chips(
+        self, route: str, filters: Mapping[str, str], *, but: str = ""
+    ) -> list[tuple[str, str]]:
+        """Each filter in words, with the address without it; but one that is chosen otherwise."""
+        return [
+            (f"{name}: {plain(value)}", self.link(route, {**filters, name: None}))
+            for name, value in filters.items()
+            if name != but
+        ]
+
+    def choices(
+        self,
+        route: str,
+        name: str,
+        words: Sequence[str | None],
+        filters: Mapping[str, str],
+        chosen: str | None,
+        /,
+        **segments: str,
+    ) -> list[Choice]:
+        """The words of one filter, None for all; the other `filters` stay as they are."""
+        hrefs = (self.link(route, {**filters, name: word}, **segments) for word in words)
+        return [
+            Choice(word or "all", href, word == chosen)
+            for word, href in zip(words, hrefs, strict=True)
+        ]
 
     def page(
         self,

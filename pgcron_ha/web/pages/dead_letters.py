@@ -14,7 +14,6 @@ from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
-from pgcron_ha.web.lists import chips, choices
 from pgcron_ha.web.page_request import PageRequest
 
 # In addresses: letters whose run ended without a class of error.
@@ -50,9 +49,9 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         title="Dead letters",
         groups=[_group(page_request, row, filters) for row in groups],
         letters=letters[: ask.PAGE_ROWS],
-        states=choices(page_request, "dead", "state", ask.STATES, filters, state),
+        states=page_request.choices("dead", "state", ask.STATES, filters, state),
         state=state,
-        chips=chips(page_request, "dead", filters, but="state"),
+        chips=page_request.chips("dead", filters, but="state"),
         open=min(counted["open"], ask.LOOK),  # whatever the filters
         is_cut=counted["open"] > ask.LOOK,
         last_at=counted["last_at"],

@@ -20,7 +20,6 @@ from pgcron_ha.errors import UnknownZone
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, cursor_instant
 from pgcron_ha.web.formats import capital, mark_of, plain
-from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedule import links_of
 from pgcron_ha.web.run_words import ledger_line, reason_words, why_run_waits
@@ -56,8 +55,7 @@ async def show_ledger(page_request: PageRequest) -> Response:
         zone=_schedule_zone(row["timezone"]),
         utc=load_zone("UTC"),
         rows=[_ledger_row(fire, snapshot.now) for fire in rows],
-        decisions=choices(
-            page_request,
+        decisions=page_request.choices(
             "occurrences",
             "decision",
             (None, *ask.DECISIONS),

@@ -25,7 +25,6 @@ from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
-from pgcron_ha.web.lists import chips, choices
 from pgcron_ha.web.page_request import PageRequest, together
 
 STATES: Final = ("alive", "cordoned", "draining", "silent", "dead")
@@ -61,8 +60,8 @@ async def show_nodes(page_request: PageRequest) -> Response:
         free_slots=sum(max(0, row["slots"] - row["slots_used"]) for row in alive),
         versions=sorted(versions),  # more than one: the cluster is mixed
         usual_version=versions.most_common(1)[0][0] if versions else None,
-        chips=chips(page_request, "nodes", given, but="state"),
-        states=choices(page_request, "nodes", "state", (None, *STATES), given, state),
+        chips=page_request.chips("nodes", given, but="state"),
+        states=page_request.choices("nodes", "state", (None, *STATES), given, state),
         is_cut=len(living) >= ask.MOST_NODES,
         dead_is_cut=len(dead) >= ask.MOST_DEAD,
         shows_living=state != "dead",

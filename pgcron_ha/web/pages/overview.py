@@ -16,7 +16,6 @@ from pgcron_ha.spec.budget import search
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import who_and_why
-from pgcron_ha.web.lists import choices
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.attention import causes, shortlist
 from pgcron_ha.web.pages.facts import Facts, for_timeline, read_facts
@@ -68,7 +67,7 @@ async def show_overview(page_request: PageRequest) -> Response:
         problems=len(attention),
         timeline=_timeline(page_request, seen, WINDOWS[window]),
         schedules=seen.cluster["schedules"],
-        windows=choices(page_request, "overview", "window", tuple(WINDOWS), {}, window),
+        windows=page_request.choices("overview", "window", tuple(WINDOWS), {}, window),
         queues=_queue_lines(seen),
         nodes=seen.nodes[:_NODES],
         last_finished_at=seen.recent["last_finished_at"],

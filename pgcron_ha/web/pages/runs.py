@@ -16,8 +16,7 @@ from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import NoSuch, choice, near_names, wrong_page
 from pgcron_ha.web.formats import expected_about, number, plain
-from pgcron_ha.web.lists import Choice, chips, choices
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import Choice, PageRequest
 from pgcron_ha.web.times import Moment, parse_moment, resolve
 
 _STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))
@@ -64,7 +63,7 @@ async def show_runs(page_request: PageRequest) -> Response:
         rows=[{**row, "overruns": expected_about(row["expected"])} for row in page.rows],
         tabs=_tabs(page_request, filters, counts),
         filters={name: given.get(name, "") for name in _FILTERS},
-        chips=chips(page_request, "runs", filters),
+        chips=page_request.chips("runs", filters),
         state_words=STATE_WORDS,
         # Names that are what they look like; the others have links on their own pages.
         choices={
@@ -178,9 +177,7 @@ def _tabs(
 ) -> list[tuple[Choice, str | None]]:
     """Groups of states to choose with one click, and how many there are (None: not counted)."""
     rest = {name: value for name, value in filters.items() if name != "state"}
-    found = choices(
-        page_request, "runs", "state", (None, *STATE_GROUPS), rest, filters.get("state")
-    )
+    found = page_request.choices("runs", "state", (None, *STATE_GROUPS), rest, filters.get("state"))
     return [(each, None if rest else _counted(counts.get(each.word))) for each in found]
 
 

@@ -14,7 +14,6 @@ from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about
 from pgcron_ha.web.health import judge
-from pgcron_ha.web.lists import chips
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.plots import spark
 
@@ -67,7 +66,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
         title="Schedules",
         rows=lines,
         filters={name: given.get(name, "") for name in _FILTERS},
-        chips=chips(page_request, "schedules", filters),
+        chips=page_request.chips("schedules", filters),
         queues=queues,
         labels=labels,
         health_words=HEALTH_FILTERS,
