@@ -1,10 +1,13 @@
-"""``/runs/{id}``: what happened, where did the time go, what is the error, what can be done."""
+"""``/runs/{id}``: what happened, where did the time go, what is the error, what can be done; and the
+log: a piece of it on the page, as far as it fits as a text file.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import PlainTextResponse, Response
 
@@ -13,21 +16,41 @@ from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.web.formats import duration, mark_of
+from pgcron_ha.harmless import left_out
+from pgcron_ha.web.address import WrongAddress
+from pgcron_ha.web.formats import duration, mark_of, rfc
 from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.page_request import PageRequest, verb
-from pgcron_ha.web.pages.run_log import LogPlace, log_place, log_view, read_log
 from pgcron_ha.web.run_time import tries_of, where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 
 # Characters of a laid-out args or result.
 MOST_PRETTY: Final = 30_000
+# Characters of a log as a file.
+MOST_LOG: Final = 4 * 1024 * 1024
+# Lines of one statement; with 8 KiB each they are still no burden.
+_PIECE: Final = 200
+# Longer than any line the database keeps.
+_WHOLE_LINE: Final = 10_000
+_PLACE: Final = re.compile(r"(before|after)-([0-9]{1,9})\.([0-9]{1,9})")
+
+
+class LogPlace(NamedTuple):
+    """Which piece of a log: the lines ``before`` or ``after`` one (attempt, number)."""
+
+    side: str = "before"
+    line: tuple[int, int] = (ask.HIGHEST, ask.HIGHEST)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether these are the last lines."""
+        return self.side == "before" and self.line[0] == ask.HIGHEST
 
 
 async def show_run(page_request: PageRequest) -> Response:
     """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
     run_id = page_request.id
-    place = log_place(page_request.query("log").get("log"))
+    place = _log_place(page_request.query("log").get("log"))
     snapshot = await page_request.read(("run", run_id, place), _read_run, run_id, place)
     view = _view(page_request, *snapshot.value, place, snapshot.now)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
@@ -38,7 +61,7 @@ async def show_log(page_request: PageRequest) -> Response:
     """The lines with instant, attempt, number and stream; the last line says if there are more."""
     run_id = page_request.id
     page_request.query()
-    snapshot = await page_request.read(("run_log", run_id), read_log, run_id)
+    snapshot = await page_request.read(("run_log", run_id), _read_log, run_id)
     headers = {"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'}
     return PlainTextResponse(snapshot.value, headers=headers)
 
@@ -115,7 +138,7 @@ def _view(
         "hidden_attempts": len(attempts) > len(shown) and shown[-1]["attempt"] - 1,
         "args": _json(row["args"], row["args_bytes"]),
         "result": _json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
-        "log": log_view(page_request, row, lines, place),
+        "log": _log_view(page_request, row, lines, place),
         "waits_on": row["waits"].get("waits_on"),
         "children": _children(row),
         "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
@@ -234,3 +257,79 @@ def _children(row: Row) -> list[Row]:
     by, at = letter["closed_by"], letter["closed_at"]
     last = {"id": redriven, "origin": "redrive", "created_by": by, "state": None, "at": at}
     return [*children, last]
+
+
+def _log_place(text: str | None) -> LogPlace:
+    """What ``?log=`` says; InvalidInput."""
+    if text is None:
+        return LogPlace()
+    if text == "first":
+        return LogPlace("after", (0, 0))
+    match = _PLACE.fullmatch(text)
+    if match is None:
+        raise WrongAddress(
+            f"'{text[:60]}' is not a piece of a log",
+            "A piece is 'first', or what is before or after a line, such as before-1.500.",
+            "Leave it out for the newest lines.",
+            wrong=text,
+        )
+    return LogPlace(match[1], (int(match[2]), int(match[3])))
+
+
+def _log_view(
+    page_request: PageRequest, run: Row, read: list[Row], place: LogPlace
+) -> dict[str, Any]:
+    """A piece of a run's log; `read` has a line more than is shown if there are more."""
+    has_more = len(read) > ask.LINES
+    shown = read
+    if has_more:
+        shown = shown[1:] if place.side == "before" else shown[:-1]
+    executes = run["state"] == "running"
+    has_earlier = has_more if place.side == "before" else place.line > (0, 0)
+    has_later = has_more if place.side == "after" else not place.is_end
+
+    def link(piece: str) -> str:
+        return page_request.link("run", {"log": piece}, id=run["id"]) + "#log"
+
+    empty_note = "No lines are kept: it printed nothing, or retention removed them."
+    if executes:
+        empty_note = "It has printed nothing yet."
+    elif not run["attempt"]:
+        empty_note = "It has not begun."
+    return {
+        "lines": [{**line, "is_cut": len(line["line"]) > ask.MOST_LINE} for line in shown],
+        "earlier_href": link(f"before-{_line_of(shown[0])}") if has_earlier and shown else None,
+        "later_href": link(f"after-{_line_of(shown[-1])}") if has_later and shown else None,
+        "grows": executes and place.is_end,
+        "empty_note": empty_note,
+    }
+
+
+def _line_of(line: Row) -> str:
+    return f"{line['attempt']}.{line['sequence']}"
+
+
+async def _read_log(connection: Connection, run_id: int, *, schema: str) -> str:
+    """The text, at most about `MOST_LOG`. NotFound."""
+    await ask.run(connection, run_id, schema=schema)
+    parts: list[str] = []
+    size, line = 0, (0, 0)
+    while size < MOST_LOG:
+        found = await ask.lines_after(
+            connection,
+            run_id=run_id,
+            after_attempt=line[0],
+            after_sequence=line[1],
+            limit=_PIECE,
+            most=_WHOLE_LINE,
+            schema=schema,
+        )
+        for row in found:
+            text = left_out(row["line"]).replace("\n", " ")
+            parts.append(f"{rfc(row['at'])} {_line_of(row):<8} {row['stream']:<6} {text}\n")
+            size += len(parts[-1])
+        if len(found) < _PIECE:
+            return "".join(parts)
+        line = (found[-1]["attempt"], found[-1]["sequence"])
+    parts.append(f"(cut: the log is longer than {MOST_LOG:,} characters)\n")
+    return "".join(parts)
