@@ -10,7 +10,7 @@ import click
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.output import columns, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
-from pgcron_ha.cli.session import Session, call, with_session
+from pgcron_ha.cli.session import Session, Statement, call, on_database, with_session
 from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
@@ -53,6 +53,7 @@ COLUMNS = columns(
 _run_ids: Final = click.argument(
     "run_ids", type=arguments.RUN_ID, nargs=-1, required=True, metavar="RUN_ID..."
 )
+_note: Final = click.option("--note", help="Why; kept with the run.")
 
 
 @click.group("runs", cls=arguments.JsonGroup)
@@ -137,32 +138,26 @@ async def logs_command(session: Session, run_id: int, attempt: int | None, limit
 
 @runs_group.command("cancel")
 @_run_ids
-@click.option("--note", help="Why; kept with the run.")
-@with_session
-async def cancel_command(session: Session, run_ids: tuple[int, ...], note: str | None) -> None:
+@_note
+def cancel_command(run_ids: tuple[int, ...], note: str | None) -> None:
     """Cancel runs, one or several.
 
     One that waits ends now, one that runs is asked to stop. Many at once: `runs list --json`, and
     xargs.
     """
-    for run_id in run_ids:
-        verdict = await session.act(functions.cancel_run, run_id, note)
-        _print_stopped(run_id, verdict, "is asked to stop")
+    _stop(functions.cancel_run, run_ids, note, "is asked to stop")
 
 
 @runs_group.command("kill")
 @_run_ids
-@click.option("--note", help="Why; kept with the run.")
-@with_session
-async def kill_command(session: Session, run_ids: tuple[int, ...], note: str | None) -> None:
+@_note
+def kill_command(run_ids: tuple[int, ...], note: str | None) -> None:
     """Cancel runs, one or several, without any grace.
 
     Their nodes kill their processes at once and end their SQL sessions. A function in a thread of
     the node can't be killed: it is asked to stop, and its slot is free when it does.
     """
-    for run_id in run_ids:
-        verdict = await session.act(functions.cancel_run, run_id, note, by_force=True)
-        _print_stopped(run_id, verdict, "is ended by force where that can be")
+    _stop(functions.kill_run, run_ids, note, "is ended by force where that can be")
 
 
 @runs_group.command("retry")
@@ -182,7 +177,13 @@ def print_run_id(run_id: int) -> None:
     output.print_result({"run_id": run_id}, run_id)
 
 
-def _print_stopped(run_id: int, verdict: str, asked: str) -> None:
+def _stop(stop: Statement[str], run_ids: tuple[int, ...], note: str | None, asked: str) -> None:
     sentences = {"cancelled": "is cancelled", "requested": asked, "finished": "had already ended"}
-    document = {"run_id": run_id, "verdict": verdict}
-    output.print_result(document, f"run {run_id} {sentences[verdict]}")
+
+    async def stop_each(session: Session) -> None:
+        for run_id in run_ids:
+            verdict = await session.act(stop, run_id, note)
+            document = {"run_id": run_id, "verdict": verdict}
+            output.print_result(document, f"run {run_id} {sentences[verdict]}")
+
+    on_database(stop_each)

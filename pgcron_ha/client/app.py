@@ -301,9 +301,8 @@ class App:
 
     async def kill_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """As `cancel_run`, without grace; a thread can't be killed and is only asked to stop."""
-        options: dict[str, Any] = {"by_force": True, "schema": self.schema}
         async with self._connection(conn) as connection:
-            return await functions.cancel_run(connection, run_id, note, **options)
+            return await functions.kill_run(connection, run_id, note, schema=self.schema)
 
     def sync(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine of this App from synchronous code: ``app.sync(app.result(run_id))``.

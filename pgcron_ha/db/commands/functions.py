@@ -75,8 +75,11 @@ run_now: Final = Call[int]("run_now", "name", args=None)
 `fire_time` (aware) is the instant that it is for, whenever it runs; None: now.
 """
 
-_cancel_run: Final = Call[str]("cancel_run", "run_id", "note")
-_kill_run: Final = Call[str]("kill_run", "run_id", "note")
+cancel_run: Final = Call[str]("cancel_run", "run_id", note=None)
+"""``cancelled`` (had not begun), ``requested`` (its node stops it), ``finished``. NotFound."""
+
+kill_run: Final = Call[str]("kill_run", "run_id", note=None)
+"""As `cancel_run`; its node kills what can be killed, without grace."""
 
 retry_run: Final = Call[int]("retry_run", "run_id")
 """A waiting run is due now (same id), an ended one runs again (new id). NotFound, Conflict."""
@@ -118,22 +121,6 @@ async def pause_schedule(
     """
     end: dict[str, Any] = {"pause" if isinstance(until, timedelta) else "until": until}
     await _pause_schedule(connection, name, note, **end, **options)
-
-
-async def cancel_run(
-    connection: Any,
-    run_id: int,
-    note: str | None = None,
-    *,
-    by_force: bool = False,
-    **options: Any,
-) -> str:
-    """``cancelled`` (had not begun), ``requested`` (its node stops it), ``finished``. NotFound.
-
-    `by_force`: its node kills what can be killed, without grace.
-    """
-    stop = _kill_run if by_force else _cancel_run
-    return await stop(connection, run_id, note, **options)
 
 
 async def redrive_many(connection: Any, **options: Any) -> Redriven:

@@ -1,5 +1,5 @@
-"""``/runs/{id}``: what happened, where did the time go, what is the error, what can be done; and the
-log: a piece of it on the page, as far as it fits as a text file.
+"""``/runs/{id}``: what happened, where did the time go, what is the error, what can be done; its
+log, a piece of it on the page, as far as it fits as a text file.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _KILLED: Final = {"requested": "kill_requested"}
 # Ends a waiting run, asks the node of a running one to stop it; ``note`` is kept.
 cancel = verb(functions.cancel_run, "run", _CANCELLED, "note", segment="id")
 # Asks the node of a run that was asked to stop to end it by force.
-kill = verb(functions.cancel_run, "run", _KILLED, segment="id", by_force=True)
+kill = verb(functions.kill_run, "run", _KILLED, segment="id")
 
 
 async def retry(page_request: PageRequest) -> Response:
