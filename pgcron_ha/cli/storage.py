@@ -15,7 +15,7 @@ from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.storage import storage
 from pgcron_ha.errors import NotFound
-from pgcron_ha.model.storage import Part, TableSize, total_growth
+from pgcron_ha.model.storage import NUMBERS, Part, Size, TableSize, total_growth
 from pgcron_ha.spec.text import in_bytes
 
 
@@ -23,7 +23,6 @@ def _size(key: str) -> Callable[[dict[str, Any]], str | None]:
     return lambda row: None if row[key] is None else in_bytes(row[key])
 
 
-_NUMBERS = ("rows", "dead", "heap", "indexes", "toast", "total")
 _SIZES: Final[dict[str, Any]] = {
     **{name.upper(): _size(name) for name in ("heap", "indexes", "toast", "total", "a_day")},
     "VACUUMED": "vacuumed_at",
@@ -73,12 +72,16 @@ def _named(tables: Sequence[TableSize], name: str) -> TableSize:
     return by_name[name]
 
 
+def _numbers(size: Size) -> dict[str, int]:
+    return {name: getattr(size, name) for name in (*NUMBERS, "total")}
+
+
 def _table(table: TableSize, now: datetime) -> dict[str, Any]:
     growth = table.growth(now)
     return {
         "table": table.name,
         "partitions": len(table.parts) if table.is_partitioned else None,
-        **{name: table.sum_of(name) for name in _NUMBERS},
+        **_numbers(table),
         "a_day": None if growth is None else round(growth),
         "kept": table.keep,
         "vacuumed_at": table.vacuumed_at,
@@ -90,7 +93,7 @@ def _part(part: Part) -> dict[str, Any]:
         "partition": part.name,
         "from": part.low,
         "before": part.high,
-        **{name: getattr(part, name) for name in _NUMBERS},
+        **_numbers(part),
         "vacuumed_at": part.vacuumed_at,
         "dropped_at": part.dropped_at,
     }

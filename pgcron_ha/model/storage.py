@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final
 
 LOOKED_BACK: Final = timedelta(days=7)
 """Growth is measured over the partitions of these days."""
+NUMBERS: Final = ("rows", "dead", "heap", "indexes", "toast")
 _SHORTEST: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Part:
-    """A partition, or all of a table that has none. Sizes are in bytes, rows are estimates."""
+class Size:
+    """Sizes are in bytes, rows are estimates."""
 
     name: str
-    low: datetime | None
-    """The first instant that it takes; None: no bound, or no partition."""
-    high: datetime | None
-    """The first instant that it takes no more."""
-    dropped_at: datetime | None
-    """When retention drops it; None: never."""
     rows: int
     dead: int
     heap: int
     indexes: int
     toast: int
     vacuumed_at: datetime | None
+    """When it, or a part of it, was vacuumed last."""
 
     @property
     def total(self) -> int:
@@ -39,10 +35,21 @@ class Part:
 
 
 @dataclass(frozen=True)
-class TableSize:
+class Part(Size):
+    """A partition, or all of a table that has none."""
+
+    low: datetime | None
+    """The first instant that it takes; None: no bound, or no partition."""
+    high: datetime | None
+    """The first instant that it takes no more."""
+    dropped_at: datetime | None
+    """When retention drops it; None: never."""
+
+
+@dataclass(frozen=True)
+class TableSize(Size):
     """A table with its partitions, in the order of their bounds."""
 
-    name: str
     parts: tuple[Part, ...]
     keep: timedelta | None
     """How long retention keeps its rows; None: it has no partitions."""
@@ -51,20 +58,6 @@ class TableSize:
     def is_partitioned(self) -> bool:
         """Whether `parts` are partitions."""
         return self.keep is not None
-
-    def sum_of(self, field: str) -> int:
-        """Of a number of `Part`, over all of them."""
-        return sum(int(getattr(part, field)) for part in self.parts)
-
-    @property
-    def total(self) -> int:
-        """Bytes of all of it."""
-        return self.sum_of("total")
-
-    @property
-    def vacuumed_at(self) -> datetime | None:
-        """When a part of it was vacuumed last."""
-        return max((part.vacuumed_at for part in self.parts if part.vacuumed_at), default=None)
 
     def growth(self, now: datetime) -> float | None:
         """Bytes that a day adds, by the partitions of the last `LOOKED_BACK`; None: not known."""
@@ -104,5 +97,8 @@ def _place(row: Mapping[str, Any]) -> tuple[str, bool, Any]:
 
 def _table(name: str, rows: list[Mapping[str, Any]]) -> TableSize:
     keep = rows[0]["keep"]
-    parts = tuple(Part(**{field: row[field] for field in Part.__annotations__}) for row in rows)
-    return TableSize(name, parts, None if keep is None else timedelta(seconds=keep))
+    parts = tuple(Part(**{each.name: row[each.name] for each in fields(Part)}) for row in rows)
+    numbers: Any = {each: sum(row[each] for row in rows) for each in NUMBERS}
+    vacuumed_at = max((part.vacuumed_at for part in parts if part.vacuumed_at), default=None)
+    kept = None if keep is None else timedelta(seconds=keep)
+    return TableSize(name, **numbers, vacuumed_at=vacuumed_at, parts=parts, keep=kept)

@@ -39,7 +39,7 @@ def test_partitions_are_summed_and_the_largest_table_comes_first() -> None:
     assert (log.name, log.total, log.is_partitioned, log.keep) == ("log", 31, True, 30 * DAY)
     assert [one.name for one in log.parts] == ["log_before", "log_1", "log_2"]
     assert log.vacuumed_at == NOW
-    assert (plain.total, plain.sum_of("dead"), plain.is_partitioned) == (10, 7, False)
+    assert (plain.total, plain.dead, plain.is_partitioned) == (10, 7, False)
 
 
 def test_growth_is_that_of_the_last_days_with_the_part_of_today() -> None:
