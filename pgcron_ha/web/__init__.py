@@ -21,15 +21,15 @@ what is computed, each by its keyword: ``row=…`` is ``view.row`` there::
         given = page_request.query("state")                # unknown filters: 400
         choice(given.get("state"), ("alive", "dead"), "state")
         snapshot = await page_request.read(                # one read a second for all viewers
-            ("node", name), ask.node, name             # NotFound
+            "node", ask.node, name                     # NotFound
         )
         return page_request.page(                          # judged at snapshot.now
             "node.html", snapshot, title=name, row=snapshot.value, …
         )
 
-The key of `PageRequest.read` names the view and holds everything that chooses its rows. Raise
-errors of `pgcron_ha.errors`; `failures` makes pages of them, with the names that are like one that
-does not exist (and an attribute ``near`` of (name, address) pairs, which `NoSuch` has). When the
+The rows of a view are chosen by what `PageRequest.read` is given, and by nothing else. Raise errors
+of `pgcron_ha.errors`; `failures` makes pages of them, with the names that are like one that does
+not exist (and an attribute ``near`` of (name, address) pairs, which `NoSuch` has). When the
 database is away the last snapshot is shown with a banner; a page does nothing for that.
 
 **3. Verbs** are POST, go through `pgcron_ha.db.commands` with the actor, and end in a redirect::

@@ -75,11 +75,11 @@ async def _near_names(
     # What is wrong with the address is said in any case.
     with suppress(errors.PgcronError):
         if what == "schedule":
-            names = await page_request.read(("near_schedules", name), near_names, name)
+            names = await page_request.read("near_schedules", near_names, name)
             of_ledger = page_request.request.scope["path"].endswith("/occurrences")
             near = page_request.links("occurrences" if of_ledger else "schedule", names.value)
         elif what == "node":
-            nodes = await page_request.read(("near_nodes", name), near_nodes, text=name)
+            nodes = await page_request.read("near_nodes", near_nodes, text=name)
             near = [
                 (_NODE(row), page_request.link("node", incarnation=row["incarnation"]))
                 for row in nodes.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -121,18 +121,21 @@ class PageRequest:
         return found
 
     async def read(
-        self, key: Hashable, ask: Ask[T], /, *given: Any, life: float | None = None, **more: Any
+        self, view: str, ask: Ask[T], /, *given: Any, life: float | None = None, **more: Any
     ) -> Snapshot[T]:
-        """What `ask(connection, *given, schema=…)` gives, shared with other viewers: see
-        `Reader.snapshot`.
+        """What `ask(connection, *given, schema=…)` gives, shared with other viewers of this view
+        who ask for the same: see `Reader.snapshot`.
 
         Open pages read again every `REFRESH_SECONDS`, each at its own moment; what one of them has
         read is new enough for the others until then, so all cost what one costs.
         """
         if life is None:
             life = REFRESH_SECONDS if self.is_live else LIFE_SECONDS
+        values = (tuple(each.items()) if isinstance(each, dict) else each for each in given)
         return await self.services.reader.snapshot(
-            key, lambda connection: ask(connection, *given, schema=self.schema, **more), life=life
+            (view, *values, *more.items()),
+            lambda connection: ask(connection, *given, schema=self.schema, **more),
+            life=life,
         )
 
     @property

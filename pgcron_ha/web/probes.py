@@ -98,7 +98,7 @@ async def _note_cluster(page_request: PageRequest) -> None:
     waiting: Counter[str] = Counter()
     try:
         async with asyncio.timeout(_CLUSTER_WAIT_SECONDS):
-            found = await page_request.read(("metrics",), _CLUSTER, life=CLUSTER_LIFE_SECONDS)
+            found = await page_request.read("metrics", _CLUSTER, life=CLUSTER_LIFE_SECONDS)
         if found.problem is None:
             tables, groups = found.value
             sizes = {table.name: table.total for table in tables[:MOST_TABLES]}

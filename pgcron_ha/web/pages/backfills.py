@@ -28,9 +28,7 @@ async def show_backfills(page_request: PageRequest) -> Response:
     asked = page_request.query("schedule", "state")
     name, state = asked.get("schedule"), choice(asked.get("state"), interfaces.STATES, "state")
 
-    snapshot = await page_request.read(
-        ("backfills", name, state), interfaces.backfills_of, name, state=state
-    )
+    snapshot = await page_request.read("backfills", interfaces.backfills_of, name, state=state)
     return page_request.page(
         "backfills.html",
         snapshot,
@@ -44,7 +42,7 @@ async def show_backfill(page_request: PageRequest) -> Response:
     """One of them: how far it is, and its runs."""
     id_ = page_request.id
     asked = together(interfaces.one_backfill, interfaces.runs_of_backfill)
-    snapshot = await page_request.read(("backfill", id_), asked, id_)
+    snapshot = await page_request.read("backfill", asked, id_)
     row, runs = snapshot.value
     reported = [{**run, "state": run_word(run, snapshot.now)} for run in runs if run["state"]]
     return page_request.page(

@@ -26,7 +26,7 @@ async def show_calendars(page_request: PageRequest) -> Response:
     """All of them, and a form that makes one."""
     page_request.query()
 
-    snapshot = await page_request.read(("calendars",), ask.calendars)
+    snapshot = await page_request.read("calendars", ask.calendars)
     return page_request.page(
         "calendars.html",
         snapshot,
@@ -41,7 +41,7 @@ async def show_calendar(page_request: PageRequest) -> Response:
     page_request.query()
     name = page_request.segment("name")
 
-    snapshot = await page_request.read(("calendar", name), _ASKED, name)
+    snapshot = await page_request.read("calendar", _ASKED, name)
     row, users, parents = snapshot.value
     today = snapshot.now.astimezone(page_request.zone).date()
     problem, days = None, list[tuple[date, str]]()

@@ -33,9 +33,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     given = page_request.query(*_FILTERS, "before")
     choice(given.get("state"), ask.STATES, "state")
     before = _cursor(given.get("before"))
-    snapshot = await page_request.read(
-        ("dead", *sorted(given.items())), _read_letters, _wanted(given), before
-    )
+    snapshot = await page_request.read("dead", _read_letters, _wanted(given), before)
     groups, letters, counted = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
     state = given.get("state", "open")

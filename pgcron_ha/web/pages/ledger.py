@@ -36,9 +36,7 @@ async def show_ledger(page_request: PageRequest) -> Response:
     choice(given.get("clock"), CLOCKS, "clock")
     before = cursor_instant(given.get("before"), "the ledger")
     mine = page_request.zone
-    snapshot = await page_request.read(
-        ("ledger", name, mine.key, *sorted(given.items())), _read_ledger, name, given, before, mine
-    )
+    snapshot = await page_request.read("ledger", _read_ledger, name, given, before, mine)
     row, rows, reasons = snapshot.value
     decision = given.get("decision")
     rows, next_page = _page(rows)

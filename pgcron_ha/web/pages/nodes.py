@@ -45,7 +45,7 @@ async def show_nodes(page_request: PageRequest) -> Response:
     given = page_request.query(*_FILTERS)
     choice(given.get("state"), STATES, "state")
     chosen: dict[str, Any] = {name: given.get(name) for name in ("queue", "handler")}
-    snapshot = await page_request.read(("nodes", *chosen.values()), _LIVING_AND_DEAD, **chosen)
+    snapshot = await page_request.read("nodes", _LIVING_AND_DEAD, **chosen)
     (living, dead), state = snapshot.value, given.get("state")
     versions = Counter(row["version"] for row in living)
     rows = [node_row(row, snapshot.now) for row in living]
@@ -73,7 +73,7 @@ async def show_node(page_request: PageRequest) -> Response:
     """One incarnation: its lease, what it holds, what it offers."""
     given = page_request.segment("incarnation")
     page_request.query()
-    snapshot = await page_request.read(("node", given.lower()), _read_node, given)
+    snapshot = await page_request.read("node", _read_node, given)
     node, runs = snapshot.value
     return page_request.page(
         "node.html",

@@ -61,7 +61,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
 async def show_queues(page_request: PageRequest) -> Response:
     """The list, what is wrong first."""
     page_request.query()
-    snapshot = await page_request.read(("queues",), _ASKED_OF_QUEUES)
+    snapshot = await page_request.read("queues", _ASKED_OF_QUEUES)
     facts, kept = snapshot.value
     return page_request.page(
         "queues.html",
@@ -78,7 +78,7 @@ async def show_queue(page_request: PageRequest) -> Response:
     """One queue: what is next, and why each of it is not taken."""
     name = page_request.segment("name")
     page_request.query()
-    snapshot = await page_request.read(("queue", name), _ASKED_OF_QUEUE, queue=name)
+    snapshot = await page_request.read("queue", _ASKED_OF_QUEUE, queue=name)
     facts, head, later, running = snapshot.value
     rows = {row["name"]: row for row in _rows(facts, snapshot.now)}
     if name not in rows:

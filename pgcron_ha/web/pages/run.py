@@ -51,7 +51,7 @@ async def show_run(page_request: PageRequest) -> Response:
     """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
     run_id = page_request.id
     place = _log_place(page_request.query("log").get("log"))
-    snapshot = await page_request.read(("run", run_id, place), _read_run, run_id, place)
+    snapshot = await page_request.read("run", _read_run, run_id, place)
     view = _view(page_request, *snapshot.value, place, snapshot.now)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
     return page_request.page("run.html", snapshot, title=title, **view)
@@ -61,7 +61,7 @@ async def show_log(page_request: PageRequest) -> Response:
     """The lines with instant, attempt, number and stream; the last line says if there are more."""
     run_id = page_request.id
     page_request.query()
-    snapshot = await page_request.read(("run_log", run_id), _read_log, run_id)
+    snapshot = await page_request.read("run_log", _read_log, run_id)
     headers = {"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'}
     return PlainTextResponse(snapshot.value, headers=headers)
 

@@ -44,9 +44,9 @@ async def show_runs(page_request: PageRequest) -> Response:
     if "find" in given:
         return await _jump(page_request, given["find"])
     asked = _understood(page_request, given)
-    choices = await page_request.read(("run_choices",), ask.choices, life=_CHOICES_LIFE_SECONDS)
+    choices = await page_request.read("run_choices", ask.choices, life=_CHOICES_LIFE_SECONDS)
     period = choices.value["period"]
-    snapshot = await page_request.read(("runs", asked, period), _read_listing, asked, period)
+    snapshot = await page_request.read("runs", _read_listing, asked, period)
     page, counts, has_schedule = snapshot.value
     if not (page.rows or page.is_stopped or "before" in given):  # it may be further back
         _require_known(page_request, given, choices.value, has_schedule)
@@ -103,7 +103,7 @@ async def _jump(page_request: PageRequest, text: str) -> Response:
     text = text.strip()
     if text.isdecimal() and len(text) <= 18:
         return RedirectResponse(page_request.link("run", id=int(text)), 303)
-    found = await page_request.read(("run_of_key", text), ask.run_of_key, key=text)
+    found = await page_request.read("run_of_key", ask.run_of_key, key=text)
     if found.value is None:
         raise NotFound(
             f"no run has the idempotency key '{text[:200]}'",

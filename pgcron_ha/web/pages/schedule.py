@@ -58,7 +58,7 @@ async def show_schedule(page_request: PageRequest) -> Response:
     """The page."""
     name = page_request.segment("name")
     page_request.query()
-    snapshot = await page_request.read(("schedule", name), _read_schedule, name)
+    snapshot = await page_request.read("schedule", _read_schedule, name)
     view = _view(page_request, *snapshot.value, snapshot.now)
     return page_request.page("schedule.html", snapshot, title=name, **view)
 

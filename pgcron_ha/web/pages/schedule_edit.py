@@ -50,15 +50,7 @@ _SPREAD_NOTE: Final = (
 async def show_new(page_request: PageRequest) -> Response:
     """The empty form; with ``?copy=`` the form with that schedule's definition."""
     copied = page_request.query("copy").get("copy")
-
-    async def read(connection: Any, *, schema: str) -> tuple[dict[str, str], Row]:
-        row: Mapping[str, Any] = NEW_SCHEDULE
-        if copied is not None:
-            row = await ask.written_schedule(connection, copied, schema=schema)
-        texts = texts_of({**row, "managed_by": INTERFACE})
-        return texts, await offered_for(connection, texts, schema)
-
-    snapshot = await page_request.read(("new", copied), read)
+    snapshot = await page_request.read("new", _read_new, copied)
     texts, served = snapshot.value
     form = DefinitionForm(texts, served, is_unfolded=copied is not None, name="")
     return _new_page(page_request, form, snapshot=snapshot, copied=copied)
@@ -120,7 +112,7 @@ async def show_edit(page_request: PageRequest) -> Response:
     """The form with the current definition."""
     name = page_request.segment("name")
     page_request.query()
-    snapshot = await page_request.read(("edit", name), _read, name, {})
+    snapshot = await page_request.read("edit", _read, name, {})
     row, served = snapshot.value
     form = DefinitionForm(texts_of(row), served)
     form.preview = look_ahead(row, {}, snapshot.now)
@@ -225,6 +217,16 @@ def _page(
 ) -> Response:
     view |= {"form": form, "status": status, "is_still": True}
     return page_request.page("schedule_form.html", snapshot, **view)
+
+
+async def _read_new(
+    connection: Any, copied: str | None, *, schema: str
+) -> tuple[dict[str, str], Row]:
+    row: Mapping[str, Any] = NEW_SCHEDULE
+    if copied is not None:
+        row = await ask.written_schedule(connection, copied, schema=schema)
+    texts = texts_of({**row, "managed_by": INTERFACE})
+    return texts, await offered_for(connection, texts, schema)
 
 
 async def _current(

@@ -48,7 +48,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
     given = page_request.query(*_FILTERS, "after")
     choice(given.get("health"), HEALTH_FILTERS, "health word")
     choice(given.get("state"), STATE_FILTERS, "state")
-    snapshot = await page_request.read(("schedules", *sorted(given.items())), _read_listing, given)
+    snapshot = await page_request.read("schedules", _read_listing, given)
     rows, queues, labels, cluster = snapshot.value
     if not rows:  # a queue that lost its schedules while a page was open is unknown, too
         choice(given.get("queue"), tuple(queues), "queue of a schedule")

@@ -29,7 +29,7 @@ _DAY: Final = timedelta(days=1)
 async def show_storage(page_request: PageRequest) -> Response:
     """All tables, the largest first, and who keeps dead rows in them."""
     page_request.query()
-    snapshot = await page_request.read(("storage",), ask.storage, life=LIFE_SECONDS)
+    snapshot = await page_request.read("storage", ask.storage, life=LIFE_SECONDS)
     found, now = snapshot.value, snapshot.now
     rows = tuple(_row(page_request, table, now) for table in found.tables)
     return page_request.page(
@@ -51,7 +51,7 @@ async def show_table(page_request: PageRequest) -> Response:
     """One table: its partitions, the newest first."""
     page_request.query()
     name = page_request.segment("name")
-    snapshot = await page_request.read(("storage",), ask.storage, life=LIFE_SECONDS)
+    snapshot = await page_request.read("storage", ask.storage, life=LIFE_SECONDS)
     tables = {table.name: table for table in snapshot.value.tables}
     if name not in tables:
         rule = "Partitions are shown on the page of their table."
