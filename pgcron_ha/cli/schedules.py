@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -104,8 +103,9 @@ async def show_command(session: Session, name: str) -> None:
     if ahead is not None or changed:
         echo()
     calendars = ", ".join(name for name, _ in calendars_in(found["calendars"]))
-    error = found["error"] and _sentences(found["error"])
-    output.print_fields({**found, "calendars": calendars or None, "error": error})
+    said = found["error"] or {}
+    error = "\n".join(filter(None, (said.get(key) for key in ("message", "detail", "hint"))))
+    output.print_fields({**found, "calendars": calendars or None, "error": error or None})
     echo()
     output.print_table(runs, RUN_COLUMNS, "no runs")
 
@@ -259,11 +259,6 @@ def _preview(row: overview.Row) -> Preview | None:
         return schedule_preview(row, datetime.now(UTC), _NEXT_FIRES)
     except PgcronError:
         return None
-
-
-def _sentences(error: Mapping[str, str | None]) -> str:
-    """What is wrong with a schedule that no node can read, a line for each sentence."""
-    return "\n".join(filter(None, (error.get(key) for key in ("message", "detail", "hint"))))
 
 
 def _next_fires(row: overview.Row, ahead: Preview | None) -> list[datetime]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import quantiles
 from typing import Final
 
@@ -94,11 +94,10 @@ def judge(row: Row, now: datetime) -> Health:
 def rhythm(row: ScheduleRow, now: datetime) -> Rhythm | None:
     """The gaps between the fires of the day of `now` and after; None: it can't be said."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    spec, timezone, dst = row["spec"], row["timezone"], row["dst"]
-    try:
-        return _rhythm(spec, timezone, dst, calendars_in(row["calendars"]), midnight)
-    except PgcronError:
-        return None
+    with suppress(PgcronError):
+        calendars = calendars_in(row["calendars"])
+        return _rhythm(row["spec"], row["timezone"], row["dst"], calendars, midnight)
+    return None
 
 
 @lru_cache(maxsize=_KNOWN_SPECS)
@@ -121,19 +120,13 @@ def _invalid(row: Row, now: datetime) -> Health | None:
 
 def _failing(row: Row, now: datetime) -> Health | None:
     executed = _executed(row)
-    failures = 0
-    for outcome, _, _, _ in executed:
-        if outcome not in _FAILED:
-            break
-        failures += 1
-    if failures == 0:
+    failed = list(takewhile(lambda run: run[0] in _FAILED, executed))
+    if not failed:
         return None
-    many = f"{failures}+" if failures == len(row["outcomes"]) else str(failures)
-    words = "1 failure" if failures == 1 else f"{many} failures in a row"
+    many = f"{len(failed)}+" if len(failed) == len(row["outcomes"]) else str(len(failed))
+    words = "1 failure" if len(failed) == 1 else f"{many} failures in a row"
     error = next((error for _, _, _, error in executed if error), None)
-    return Health(
-        "failing", words + (f": {short(error)}" if error else ""), executed[failures - 1][1]
-    )
+    return Health("failing", words + (f": {short(error)}" if error else ""), failed[-1][1])
 
 
 def _stuck(row: Row, now: datetime) -> Health | None:

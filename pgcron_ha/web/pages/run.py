@@ -176,11 +176,12 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | No
 
     parent, group = row["parent_run"], (row["letter"] or {}).get("fingerprint")
     is_deleted = row["schedule"] and not row["schedule_now"]
+    naps = f", of which {row['snoozes']} snoozed" if row["snoozes"] else ""
     named: list[tuple[str, str | None, str | None]] = [
         ("Handler", row["handler"], runs("handler")),
         ("Queue", row["queue"], runs("queue")),
         ("Priority", f"{row['priority']}" + (" (0 is first)" if row["priority"] else ""), None),
-        ("Attempt", f"{row['attempt']} of {row['max_attempts']}{_naps(row)}", None),
+        ("Attempt", f"{row['attempt']} of {row['max_attempts']}{naps}", None),
         ("Concurrency key", row["concurrency_key"], None),
         ("Requires", ", ".join(row["requires"] or ()), None),
         ("Unique key", _unique_key(row), None),
@@ -213,10 +214,6 @@ def _unique_key(row: Row) -> str | None:
         return None
     spans = {"waiting": "while it waits", "taken": "until a node took it", "period": "for a time"}
     return f"{row['unique_key']} ({spans.get(row['unique_scope'], 'while it is open')})"
-
-
-def _naps(row: Row) -> str:
-    return f", of which {row['snoozes']} snoozed" if row["snoozes"] else ""
 
 
 def _instants(row: Row) -> list[tuple[str, datetime]]:

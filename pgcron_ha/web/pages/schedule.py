@@ -42,13 +42,13 @@ RUN_ROWS: Final = 25
 _RUNS: Final = RunFilter(tuple(word for word in STATE_WORDS if word != "scheduled"), rows=RUN_ROWS)
 
 
-# What happens to an edit made here when a schedule is managed elsewhere.
-_MANAGED: Final[dict[str, str]] = {
+MANAGED: Final[dict[str, str]] = {
     "code": "It is managed by the code of an application: the next start of a node with it puts"
     " back what is edited here, but for a pause.",
     "file": "It is managed by a file: the next `pgcron-ha schedules apply` of it puts back what is"
     " edited here.",
 }
+"""What happens to an edit made here when a schedule is managed elsewhere; else it stays."""
 
 # Fields that the page shows at other places.
 _ELSEWHERE: Final = frozenset({"spec", "timezone", "args", "description", "tags", "links"})
@@ -61,11 +61,6 @@ async def show_schedule(page_request: PageRequest) -> Response:
     snapshot = await page_request.read("schedule", _read_schedule, name)
     view = _view(page_request, *snapshot.value, snapshot.now)
     return page_request.page("schedule.html", snapshot, title=name, **view)
-
-
-def managed_words(managed_by: str) -> str | None:
-    """What happens to an edit made here when the schedule is managed elsewhere; None: it stays."""
-    return _MANAGED.get(managed_by)
 
 
 def links_of(row: Row) -> dict[str, str]:
@@ -162,7 +157,7 @@ def _view(
         "slowest": slowest,
         "settings": _settings(row, facts),
         "links": links_of(row),
-        "managed": managed_words(row["managed_by"]),
+        "managed": MANAGED.get(row["managed_by"]),
         "calendars": [name for name, _ in calendars_in(row["calendars"])],
     }
 

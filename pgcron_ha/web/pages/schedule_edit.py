@@ -28,7 +28,7 @@ from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
-from pgcron_ha.web.pages.schedule import managed_words
+from pgcron_ha.web.pages.schedule import MANAGED
 from pgcron_ha.web.pages.schedule_form import (
     LONGEST_SENT,
     REST,
@@ -201,7 +201,7 @@ def _edit_page(
     """`view` may have the version that is edited, the note, and ``theirs``: what somebody else has
     changed since the form was opened.
     """
-    name, managed = row["name"], managed_words(row["managed_by"])
+    name, managed = row["name"], MANAGED.get(row["managed_by"])
     view = {"version": row["version"], "note": "", "theirs": (), **view}
     title = f"Edit {name}"
     return _page(page_request, form, status, title=title, name=name, managed=managed, **view)
