@@ -12,13 +12,11 @@ from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
 from pgcron_ha.cli.options import policy_options
-from pgcron_ha.cli.output import columns, echo, shown
+from pgcron_ha.cli.output import columns, echo, print_result, print_rows, shown
 from pgcron_ha.cli.runs import COLUMNS as RUN_COLUMNS
 from pgcron_ha.cli.runs import print_run_id
-from pgcron_ha.cli.schedule_files import apply_command, export_command, schema_command
-from pgcron_ha.cli.schedule_import import import_group
+from pgcron_ha.cli.schedule_files import apply_command, export_command, import_group, schema_command
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
-from pgcron_ha.cli.schedule_versions import diff_command, restore_command, versions_command
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.client import checks
@@ -27,12 +25,19 @@ from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.commands.functions import changed_occurrences
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries import overview
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.db.queries.overview import Row
+from pgcron_ha.errors import NotFound, PgcronError
+from pgcron_ha.model.differences import Change, changes
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.spec import calendars_in, spec_of
+
+VERSION_COLUMNS = columns(
+    "VERSION AT BY:24 INTERFACE WHAT CHANGED:60 NOTE:60", BY="actor", WHAT="operation"
+)
 
 
 def _status(row: overview.Row) -> str:
@@ -62,8 +67,8 @@ def schedules_group() -> None:
 
 
 for _command in (
-    *(versions_command, diff_command, restore_command, *OCCURRENCE_COMMANDS),
-    *(apply_command, export_command, schema_command, import_group, backfill_command),
+    *(*OCCURRENCE_COMMANDS, backfill_command),
+    *(apply_command, export_command, schema_command, import_group),
 ):
     schedules_group.add_command(_command)
 
@@ -277,3 +282,91 @@ def _preview_json(row: overview.Row, ahead: Preview | None) -> dict[str, Any]:
 
 def _say(name: str, done: str) -> None:
     output.print_result({"schedule": name, "done": done}, f"schedule '{name}' is {done}")
+
+
+@schedules_group.command("versions")
+@click.argument("name")
+@arguments.limit_option(20)
+def versions_command(name: str, limit: int) -> None:
+    """List the versions of a schedule, newest first.
+
+    A deleted schedule is found by its last name. The newest 200 versions are kept, those of a
+    deleted schedule as long as its ledger.
+    """
+    found = call(ask.schedule_versions, name, limit=limit + 1)
+    rows = [
+        {**row, "changed": _changed_columns(row, before)}
+        for row, before in zip(found[:limit], [*found[1:], None], strict=False)
+    ]
+    print_rows(rows, VERSION_COLUMNS, "no versions")
+
+
+@schedules_group.command("diff")
+@click.argument("name")
+@click.argument("first", required=False, type=click.IntRange(1), metavar="[A]")
+@click.argument("second", required=False, type=click.IntRange(1), metavar="[B]")
+def diff_command(name: str, first: int | None, second: int | None) -> None:
+    """Show what changed between two versions.
+
+    From version A to version B of a schedule: B is the newest one if it is left out, A the one
+    before B.
+    """
+    rows = {row["version"]: row for row in call(ask.schedule_versions, name)}
+    newer = _version(name, rows, max(rows) if second is None else second)
+    older = _version(name, rows, max(newer["version"] - 1, min(rows)) if first is None else first)
+    differences = changes(older["content"], newer["content"])
+    echo(f"--- version {older['version']}, {_who(older)}")
+    echo(f"+++ version {newer['version']}, {_who(newer)}")
+    for change in differences:
+        print_result(change._asdict(), _lines(change))
+    if not differences:
+        echo("nothing differs")
+
+
+@schedules_group.command("restore")
+@click.argument("name")
+@click.argument("version", type=click.IntRange(1))
+@click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
+def restore_command(name: str, version: int, expect_version: int | None) -> None:
+    """Make an earlier version the next one.
+
+    VERSION becomes the schedule's next one; a deleted schedule is created anew. Its name, what
+    manages it and whether it is paused stay as they are.
+    """
+
+    done = act(
+        ask.restore_schedule, name, version, expected_version=expect_version, interface="cli"
+    )
+    print_result(
+        {"schedule": name, **done._asdict()},
+        f"schedule '{name}' has version {done.version}: {done.note}",
+    )
+
+
+def _version(name: str, rows: dict[int, Row], version: int) -> Row:
+    if version not in rows:
+        raise NotFound(
+            f"schedule '{name[:200]}' has no version {version}",
+            f"Its versions {min(rows)} to {max(rows)} are kept.",
+            f"`pgcron-ha schedules versions {name}` lists them.",
+        )
+    return rows[version]
+
+
+def _changed_columns(row: Row, before: Row | None) -> str | None:
+    if before is None or row["operation"] == "delete":
+        return None
+    return ", ".join(one.column for one in changes(before["content"], row["content"])) or None
+
+
+def _who(row: Row) -> str:
+    note = f" ({row['note']})" if row["note"] else ""
+    return f"{shown(row['at'])} by {row['actor']} through {row['interface']}{note}"
+
+
+def _lines(change: Change) -> str:
+    return f"{change.column}\n- {_text(change.before)}\n+ {_text(change.after)}"
+
+
+def _text(value: Any) -> str:
+    return shown(value).replace("\n", "\n  ")
