@@ -17,8 +17,7 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.blocking import blocking_sessions, naming
 from pgcron_ha.errors import Conflict
-from pgcron_ha.web.pages.attention import Attention, causes
-from pgcron_ha.web.pages.facts import read_facts
+from pgcron_ha.web.pages.attention import Attention, causes, read_facts
 
 LAST_HOUR: Final = timedelta(hours=1)
 _WATCH_SECONDS: Final = 2.0

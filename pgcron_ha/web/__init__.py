@@ -40,11 +40,11 @@ database is away the last snapshot is shown with a banner; a page does nothing f
         return page_request.redirect("run", {"done": "cancelled"}, id=run)
 
 A verb that makes a run goes through `PageRequest.make_run`: a form that is sent twice makes one
-run. ``done`` is a word of `viewing.NOTICES`. A GET never writes (its connection could not). Origin,
-host, body size and headers are checked before a page is called (`security`).
+run. ``done`` is a word of `templating.NOTICES`. A GET never writes (its connection could not).
+Origin, host, body size and headers are checked before a page is called (`security`).
 
 **4. Register** a line in `routes.ROUTES` with the permission it needs. The links on top of each
-page are those of `viewing.NAVIGATION`.
+page are those of `templating.NAVIGATION`.
 
 **5. Write the template**: what stands in the frame, ``base.html``, which includes it; it has the
 macros of ``_macros.html`` that the frame names.
@@ -69,5 +69,5 @@ links with Chromium: a page that nothing links to, that is wider than a phone, b
 lacks a label fails there without a line of its own; verbs are pressed in ``test_verbs``.
 
 `reading` shares reads, `security` is the outermost layer, `page_request` one request, `address`
-reads addresses and forms, `health` a schedule's word, `formats` all wording, `metrics`,
-`node_metrics` and `probes` what machines ask, `serving` the server."""
+reads addresses and forms, `health` a schedule's word, `formats` all wording, `metrics`
+and `probes` what machines ask, `serving` the server."""

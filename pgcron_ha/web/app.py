@@ -22,10 +22,9 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
+from pgcron_ha.web.address import starlette_path
 from pgcron_ha.web.failures import failure_page, near_pages
-from pgcron_ha.web.links import starlette_path
-from pgcron_ha.web.metrics import Pulse, WebMetrics
-from pgcron_ha.web.node_metrics import NodeCollector
+from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.page_request import PageRequest, Services
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute

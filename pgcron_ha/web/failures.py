@@ -15,7 +15,7 @@ from pgcron_ha.db.queries.pages.nodes import near_nodes
 from pgcron_ha.db.queries.pages.schedules import near_names
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.viewing import NAVIGATION
+from pgcron_ha.web.templating import NAVIGATION
 
 _STATUSES: Final[tuple[tuple[type[errors.PgcronError], int, str], ...]] = (
     (errors.TooLarge, 413, "Too large"),

@@ -1,26 +1,41 @@
-"""What this process can count, in Prometheus's text format; names as operators know them.
+"""What this process can count, and what its node did, in Prometheus's text format; names as
+operators know them.
 
-Labels are bounded: a route's name, never its path; a query's word, never its values.
+Labels are bounded: a route's name, never its path; a query's word, never its values; queues and
+handlers are those that the node's own configuration names, and of them no more than `MOST_SERIES`
+in one metric.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import accumulate
 from time import monotonic
-from typing import Final
+from typing import Final, TypeAlias
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
+    Metric,
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from pgcron_ha.db.driver.pool import PoolUse
+from pgcron_ha.telemetry.counters import COUNTERS, Counters
+from pgcron_ha.telemetry.counters import Histogram as Steps
+from pgcron_ha.telemetry.node_snapshot import LookAtNode, NodeSnapshot
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # 5 ms to 10 s in steps of 1, 2.5, 5: a page is stopped after 3 s.
@@ -30,6 +45,52 @@ _PULSE_SECONDS: Final = 0.5
 
 # Or each counter has a second metric with its creation time, which is of no use here.
 disable_created_metrics()  # type: ignore[no-untyped-call]
+_HELP: Final = {
+    "slots": "Slots of this node.",
+    "runs_held": "Claimed runs of this node: executing, waiting for a slot, or being completed.",
+    "handlers": "Handlers this node offers.",
+    "draining": "1 while this node drains, else 0.",
+    "cordoned": "1 while this node is cordoned, else 0.",
+    "lease_remaining_seconds": "What is left of this node's lease.",
+    "service_last_good_age_seconds": "Since the last pass of a service that succeeded; it grows by"
+    " the interval at least.",
+    "set_aside": "Runs, schedules and other rows that a service goes on without, and tries again.",
+    "breaker_state": "Circuit breakers that this node saw open: 0 closed again, 1 half open, 2"
+    " open.",
+    "attempts": "Attempts that ended here and were acknowledged by the database.",
+    "runs_finished": "Runs that this node ended; handler _other: those of dead nodes.",
+    "occurrences": "Fires by what this node decided; one that became a run may be skipped or expire"
+    " later.",
+    "claims": "Claims by what they brought: all that was asked for, less, nothing, or an error.",
+    "runs_released": "Claimed runs that were given back before they began.",
+    "lease_renewals": "Renewals of this node's lease: acknowledged, refused (declared dead), or"
+    " without answer.",
+    "fence_rejections": "What the fence refused to this node: the end of a run, or its own"
+    " renewal.",
+    "takeovers": "Nodes that this one declared dead, by how it knew.",
+    "runs_reaped": "Runs of dead nodes that this one ended or made ready again.",
+    "wakeups": "Notifications that this node received.",
+    "listener_reconnects": "How often listening began anew.",
+    "db_connects": "Connections of the node's services that were made; beyond the first of each,"
+    " one broke.",
+    "service_failures": "Passes of the node's services that failed and were tried again.",
+    "log_bytes": "Output of runs that was stored.",
+    "log_dropped_bytes": "Output of runs that was not kept.",
+    "metrics_series_dropped": "Counts that went to the label _other for want of room.",
+    "run_duration_seconds": "From a handler's start to its end.",
+    "schedule_start_delay_seconds": "From the fire time to the start of the first attempt, by this"
+    " host's clock.",
+    "run_queue_wait_seconds": "From when a run is due to its claim, by this host's clock.",
+    "claim_duration_seconds": "From sending a claim to its answer.",
+    "claim_batch_runs": "Runs that a claim brought.",
+}
+_BY_HANDLER: Final = ("queue", "handler")
+_BREAKER_STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
+
+Words: TypeAlias = Mapping[str, float]
+"""The number of each word of the last label; of a metric without labels that of ``""``."""
+Series: TypeAlias = Iterable[tuple[tuple[str, ...], Words]]
+"""Of a metric with more labels, after what the others are."""
 
 
 class WebMetrics:
@@ -113,3 +174,108 @@ class Pulse:
             await asyncio.sleep(_PULSE_SECONDS)
             self.last = monotonic()
             self._metrics.lag.set(max(0.0, self.last - expected))
+
+
+class NodeCollector(Collector):
+    """Register it where the process's metrics are; from then on the process counts everything."""
+
+    def __init__(self, look: LookAtNode, counters: Counters = COUNTERS) -> None:
+        self._look = look
+        self._counters = counters
+        counters.is_watched = True
+
+    def collect(self) -> Iterator[Metric]:
+        """Everything, as it is now."""
+        node, counters = self._look(), self._counters
+        for (name, *labels), words in _gauges(node, counters).items():
+            yield _numbers(GaugeMetricFamily, name, labels, [((), words)])
+        for (name, *labels), words in _counts(node, counters).items():
+            yield _numbers(CounterMetricFamily, name, labels, [((), words)])
+        for (name, *labels), series in _series(node, counters).items():
+            yield _numbers(CounterMetricFamily, name, labels, series)
+        for (name, *labels), histograms in _histograms(counters).items():
+            yield _steps(name, labels, histograms)
+
+
+def _gauges(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], Words]:
+    """By name and label."""
+    used, services = node.executing, node.services.items()
+    ending = max(0, len(node.held) - used - node.waiting)
+    breakers = counters.breakers.items()
+    return {
+        ("slots", "state"): {"used": used, "free": max(0, node.slots - used)},
+        ("runs_held", "state"): {"executing": used, "waiting": node.waiting, "ending": ending},
+        ("handlers",): {"": node.handlers},
+        ("draining",): {"": int(node.is_draining)},
+        ("cordoned",): {"": int(node.is_cordoned)},
+        ("lease_remaining_seconds", "stat"): {"now": node.lease_seconds},
+        ("service_last_good_age_seconds", "service"): {name: age for name, (age, _) in services},
+        ("set_aside", "service"): {name: aside for name, (_, aside) in services},
+        ("breaker_state", "breaker"): {name: _BREAKER_STATES[state] for name, state in breakers},
+    }
+
+
+def _counts(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], Words]:
+    """By name and label."""
+    stored = counters.log_bytes.items()
+    return {
+        ("occurrences", "decision"): counters.occurrences,
+        ("claims", "result"): {**counters.claims, "error": counters.failures["dispatcher"]},
+        ("runs_released",): {"": counters.released},
+        ("lease_renewals", "result"): counters.renewals,
+        ("takeovers", "reason"): counters.takeovers,
+        ("runs_reaped", "verdict"): counters.reaped,
+        ("wakeups", "source"): {"notify": counters.notifications},
+        ("listener_reconnects",): {"": max(0, counters.listens - 1)},
+        ("db_connects", "link"): node.connects,
+        ("service_failures", "service"): counters.failures,
+        ("log_bytes", "queue"): {queue: words["stored"] for (queue,), words in stored},
+        ("log_dropped_bytes", "reason"): counters.log_bytes_dropped,
+        ("metrics_series_dropped", "metric"): counters.series_dropped(),
+    }
+
+
+def _series(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], Series]:
+    """By name and labels."""
+    return {
+        ("attempts", *_BY_HANDLER, "outcome"): counters.attempts.items(),
+        ("runs_finished", *_BY_HANDLER, "outcome"): counters.finished.items(),
+        ("fence_rejections", "node", "op"): [((node.node,), counters.fenced)],
+    }
+
+
+def _histograms(
+    counters: Counters,
+) -> Mapping[tuple[str, ...], Iterable[tuple[tuple[str, ...], Steps]]]:
+    """By name and labels."""
+    return {
+        ("run_duration_seconds", *_BY_HANDLER): counters.run_seconds.items(),
+        ("schedule_start_delay_seconds", "queue"): counters.start_delays.items(),
+        ("run_queue_wait_seconds", "queue"): counters.queue_waits.items(),
+        ("claim_duration_seconds",): [((), counters.claim_seconds)],
+        ("claim_batch_runs",): [((), counters.claim_runs)],
+    }
+
+
+def _numbers(
+    kind: type[GaugeMetricFamily | CounterMetricFamily],
+    name: str,
+    labels: list[str],
+    series: Series,
+) -> Metric:
+    family = kind(f"pgcron_{name}", _HELP[name], labels=labels)
+    for known, words in series:
+        for word, value in dict(words).items():  # as it is now: others count on
+            family.add_metric([*known, word][: len(labels)], value)
+    return family
+
+
+def _steps(
+    name: str, labels: list[str], histograms: Iterable[tuple[tuple[str, ...], Steps]]
+) -> Metric:
+    family = HistogramMetricFamily(f"pgcron_{name}", _HELP[name], labels=labels)
+    for known, histogram in histograms:
+        bounds = [*map(floatToGoString, histogram.bounds), "+Inf"]
+        steps = accumulate(histogram.counts)
+        family.add_metric(list(known), list(zip(bounds, steps, strict=True)), histogram.total)
+    return family

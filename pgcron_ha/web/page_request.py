@@ -27,14 +27,13 @@ from pgcron_ha.web.address import (
     WrongAddress,
     fields_of_address,
     fields_of_form,
+    filled,
     near_names,
 )
 from pgcron_ha.web.formats import plain
-from pgcron_ha.web.links import filled
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
-from pgcron_ha.web.templating import templates
-from pgcron_ha.web.viewing import NOTICES, section_of
+from pgcron_ha.web.templating import NOTICES, section_of, templates
 
 T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.

@@ -22,10 +22,8 @@ from pgcron_ha.web.pages import (
     queues,
     run,
     runs,
-    schedule,
     schedule_edit,
     schedule_verbs,
-    schedule_versions,
     schedules,
     storage,
 )
@@ -68,7 +66,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "/metrics", "metrics", "metrics:read", probes.show_metrics),
     ),
     "/schedules/{name}": (
-        ("GET", "", "schedule", "schedules:read", schedule.show_schedule),
+        ("GET", "", "schedule", "schedules:read", schedules.show_schedule),
         ("POST", "/run", "run_now", "schedules:run", schedule_verbs.run_now),
         ("POST", "/pause", "pause", "schedules:pause", schedule_verbs.pause),
         ("POST", "/rename", "rename", "schedules:write", schedule_verbs.rename),
@@ -76,8 +74,8 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/resume", "resume", "schedules:pause", schedule_verbs.resume),
         ("GET", "/edit", "edit", "schedules:read", schedule_edit.show_edit),
         ("POST", "/save", "save", "schedules:edit", schedule_edit.save),
-        ("GET", "/versions", "versions", "schedules:read", schedule_versions.show_versions),
-        ("POST", "/restore", "restore", "schedules:edit", schedule_versions.restore),
+        ("GET", "/versions", "versions", "schedules:read", schedule_edit.show_versions),
+        ("POST", "/restore", "restore", "schedules:edit", schedule_edit.restore),
         ("POST", "/backfill", "ask_backfill", "schedules:backfill", backfills.ask_for),
     ),
     "/schedules/{name}/occurrences": (

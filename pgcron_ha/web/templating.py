@@ -1,4 +1,6 @@
-"""Templates and static files: loaded once, escaped always, addressed by their content."""
+"""Templates and static files: loaded once, escaped always, addressed by their content; and what
+each page has around its content: the links on top, and what was just done.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pgcron_ha import assets
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web import formats
-from pgcron_ha.web.viewing import DOCUMENTS, NAVIGATION
 
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -20,6 +21,80 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 _HASH_CHARACTERS: Final = 12
+# ``?done=WORD`` after a verb: words, so that a link can't put sentences into the page.
+NOTICES: Final[dict[str, str]] = {
+    "run": "A run was made; it starts as soon as a node takes it.",
+    "paused": "Paused: no fires from now on.",
+    "created": "Created: nodes begin with its next fire.",
+    "edited": "Saved: what is due keeps the old definition, later fires follow the new one.",
+    "restored": "Restored: the version from then is the newest now.",
+    "schedule_deleted": "Deleted: what waited is cancelled, what runs goes on, its history stays.",
+    "renamed": "Renamed: what waits follows the name; what has begun keeps the old one.",
+    "backfill": "Started: nodes make its runs, a few at a time.",
+    "backfill_paused": "Paused: it makes no more runs; those that were made go on.",
+    "backfill_resumed": "Resumed: it goes on.",
+    "backfill_stopped": "Stopped: what waited is cancelled, what runs goes on.",
+    "calendar_saved": "Saved: the schedules that use it follow it from now on.",
+    "calendar_deleted": "The calendar is deleted.",
+    "fire_skipped": "Skipped: it will not run then.",
+    "fire_moved": "Moved: it runs at the other time, as the fire of its own.",
+    "fire_edited": "It will run with these args.",
+    "args_restored": "Restored: it runs with the schedule's args.",
+    "fire_restored": "Restored: it is as the schedule says.",
+    "resumed": "Resumed: it fires again from now on.",
+    "queue_paused": "Paused: no node takes runs from this queue; what runs goes on.",
+    "queue_resumed": "Resumed: its runs are taken again.",
+    "cordoned": "Cordoned: it takes nothing new; what it holds goes on.",
+    "uncordoned": "It takes runs again.",
+    "breaker_reset": "Reset: the runs that waited for it go now.",
+    "cancelled": "Cancelled: it had not begun and never will.",
+    "cancel_requested": "Its node was asked to stop it.",
+    "kill_requested": "Its node was asked to end it by force.",
+    "finished": "It had ended already; nothing was changed.",
+    "retried": "It is due now.",
+    "rerun": "It runs again as this new run.",
+    "repeated": "This form had been sent already; this is the run that it made.",
+    "redriven": "The dead letter runs again as this new run.",
+    "redriven_none": "Nothing of this cause was left to run again: no run was made.",
+    "archived": "Archived: closed without another run; they stay in the list of all.",
+    "archived_none": "Nothing of it was open: nothing was changed.",
+    "redriven_cause": "Its letters run again as new runs; those that were lost are left.",
+}
+
+# The links on top of each page: name of the route, its word, the key after "g".
+NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
+    ("overview", "Overview", "o"),
+    ("schedules", "Schedules", "s"),
+    ("runs", "Runs", "r"),
+    ("dead", "Dead letters", "d"),
+    ("queues", "Queues", "q"),
+    ("nodes", "Nodes", "n"),
+    ("storage", "Storage", "t"),
+    ("docs", "Documents", "h"),
+)
+# Pages whose link on top is that of another address.
+_SECTIONS: Final = {
+    "": "overview",
+    **dict.fromkeys(("new-schedule", "backfills", "calendars"), "schedules"),
+}
+
+
+DOCUMENTS: Final = {
+    "schedules": "specs",
+    "runs": "states",
+    "dead": "retries",
+    "queues": "queues",
+    "nodes": "lease",
+    "storage": "settings",
+    "docs": "glossary",
+}
+"""The document that explains the pages of a section; of the others it is the one for on call."""
+
+
+def section_of(path: str) -> str:
+    """The link on top that a page belongs to, by the first segment of its path."""
+    first = path.split("/")[1]
+    return _SECTIONS.get(first, first)
 
 
 @cache

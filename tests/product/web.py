@@ -15,10 +15,9 @@ from pgcron_ha.web.connections import Bounds, group_of
 from pgcron_ha.web.formats import MARKS, plain, size
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.json_text import pretty
-from pgcron_ha.web.metrics import WebMetrics
-from pgcron_ha.web.node_metrics import NodeCollector
+from pgcron_ha.web.metrics import NodeCollector, WebMetrics
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
-from pgcron_ha.web.pages.schedule import NEXT_FIRES, future_fire_lines, schedule_sentence
+from pgcron_ha.web.pages.schedules import NEXT_FIRES, future_fire_lines, schedule_sentence
 from pgcron_ha.web.plots import TRACK_HEIGHT, distance, spark, timeline
 from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
 from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader

@@ -21,7 +21,7 @@ from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, cursor_instant
 from pgcron_ha.web.formats import capital, mark_of, plain
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule import links_of
+from pgcron_ha.web.pages.schedules import links_of
 from pgcron_ha.web.run_words import ledger_line, reason_words, why_run_waits
 from pgcron_ha.web.times import Meant, instants
 

@@ -1,8 +1,8 @@
 """``/new-schedule`` and ``/schedules/{name}/edit``: a definition as a form, with a look at the
-fires before it is saved.
+fires before it is saved; ``/schedules/{name}/versions``: what it was, who changed it, the way back.
 
-It works without the script. A new schedule overwrites none; of two who edit one at once the second
-sees what the first changed, and keeps what was typed.
+The form works without the script. A new schedule overwrites none; of two who edit one at once the
+second sees what the first changed, and keeps what was typed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
+from pgcron_ha.model.differences import changes
 from pgcron_ha.spec.lines import EXAMPLE_SEED
-from pgcron_ha.web.address import choice
+from pgcron_ha.web.address import WrongAddress, choice, whole_number
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
-from pgcron_ha.web.pages.schedule import MANAGED
 from pgcron_ha.web.pages.schedule_form import (
     LONGEST_SENT,
     REST,
@@ -37,7 +37,7 @@ from pgcron_ha.web.pages.schedule_form import (
     look_ahead,
     offered_for,
 )
-from pgcron_ha.web.pages.schedule_versions import version_number
+from pgcron_ha.web.pages.schedules import MANAGED
 from pgcron_ha.web.reading import Snapshot
 
 STATES: Final = ("on", "paused")
@@ -45,6 +45,8 @@ MOST_NOTE: Final = 500
 _SPREAD_NOTE: Final = (
     "Where ~ spreads it, its time is chosen when it is made: those shown here are an example."
 )
+PAGE_ROWS: Final = 25
+_MOST_VERSION: Final = 2**31 - 1
 
 
 async def show_new(page_request: PageRequest) -> Response:
@@ -249,3 +251,64 @@ def _typed(given: Mapping[str, str]) -> dict[str, str]:
 
 def _same(one: str, other: str) -> bool:
     return one.replace("\r\n", "\n").strip() == other.strip()
+
+
+async def show_versions(page_request: PageRequest) -> Response:
+    """The versions, newest first; of a deleted schedule, too. ``before`` turns pages."""
+    name = page_request.segment("name")
+    before = version_number(page_request.query("before").get("before"))
+    of_it = {"before": before, "limit": PAGE_ROWS + 1}
+    snapshot = await page_request.read("versions", ask.schedule_versions, name, **of_it)
+    rows = snapshot.value
+    shown = rows[:PAGE_ROWS]
+    more = {"before": shown[-1]["version"]} if len(rows) > PAGE_ROWS else None
+    return page_request.page(
+        "schedule_versions.html",
+        snapshot,
+        title=f"Versions of {name}",
+        name=name,
+        rows=[
+            _version_row(row, older) for row, older in zip(shown, [*rows[1:], None], strict=False)
+        ],
+        is_deleted=bool(shown) and shown[0]["operation"] == "delete",
+        newest=shown[0]["version"] if shown else 0,
+        next_href=None if more is None else page_request.link("versions", more, name=name),
+        first_href=None if before is None else page_request.link("versions", name=name),
+    )
+
+
+async def restore(page_request: PageRequest) -> Response:
+    """Makes ``version`` the next one, unless ``newest`` (what the page showed) is outdated."""
+    name = page_request.segment("name")
+    given = await page_request.form("version", "newest")
+    version, newest = version_number(given.get("version")), version_number(given.get("newest"))
+    if version is None:
+        raise InvalidInput(
+            "no version was named", "One is restored at a time.", "Use the page of versions."
+        )
+    await page_request.do(
+        ask.restore_schedule, name, version, expected_version=newest, interface=INTERFACE
+    )
+    return page_request.redirect("versions", {"done": "restored"}, name=name)
+
+
+def _version_row(row: Row, older: Row | None) -> dict[str, Any]:
+    exists = row["operation"] != "delete"
+    differences = changes(older["content"], row["content"]) if older and exists else []
+    can_be_restored = exists and not row["is_current"]
+    return {**row, "differences": differences, "can_be_restored": can_be_restored}
+
+
+def version_number(text: str | None) -> int | None:
+    """The version that an address or a form names; None for None. WrongAddress."""
+    if text is None:
+        return None
+    number = whole_number(text, _MOST_VERSION)
+    if number is None:
+        raise WrongAddress(
+            f"'{text[:60]}' is not a version",
+            "Versions are counted from 1.",
+            "Leave it out for the newest.",
+            wrong=text,
+        )
+    return number

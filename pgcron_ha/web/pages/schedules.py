@@ -1,21 +1,43 @@
-"""``/schedules``: which are unhealthy, and when is the next fire."""
+"""``/schedules``: which are unhealthy, and when is the next fire; ``/schedules/{name}``: is it
+healthy, what will happen next, what happened and why not.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
+from statistics import median, quantiles
+from types import SimpleNamespace
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire, was_edited
+from pgcron_ha.client.previews import policies_in, schedule_preview
+from pgcron_ha.client.schedule_edits import texts_of
+from pgcron_ha.db.commands.functions import changed_occurrences
 from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import schedules as ask
+from pgcron_ha.db.queries.pages.runs import (
+    STATE_WORDS,
+    Position,
+    RunFilter,
+    detailed,
+    runs_of_schedule,
+)
 from pgcron_ha.db.queries.rows import Query, Row
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.spec.preview import PreviewFire
+from pgcron_ha.spec.sentences import sentence
+from pgcron_ha.spec.spec import calendars_in, spec_of
 from pgcron_ha.web.address import choice
-from pgcron_ha.web.formats import expected_about
-from pgcron_ha.web.health import judge
+from pgcron_ha.web.formats import expected_about, stored
+from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest, together
-from pgcron_ha.web.plots import spark
+from pgcron_ha.web.pages.schedule_form import label_of
+from pgcron_ha.web.plots import spark, trend
+from pgcron_ha.web.run_words import ledger_line, retry_words
 
 # Words that can be searched for: the index has to know where such schedules are.
 HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
@@ -39,6 +61,23 @@ _CANDIDATES: Final[dict[str, tuple[Query, ...]]] = {
 }
 _CHOICES: Final = together(ask.queue_names, ask.labels, ask_overview.cluster)
 _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state", "tag", "owner")
+NEXT_FIRES: Final = 10
+LEDGER_ROWS: Final = 25
+RUN_ROWS: Final = 25
+# What is only scheduled so far is shown as fires.
+_RUNS: Final = RunFilter(tuple(word for word in STATE_WORDS if word != "scheduled"), rows=RUN_ROWS)
+
+
+MANAGED: Final[dict[str, str]] = {
+    "code": "It is managed by the code of an application: the next start of a node with it puts"
+    " back what is edited here, but for a pause.",
+    "file": "It is managed by a file: the next `pgcron-ha schedules apply` of it puts back what is"
+    " edited here.",
+}
+"""What happens to an edit made here when a schedule is managed elsewhere; else it stays."""
+
+# Fields that the page shows at other places.
+_ELSEWHERE: Final = frozenset({"spec", "timezone", "args", "description", "tags", "links"})
 
 
 async def show_schedules(page_request: PageRequest) -> Response:
@@ -115,3 +154,142 @@ def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     overruns, is_off = expected_about(row["overrun_expected"]), not row["enabled"]
     more = {"health": judge(row, now), "overruns": overruns, "spark": trend, "is_off": is_off}
     return {**row, **more}
+
+
+async def show_schedule(page_request: PageRequest) -> Response:
+    """The page."""
+    name = page_request.segment("name")
+    page_request.query()
+    snapshot = await page_request.read("schedule", _read_schedule, name)
+    view = _view(page_request, *snapshot.value, snapshot.now)
+    return page_request.page("schedule.html", snapshot, title=name, **view)
+
+
+def links_of(row: Row) -> dict[str, str]:
+    """Titles and addresses of pages about a schedule."""
+    found = row["links"]
+    return found if isinstance(found, dict) else {}
+
+
+async def _read_schedule(
+    connection: Connection, name: str, *, schema: str
+) -> tuple[Row, Row, list[Row], list[Row]]:
+    """The definition, the facts of its health, the ledger and the runs, in one read-only
+    transaction. NotFound.
+    """
+    row = await overview.schedule(connection, name, schema=schema)
+    runs = await runs_of_schedule(connection, row["id"], _RUNS, Position(), schema=schema)
+    of_it: dict[str, Any] = {"schedule_id": row["id"], "schema": schema}
+    return (
+        {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
+        await ask.schedules.the(connection, ids=[row["id"]], limit=1, schema=schema),
+        await ask.occurrences(connection, before=None, limit=LEDGER_ROWS + 1, **of_it),
+        await detailed(connection, runs, schema=schema),
+    )
+
+
+def future_fire_lines(
+    row: Row, now: datetime, limit: int = NEXT_FIRES
+) -> tuple[tuple[tuple[PreviewFire, SimpleNamespace | None], ...], str | None]:
+    """The next fires, each with what somebody did to it, and a sentence when there is something to
+    say.
+    """
+    if row["status"] == "invalid":
+        error = row["error"]
+        return (), error.get("message") if isinstance(error, dict) else stored(error)
+    try:
+        ahead = schedule_preview(row, now, limit)
+    except PgcronError as error:
+        return (), error.message
+    note = "; ".join(ahead.notes) or None
+    if not row["enabled"]:
+        note = f"It is paused {pause_words(row)}; these fires would be, if it were resumed."
+    changes = {one["fire_at"]: _changed(one) for one in row.get("changed", ())}
+    lines = tuple((fire, changes.get(fire.fire_at)) for fire in ahead.fires)
+    if not lines and row.get("max_runs"):
+        return lines, f"It is done: {runs_are_made(row)}."
+    return lines, note if lines else "It never fires again."
+
+
+def schedule_sentence(row: Row) -> str | None:
+    """The schedule in English; None when another version wrote it."""
+    try:
+        return sentence(spec_of(row), policies_in(row))
+    except PgcronError:
+        return None
+
+
+def _view(
+    page_request: PageRequest,
+    row: Row,
+    facts: Row,
+    ledger: list[Row],
+    runs: list[Row],
+    now: datetime,
+) -> dict[str, Any]:
+    """What the page shows."""
+    fires, note = future_fire_lines(row, now)
+    shown = {fire.fire_at for fire, _ in fires}
+    taken = [s for s in facts["durations"] or () if s is not None]
+    slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
+    ledger_href = None
+    if len(ledger) > LEDGER_ROWS:
+        before = {"before": ledger[LEDGER_ROWS - 1]["fire_at"].isoformat()}
+        ledger_href = page_request.link("occurrences", before, name=row["name"])
+    half = median(taken) if taken else None
+    return {
+        "row": row,
+        "health": judge(facts, now),
+        "fires": fires,
+        # Later ones, or none any more.
+        "changed": [
+            _changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE)
+            for one in row["changed"]
+            if one["fire_at"] not in shown
+        ],
+        "fires_note": note,
+        "sentence": schedule_sentence(row),
+        "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
+        "ledger": [ledger_line(fire, now) for fire in ledger[:LEDGER_ROWS]],
+        "ledger_href": ledger_href,  # of those before
+        "runs": runs[: 2 * RUN_ROWS],
+        "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
+        # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
+        "median": half,
+        "slowest": slowest,
+        "settings": _settings(row, facts),
+        "links": links_of(row),
+        "managed": MANAGED.get(row["managed_by"]),
+        "calendars": [name for name, _ in calendars_in(row["calendars"])],
+    }
+
+
+def _changed(one: Row, more: str = "") -> SimpleNamespace:
+    """What somebody did to one fire, and the verb that takes it back."""
+    # It needs the right that the change needed.
+    undo, word = (
+        ("restore_args", "Restore args") if was_edited(one) else ("restore_fire", "Restore")
+    )
+    words = changed_words(one) + more
+    return SimpleNamespace(at=one["fire_at"], words=words, undo=undo, undo_word=word)
+
+
+def _settings(row: Row, facts: Row) -> list[tuple[str, str]]:
+    """Word and value of what is set, as the form says it, and what has come of it."""
+    texts = texts_of(row)
+    texts["retry"] = retry_words(row["retry"]) or ""
+    probe = row["probe_at"]
+    overrun = f"run {facts['overrun']}; {expected_about(facts['overrun_expected'])}"
+    named = [
+        *(
+            (label_of(name).removesuffix(" (JSON)"), text)
+            for name, text in texts.items()
+            if name not in _ELSEWHERE
+        ),
+        ("Runs made", row["max_runs"] and f"{row['runs_made']} of {row['max_runs']}"),
+        ("Next probe", probe and f"{probe:%Y-%m-%d %H:%M:%S} UTC"),
+        ("Overruns", facts["overrun"] and overrun),
+        ("Source", row["source"]),
+        ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
+    ]
+    return [(word, value) for word, value in named if value not in (None, "", "no")]
