@@ -11,7 +11,6 @@ from typing import Final
 from pgcron_ha.web import probes
 from pgcron_ha.web.page_request import Endpoint
 from pgcron_ha.web.pages import (
-    assets_page,
     backfills,
     calendars,
     dead_letters,
@@ -58,7 +57,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
         ("GET", "/docs", "docs", "open", docs.show_docs),
         ("GET", "/docs/{name}", "document", "open", docs.show_document),
-        ("GET", "/static/{file}", "static", "open", assets_page.show_static_file),
+        ("GET", "/static/{file}", "static", "open", docs.show_static_file),
         ("GET", "/livez", "livez", "open", probes.show_livez),
         ("GET", "/readyz", "readyz", "open", probes.show_readyz),
         ("GET", "/startupz", "startupz", "open", probes.show_startupz),

@@ -12,9 +12,8 @@ from pgcron_ha.web.callbacks import (
     create_callback_app,
 )
 from pgcron_ha.web.connections import Bounds, group_of
-from pgcron_ha.web.formats import MARKS, plain, size
+from pgcron_ha.web.formats import MARKS, plain, pretty, size
 from pgcron_ha.web.health import judge
-from pgcron_ha.web.json_text import pretty
 from pgcron_ha.web.metrics import NodeCollector, WebMetrics
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
 from pgcron_ha.web.pages.schedules import NEXT_FIRES, future_fire_lines, schedule_sentence

@@ -1,4 +1,6 @@
-"""``/docs``: the documents that the package carries, as pages."""
+"""``/docs``: the documents that the package carries, as pages; and files of ``web/static``, whose
+names carry a hash, so browsers keep them for ever.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ from starlette.responses import Response
 from pgcron_ha.documents import SECTIONS, documents
 from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.templating import static_files
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 # Another page, as one page names it for those who read the folder: ../how-to/retries.md#waits
 _PAGE_LINK: Final = re.compile(r"^(?:\.\./)*(?:[\w-]+/)?([\w-]+)\.md((?:#.*)?)$")
 _COMMENT: Final = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 _NOT_OF_A_SLUG: Final = re.compile(r"[^\w\- ]")
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
 async def show_docs(page_request: PageRequest) -> Response:
@@ -75,3 +79,15 @@ def _html(text: str, address: str) -> Markup:
 def slug(heading: str) -> str:
     """What a link to a heading ends with: ``#how-long``."""
     return _NOT_OF_A_SLUG.sub("", heading.replace("`", "")).strip().lower().replace(" ", "-")
+
+
+async def show_static_file(page_request: PageRequest) -> Response:
+    """One file by its name with hash; NoSuch for any other name."""
+    name = page_request.segment("file")
+    files = {known: (content, kind) for known, content, kind in static_files().values()}
+    if name not in files:
+        rule = "Names of files carry a hash of their content."
+        raise NoSuch("file", name, rule, hint="Load the page that asked for it again.")
+    content, content_type = files[name]
+    headers = {"cache-control": _FOR_EVER, "content-type": content_type}
+    return Response(content, headers=headers)

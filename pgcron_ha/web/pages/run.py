@@ -18,8 +18,7 @@ from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web.address import WrongAddress
-from pgcron_ha.web.formats import duration, mark_of, rfc
-from pgcron_ha.web.json_text import pretty
+from pgcron_ha.web.formats import duration, mark_of, pretty, rfc
 from pgcron_ha.web.page_request import PageRequest, verb
 from pgcron_ha.web.run_time import tries_of, where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word

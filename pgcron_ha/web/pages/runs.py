@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
@@ -28,16 +28,6 @@ _POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~|([0-9]{1,19})\.)([0-9]
 _ISO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The address, understood; instants are resolved by the database's clock."""
-
-    filter: RunFilter
-    since: Moment | None
-    until: Moment | None
-    position: Position | None
-
-
 async def show_runs(page_request: PageRequest) -> Response:
     """The list; every filter is in the address, ``before`` is where a page begins."""
     given = page_request.query(*_FILTERS, "before", "find")
@@ -46,7 +36,7 @@ async def show_runs(page_request: PageRequest) -> Response:
     asked = _understood(page_request, given)
     choices = await page_request.read("run_choices", ask.choices, life=_CHOICES_LIFE_SECONDS)
     period = choices.value["period"]
-    snapshot = await page_request.read("runs", _read_listing, asked, period)
+    snapshot = await page_request.read("runs", _read_listing, *asked, period)
     page, counts, has_schedule = snapshot.value
     if not (page.rows or page.is_stopped or "before" in given):  # it may be further back
         _require_known(page_request, given, choices.value, has_schedule)
@@ -77,20 +67,26 @@ async def show_runs(page_request: PageRequest) -> Response:
 
 
 async def _read_listing(
-    connection: Connection, asked: _Asked, period: str, *, schema: str
+    connection: Connection,
+    wanted: RunFilter,
+    since: Moment | None,
+    until: Moment | None,
+    position: Position,
+    period: str,
+    *,
+    schema: str,
 ) -> tuple[RunPage, Row, bool]:
     """One page of runs, how many run and wait, and whether the filter's schedule exists."""
     counts = await ask.counts(connection, schema=schema)
     now = counts["now"]
     wanted = replace(
-        asked.filter,
-        since=ask.LONG_AGO if asked.since is None else resolve(asked.since, now),
-        until=ask.FAR_AHEAD if asked.until is None else resolve(asked.until, now),
+        wanted,
+        since=ask.LONG_AGO if since is None else resolve(since, now),
+        until=ask.FAR_AHEAD if until is None else resolve(until, now),
     )
     known = await ask.schedule_id(connection, name=wanted.schedule, schema=schema)
-    position = asked.position or Position()
     # A schedule that was deleted left runs with its name, which no index knows.
-    if known is not None and (asked.position is None or position.at is not None):
+    if known is not None and (position == Position() or position.at is not None):
         page = await ask.runs_of_schedule(connection, known["id"], wanted, position, schema=schema)
     else:
         page = await ask.newest_runs(connection, wanted, position, period=period, schema=schema)
@@ -113,28 +109,24 @@ async def _jump(page_request: PageRequest, text: str) -> Response:
     return RedirectResponse(page_request.link("run", id=found.value["run_id"]), 303)
 
 
-def _understood(page_request: PageRequest, given: dict[str, str]) -> _Asked:
+def _understood(
+    page_request: PageRequest, given: dict[str, str]
+) -> tuple[RunFilter, Moment | None, Moment | None, Position]:
+    """What is wanted, since and until when, and where the page begins."""
     state = choice(given.get("state"), _STATES, "state")
     states = STATE_GROUPS.get(state or "", (state,) if state else STATE_WORDS)
     since, until = (
         parse_moment(given[name], page_request.zone, datetime.now(UTC)) if name in given else None
         for name in ("since", "until")
     )
-    wanted = RunFilter(
-        states=states,
-        is_open=state == "attention",
-        queue=given.get("queue"),
-        handler=given.get("handler"),
-        schedule=given.get("schedule"),
-        node=given.get("node"),
-        error=given.get("error"),
-    )
-    return _Asked(wanted, since, until, _position(given.get("before")))
+    named: dict[str, Any] = {name: given.get(name) for name in (*_NAMED, "error")}
+    wanted = RunFilter(states=states, is_open=state == "attention", **named)
+    return wanted, since, until, _position(given.get("before"))
 
 
-def _position(text: str | None) -> Position | None:
+def _position(text: str | None) -> Position:
     if text is None:
-        return None
+        return Position()
     match = _POSITION.fullmatch(text)
     try:
         if match is not None:

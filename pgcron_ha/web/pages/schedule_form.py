@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any, Final
 
 from pgcron_ha.client import checks
@@ -66,24 +66,6 @@ _EXAMPLES: Final = {
 }
 
 
-@dataclass
-class EditField:
-    """One field of the form."""
-
-    name: str
-    label: str
-    text: str
-    most: int
-    """Characters that it may have."""
-    choices: Sequence[str] = ()
-    """The words it may have; none: any text."""
-    is_long: bool = False
-    example: str = ""
-    """An example, if the syntax is not obvious."""
-    problem: PgcronError | None = None
-    """What is wrong with it."""
-
-
 class DefinitionForm:
     """What a schedule says, as fields, and when it would fire."""
 
@@ -97,7 +79,7 @@ class DefinitionForm:
     ) -> None:
         """`offered` of `offered_for`; `name` is that of a new schedule."""
         most = checks.MOST_NAME_CHARACTERS
-        self.name = None if name is None else EditField("name", "Name", name, most)
+        self.name = None if name is None else _field("name", name, most)
         self.fields = [_field(name, texts[name]) for name in FIRST]
         self.more = [_field(name, texts[name]) for name in REST]
         self.is_unfolded = is_unfolded
@@ -110,7 +92,7 @@ class DefinitionForm:
         """Whether nothing was to be saved."""
         self.error: PgcronError | None = None
         """Why it was not saved, or can't be."""
-        self.wrong: EditField | None = None
+        self.wrong: SimpleNamespace | None = None
         """The field that is to blame for `error`, if it is one."""
         self.known: Mapping[str, Sequence[str]] = {
             "timezone": sorted(zone_names()),
@@ -174,18 +156,20 @@ def label_of(name: str) -> str:
     return _LABELS.get(name, name.replace("_", " ").capitalize())
 
 
-def _field(name: str, text: str) -> EditField:
+def _field(name: str, text: str, most: int | None = None) -> SimpleNamespace:
+    """One field of the form, that may have up to `most` characters."""
     known = CHOICES.get(name, ())
-    return EditField(
+    return SimpleNamespace(
         name=name,
         label=label_of(name),
         text=text,
-        most=MOST_TEXT if name in _LONG else _MOST_LINE,
-        # A word that another version knows must not be lost by opening the form; none is the
-        # default.
+        most=most or (MOST_TEXT if name in _LONG else _MOST_LINE),
+        # The words it may have; none: any text. A word that another version knows must not be lost
+        # by opening the form; none is the default.
         choices=[text, *(word for word in known if word != text)] if known else (),
         is_long=name in _LONG,
         example=_EXAMPLES.get(name, ""),
+        problem=None,  # what is wrong with it
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
@@ -81,16 +81,9 @@ async def delete(page_request: PageRequest) -> Response:
 resume = verb(functions.resume_schedule, "schedule", "resumed", interface=INTERFACE)
 
 
-class Fire(NamedTuple):
-    """What the form names, and the schedule's row."""
-
-    schedule: str
-    at: datetime
-    row: overview.Row
-
-
-Verb: TypeAlias = Callable[[Any, Fire, dict[str, str], dict[str, str]], Awaitable[None]]
-"""It gets a connection, the fire, what the form says, and `PageRequest.who`."""
+Given: TypeAlias = dict[str, str]
+Verb: TypeAlias = Callable[[Any, overview.Row, datetime, Given, Given], Awaitable[None]]
+"""It gets a connection, the schedule, the fire time, what the form says, and `PageRequest.who`."""
 
 
 def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
@@ -107,8 +100,7 @@ def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
                     raise InvalidInput("no fire is named", rule)
                 row = await _row(connection, name, page_request)
                 at = written_instant(given["instant"], _zone(row), datetime.now(UTC), direction=1)
-                fire = Fire(name, at, row)
-                await verb(connection, fire, given, page_request.who)
+                await verb(connection, row, at, given, page_request.who)
 
             await page_request.act(work)
             return page_request.redirect("schedule", {"done": done}, name=name)
@@ -119,62 +111,62 @@ def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
 
 
 @_on_a_fire("fire_skipped", "note")
-async def skip_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+async def skip_fire(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
     """The fire at ``instant`` does not run; ``note`` says why."""
-    require_fire(fire.row, fire.at)
-    await functions.skip_occurrence(c, fire.schedule, fire.at, given.get("note"), **who)
+    require_fire(row, at)
+    await functions.skip_occurrence(c, row["name"], at, given.get("note"), **who)
 
 
 @_on_a_fire("fire_moved", "to", "note")
-async def move_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+async def move_fire(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
     """The fire at ``instant`` is due at ``to``."""
-    require_fire(fire.row, fire.at)
-    to = written_instant(given.get("to", ""), _zone(fire.row), datetime.now(UTC), direction=1)
-    await functions.move_occurrence(c, fire.schedule, fire.at, to, given.get("note"), **who)
+    require_fire(row, at)
+    to = written_instant(given.get("to", ""), _zone(row), datetime.now(UTC), direction=1)
+    await functions.move_occurrence(c, row["name"], at, to, given.get("note"), **who)
 
 
 @_on_a_fire("fire_edited", "args", "note")
-async def edit_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+async def edit_fire(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
     """The fire at ``instant`` gets ``args`` (JSON)."""
-    require_fire(fire.row, fire.at)
+    require_fire(row, at)
     args, note = args_text(given.get("args", "")), given.get("note")
-    await functions.edit_occurrence(c, fire.schedule, fire.at, args, note, **who)
+    await functions.edit_occurrence(c, row["name"], at, args, note, **who)
 
 
 @_on_a_fire("fire_restored")
-async def restore_fire(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+async def restore_fire(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
     """The fire at ``instant`` is not skipped or moved any more; other args are refused, as only
     who may run a schedule with args of their own may take them back: `restore_args`.
     """
-    if was_edited(await _change(c, fire, who)):
+    if was_edited(await _change(c, row, at, who)):
         raise Conflict(
-            f"the fire of schedule '{fire.schedule[:200]}' has other args",
+            f"the fire of schedule '{row['name'][:200]}' has other args",
             "What undoes a change needs the right that the change needed.",
             "Restore its args first; then it can be restored.",
         )
-    await functions.restore_occurrence(c, fire.schedule, fire.at, **who)
+    await functions.restore_occurrence(c, row["name"], at, **who)
 
 
 @_on_a_fire("args_restored")
-async def restore_args(c: Any, fire: Fire, given: dict[str, str], who: dict[str, str]) -> None:
+async def restore_args(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
     """The fire at ``instant`` has the schedule's args; if it was moved, it stays so."""
-    change = await _change(c, fire, who)
+    change = await _change(c, row, at, who)
     if change is None or not was_edited(change):
         raise NotFound(
-            f"the fire of schedule '{fire.schedule[:200]}' has no args of its own",
+            f"the fire of schedule '{row['name'][:200]}' has no args of its own",
             "Only the args of a fire that was given others are restored.",
             "Load the page again: somebody may have been faster.",
         )
-    await functions.restore_occurrence(c, fire.schedule, fire.at, **who)
+    await functions.restore_occurrence(c, row["name"], at, **who)
     if change["due_at"] is not None:
         to, note, who = change["due_at"], change["note"], {**who, "actor": change["actor"]}
-        await functions.move_occurrence(c, fire.schedule, fire.at, to, note, **who)
+        await functions.move_occurrence(c, row["name"], at, to, note, **who)
 
 
-async def _change(connection: Any, fire: Fire, who: dict[str, str]) -> overview.Row | None:
-    return await functions.changed_occurrence(
-        connection, fire.row["id"], fire.at, schema=who["schema"]
-    )
+async def _change(
+    connection: Any, row: overview.Row, at: datetime, who: Given
+) -> overview.Row | None:
+    return await functions.changed_occurrence(connection, row["id"], at, schema=who["schema"])
 
 
 async def _row(connection: Any, name: str, page_request: PageRequest) -> overview.Row:
