@@ -165,12 +165,7 @@ def print_error(error: PgcronError, as_json: bool = False) -> None:
         print_json({"error": error.as_json()}, err=True)
         return
     page = error.page and f"pgcron-ha docs {error.page}"
-    labels = (
-        ("error", error.message),
-        ("detail", error.detail),
-        ("hint", error.hint),
-        ("read", page),
-    )
-    for label, sentence in labels:
+    said = {"error": error.message, "detail": error.detail, "hint": error.hint, "read": page}
+    for label, sentence in said.items():
         if sentence is not None:
             echo(f"{label}: {sentence}", err=True)

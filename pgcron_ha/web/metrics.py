@@ -9,11 +9,10 @@ in one metric.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from time import monotonic
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from prometheus_client import (
     CollectorRegistry,
@@ -46,6 +45,16 @@ _PULSE_SECONDS: Final = 0.5
 # Or each counter has a second metric with its creation time, which is of no use here.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 _HELP: Final = {
+    "build_info": "This program; always 1.",
+    "http_requests": "Requests that were answered.",
+    "http_request_duration_seconds": "From the request's head to the end of the answer.",
+    "db_query_duration_seconds": "What a view took to be read, all its statements.",
+    "db_errors": "Reads and writes that the database refused or did not answer.",
+    "db_pool_connections": "Connections of the pages' pool.",
+    "table_bytes": "The largest tables with partitions, indexes and TOAST, read at most once a"
+    " minute. Of the cluster, so from `web` and not from nodes: of several take max by (table).",
+    "waiting_runs": "Runs that are due and wait, by what they wait for; read as the tables are.",
+    "event_loop_lag_seconds": "How much later than asked for the event loop woke its last pulse.",
     "slots": "Slots of this node.",
     "runs_held": "Claimed runs of this node: executing, waiting for a slot, or being completed.",
     "handlers": "Handlers this node offers.",
@@ -98,48 +107,19 @@ class WebMetrics:
 
     def __init__(self, version: str) -> None:
         self.registry = CollectorRegistry()
-        counter = partial(Counter, registry=self.registry)
-        gauge = partial(Gauge, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry, buckets=_BUCKETS)
-        gauge("pgcron_build_info", "This program; always 1.", ["version"]).labels(version).set(1)
-        self._requests = counter(
-            "pgcron_http_requests_total",
-            "Requests that were answered.",
-            ["route", "method", "status"],
-        )
-        self._seconds = histogram(
-            "pgcron_http_request_duration_seconds",
-            "From the request's head to the end of the answer.",
-            ["route"],
-        )
-        self.queries = histogram(
-            "pgcron_db_query_duration_seconds",
-            "What a view took to be read, all its statements.",
-            ["query"],
-        )
-        self.errors = counter(
-            "pgcron_db_errors_total",
-            "Reads and writes that the database refused or did not answer.",
-            ["sqlstate_class"],
-        )
-        self._pool = gauge(
-            "pgcron_db_pool_connections", "Connections of the pages' pool.", ["state"]
-        )
-        self._tables = gauge(
-            "pgcron_table_bytes",
-            "The largest tables with partitions, indexes and TOAST, read at most once a minute. Of"
-            " the cluster, so from `web` and not from nodes: of several take max by (table).",
-            ["table"],
-        )
-        self._waiting = gauge(
-            "pgcron_waiting_runs",
-            "Runs that are due and wait, by what they wait for; read as the tables are.",
-            ["waits_for"],
-        )
-        self.lag = gauge(
-            "pgcron_event_loop_lag_seconds",
-            "How much later than asked for the event loop woke its last pulse.",
-        )
+
+        def made(kind: Callable[..., Any], name: str, *labels: str, **more: Any) -> Any:
+            return kind(f"pgcron_{name}", _HELP[name], labels, registry=self.registry, **more)
+
+        made(Gauge, "build_info", "version").labels(version).set(1)
+        self._requests = made(Counter, "http_requests", "route", "method", "status")
+        self._seconds = made(Histogram, "http_request_duration_seconds", "route", buckets=_BUCKETS)
+        self.queries = made(Histogram, "db_query_duration_seconds", "query", buckets=_BUCKETS)
+        self.errors = made(Counter, "db_errors", "sqlstate_class")
+        self._pool = made(Gauge, "db_pool_connections", "state")
+        self._tables = made(Gauge, "table_bytes", "table")
+        self._waiting = made(Gauge, "waiting_runs", "waits_for")
+        self.lag = made(Gauge, "event_loop_lag_seconds")
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answer; `route` is a name of the table of routes."""
