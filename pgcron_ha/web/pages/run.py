@@ -174,6 +174,7 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | No
         return row[name] and words.format(duration(row[name]))
 
     parent, group = row["parent_run"], (row["letter"] or {}).get("fingerprint")
+    dead = page_request.link("dead", {"state": "all", "group": group})
     is_deleted = row["schedule"] and not row["schedule_now"]
     naps = f", of which {row['snoozes']} snoozed" if row["snoozes"] else ""
     named: list[tuple[str, str | None, str | None]] = [
@@ -185,19 +186,11 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | No
         ("Requires", ", ".join(row["requires"] or ()), None),
         ("Unique key", _unique_key(row), None),
         ("Retries", retry_words(json.loads(row["retry"] or "null")), None),
-        (
-            "Died as",
-            f"all of {group}" if group else None,
-            page_request.link("dead", {"state": "all", "group": group}),
-        ),
+        ("Died as", group and f"all of {group}", dead),
         ("Node", row["node"], runs("node")),
         ("Schedule", f"{row['schedule']} (deleted)" if is_deleted else None, runs("schedule")),
-        (
-            "Made from",
-            parent and f"run {parent}",
-            parent and page_request.link("run", id=parent),
-        ),
-        *([("Diverted", diversion_words(row["diverted"]), None)] if row["diverted"] else []),
+        ("Made from", parent and f"run {parent}", parent and page_request.link("run", id=parent)),
+        ("Diverted", row["diverted"] and diversion_words(row["diverted"]), None),
         ("Origin", ", by ".join(filter(None, [row["origin"], row["created_by"]])), None),
         ("Delivery", row["delivery"].replace("_", " "), None),
         ("Timeout", lasting("timeout", "{}"), None),
