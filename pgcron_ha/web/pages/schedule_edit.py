@@ -37,7 +37,6 @@ from pgcron_ha.web.pages.schedule_form import (
     look_ahead,
     offered_for,
 )
-from pgcron_ha.web.pages.schedules import MANAGED
 from pgcron_ha.web.reading import Snapshot
 
 STATES: Final = ("on", "paused")
@@ -55,7 +54,8 @@ async def show_new(page_request: PageRequest) -> Response:
     snapshot = await page_request.read("new", _read_new, copied)
     texts, served = snapshot.value
     form = DefinitionForm(texts, served, is_unfolded=copied is not None, name="")
-    return _new_page(page_request, form, snapshot=snapshot, copied=copied)
+    form.copied = copied or ""
+    return _page(page_request, form, snapshot=snapshot)
 
 
 async def create(page_request: PageRequest) -> Response:
@@ -83,14 +83,14 @@ async def create(page_request: PageRequest) -> Response:
     served = await page_request.act(lambda c: offered_for(c, texts, page_request.schema))
     says_more = any(texts[field].strip() != defaults[field] for field in REST)
     form = DefinitionForm(texts, served, is_unfolded=says_more, name=name)
-    form.is_preview = given.get("do") == "preview"
+    form.is_preview, form.is_paused = given.get("do") == "preview", is_paused
     try:
         unnamed = name or ("new" if form.is_preview else "")
         changes, form.preview = await judged(page_request, unnamed, row, texts, now)
         if "~" in texts["spec"]:
             form.warnings.append(_SPREAD_NOTE)
         if form.is_preview:
-            return _new_page(page_request, form, is_paused=is_paused)
+            return _page(page_request, form)
         await page_request.do(
             functions.put_schedule,
             name,
@@ -103,10 +103,10 @@ async def create(page_request: PageRequest) -> Response:
         form.error = VersionConflict(taken.message, taken.detail, "Choose another name.")
         if form.name is not None:
             form.name.problem = form.error
-        return _new_page(page_request, form, 409, is_paused=is_paused)
+        return _page(page_request, form, 409)
     except InvalidInput as error:
         form.blame(error, row, texts)
-        return _new_page(page_request, form, 400, is_paused=is_paused)
+        return _page(page_request, form, 400)
     return page_request.redirect("schedule", {"done": "created"}, name=name)
 
 
@@ -116,9 +116,9 @@ async def show_edit(page_request: PageRequest) -> Response:
     page_request.query()
     snapshot = await page_request.read("edit", _read, name, {})
     row, served = snapshot.value
-    form = DefinitionForm(texts_of(row), served)
+    form = DefinitionForm(texts_of(row), served, edited=row)
     form.preview = look_ahead(row, {}, snapshot.now)
-    return _edit_page(page_request, row, form, snapshot=snapshot)
+    return _page(page_request, form, snapshot=snapshot)
 
 
 async def save(page_request: PageRequest) -> Response:
@@ -134,26 +134,26 @@ async def save(page_request: PageRequest) -> Response:
     row, served = await _current(page_request, name, texts)
     # Another version at saving is another editor's.
     version = version_number(given.get("version") or None) or row["version"]
-    note = given.get("note", "")[:MOST_NOTE]
-    form = DefinitionForm({**texts_of(row), **texts}, served)
+    form = DefinitionForm({**texts_of(row), **texts}, served, edited=row)
+    form.version, form.note = version, given.get("note", "")[:MOST_NOTE]
     form.is_preview = given.get("do") == "preview"
     try:
         changes, form.preview = await judged(page_request, name, row, texts, datetime.now(UTC))
         if form.is_preview:
-            return _edit_page(page_request, row, form, version=version, note=note)
+            return _page(page_request, form)
         await page_request.do(
             ask.edit_schedule,
             name,
             changes_text(changes),
             expected_version=version,
-            note=note or None,
+            note=form.note or None,
             interface=INTERFACE,
         )
     except VersionConflict as conflict:
-        return await _met_another(page_request, name, version, texts, note, conflict)
+        return await _met_another(page_request, name, version, texts, form.note, conflict)
     except InvalidInput as error:
         form.blame(error, row, texts)
-        return _edit_page(page_request, row, form, 400, version=version, note=note)
+        return _page(page_request, form, 400)
     return page_request.redirect("schedule", {"done": "edited"}, name=name)
 
 
@@ -173,11 +173,6 @@ async def _met_another(
     current = texts_of(row)
     before = current if based_on is None else texts_of(based_on)
     mine = {field: texts.get(field, before[field]) for field in FIELDS}
-    theirs = [
-        {"field": field, "before": before[field], "now": current[field], "mine": mine[field]}
-        for field in FIELDS
-        if before[field] != current[field]
-    ]
     merged = {
         field: current[field] if _same(mine[field], before[field]) else mine[field]
         for field in FIELDS
@@ -185,40 +180,27 @@ async def _met_another(
     changes: dict[str, Any] = {}
     with suppress(InvalidInput):  # the two edits don't go together: saving says so
         changes = typed_changes(name, row, merged)
-    form = DefinitionForm(merged, served)
+    form = DefinitionForm(merged, served, edited=row)
     form.error, form.preview = conflict, look_ahead(row, changes, datetime.now(UTC))
-    return _edit_page(page_request, row, form, 409, note=note, theirs=theirs)
-
-
-def _new_page(
-    page_request: PageRequest, form: DefinitionForm, status: int = 200, **view: Any
-) -> Response:
-    view = {"is_paused": False, "copied": None, **view}
-    return _page(page_request, form, status, title="New schedule", **view)
-
-
-def _edit_page(
-    page_request: PageRequest, row: Row, form: DefinitionForm, status: int = 200, **view: Any
-) -> Response:
-    """`view` may have the version that is edited, the note, and ``theirs``: what somebody else has
-    changed since the form was opened.
-    """
-    name, managed = row["name"], MANAGED.get(row["managed_by"])
-    view = {"version": row["version"], "note": "", "theirs": (), **view}
-    title = f"Edit {name}"
-    return _page(page_request, form, status, title=title, name=name, managed=managed, **view)
+    form.note = note
+    form.theirs = [
+        {"field": field, "before": before[field], "now": current[field], "mine": mine[field]}
+        for field in FIELDS
+        if before[field] != current[field]
+    ]
+    return _page(page_request, form, 409)
 
 
 def _page(
     page_request: PageRequest,
     form: DefinitionForm,
-    status: int,
+    status: int = 200,
     *,
     snapshot: Snapshot[Any] | None = None,
-    **view: Any,
 ) -> Response:
-    view |= {"form": form, "status": status, "is_still": True}
-    return page_request.page("schedule_form.html", snapshot, **view)
+    title = "New schedule" if form.name is not None else f"Edit {form.edited['name']}"
+    shown: dict[str, Any] = {"title": title, "status": status, "is_still": True, "form": form}
+    return page_request.page("schedule_form.html", snapshot, **shown)
 
 
 async def _read_new(

@@ -33,6 +33,13 @@ _MOST_LINE: Final = 1000
 """Characters of a field of one line."""
 # A browser sends a line's end as two characters.
 LONGEST_SENT: Final = 2 * MOST_TEXT
+MANAGED: Final[dict[str, str]] = {
+    "code": "It is managed by the code of an application: the next start of a node with it puts"
+    " back what is edited here, but for a pause.",
+    "file": "It is managed by a file: the next `pgcron-ha schedules apply` of it puts back what is"
+    " edited here.",
+}
+"""What happens to an edit made here when a schedule is managed elsewhere; else it stays."""
 FIRST: Final = ("spec", "timezone", "dst", "handler", "queue", "args")
 """The fields that are seen first: when and what."""
 REST: Final = tuple(name for name in FIELDS if name not in FIRST)
@@ -76,10 +83,19 @@ class DefinitionForm:
         *,
         is_unfolded: bool = True,
         name: str | None = None,
+        edited: Row | None = None,
     ) -> None:
-        """`offered` of `offered_for`; `name` is that of a new schedule."""
+        """`offered` of `offered_for`; it has the `name` of a new schedule, or `edited` is one."""
         most = checks.MOST_NAME_CHARACTERS
         self.name = None if name is None else _field("name", name, most)
+        self.is_paused, self.copied = False, ""
+        """Of a new one; the name of the schedule that it is a copy of."""
+        self.edited = edited or {}
+        self.version, self.note = self.edited.get("version"), ""
+        """The version that is edited, and why."""
+        self.theirs: Sequence[Mapping[str, str]] = ()
+        """What somebody else has changed since the form was opened."""
+        self.managed = MANAGED.get(self.edited.get("managed_by", ""))
         self.fields = [_field(name, texts[name]) for name in FIRST]
         self.more = [_field(name, texts[name]) for name in REST]
         self.is_unfolded = is_unfolded

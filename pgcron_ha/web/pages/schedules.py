@@ -35,7 +35,7 @@ from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about, stored
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest, together
-from pgcron_ha.web.pages.schedule_form import label_of
+from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
 from pgcron_ha.web.plots import spark, trend
 from pgcron_ha.web.run_words import ledger_line, retry_words
 
@@ -67,14 +67,6 @@ RUN_ROWS: Final = 25
 # What is only scheduled so far is shown as fires.
 _RUNS: Final = RunFilter(tuple(word for word in STATE_WORDS if word != "scheduled"), rows=RUN_ROWS)
 
-
-MANAGED: Final[dict[str, str]] = {
-    "code": "It is managed by the code of an application: the next start of a node with it puts"
-    " back what is edited here, but for a pause.",
-    "file": "It is managed by a file: the next `pgcron-ha schedules apply` of it puts back what is"
-    " edited here.",
-}
-"""What happens to an edit made here when a schedule is managed elsewhere; else it stays."""
 
 # Fields that the page shows at other places.
 _ELSEWHERE: Final = frozenset({"spec", "timezone", "args", "description", "tags", "links"})
