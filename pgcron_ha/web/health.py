@@ -79,10 +79,16 @@ def runs_are_made(row: Row) -> str:
 
 def judge(row: Row, now: datetime) -> Health:
     """The health of one row of `pgcron_ha.db.queries.pages.schedules.schedules` at an instant."""
-    for rule in (_invalid, _failing, _stuck, _late, _stale, _slow, _flaky, _paused, _new):
+    if row["status"] == "invalid":
+        return Health("invalid", f"It never fires: {short(row['error'] or '')}", row["updated_at"])
+    for rule in (_failing, _stuck, _late, _stale, _slow, _flaky):
         found = rule(row, now)
         if found is not None:
             return found
+    if not row["enabled"]:
+        return Health("paused", f"Paused {pause_words(row)}", row["updated_at"])
+    if not row["outcomes"] and not row["running_runs"]:
+        return Health("new", "It has not run yet.", row["created_at"])
     finished = _executed(row)
     if row["is_completed"]:
         why = runs_are_made(row) if row["max_runs"] else "it never fires again"
@@ -110,12 +116,6 @@ def _rhythm(
         fires = parsed.between(since, LATEST, FIRES_LOOKED_AT + 1)
     gaps = [later - earlier for earlier, later in pairwise(fires)]
     return Rhythm(min(gaps), max(gaps)) if gaps else None
-
-
-def _invalid(row: Row, now: datetime) -> Health | None:
-    if row["status"] != "invalid":
-        return None
-    return Health("invalid", f"It never fires: {short(row['error'] or '')}", row["updated_at"])
 
 
 def _failing(row: Row, now: datetime) -> Health | None:
@@ -198,24 +198,12 @@ def _flaky(row: Row, now: datetime) -> Health | None:
     return Health("flaky", f"{failed} of the last {plural(len(executed), 'run')} failed.")
 
 
-def _paused(row: Row, now: datetime) -> Health | None:
-    if row["enabled"]:
-        return None
-    return Health("paused", f"Paused {pause_words(row)}", row["updated_at"])
-
-
 def pause_words(row: Row) -> str:
     """Of a paused schedule: ``by ann until 2026-11-21 06:30:00 UTC: moving``."""
     until = f" until {row['paused_until']:%Y-%m-%d %H:%M:%S} UTC" if row["paused_until"] else ""
     return who_and_why(
         f"by {row['paused_by'] or 'somebody'}{until}", short(row["paused_note"] or "")
     )
-
-
-def _new(row: Row, now: datetime) -> Health | None:
-    if row["outcomes"] or row["running_runs"]:
-        return None
-    return Health("new", "It has not run yet.", row["created_at"])
 
 
 def _executed(
