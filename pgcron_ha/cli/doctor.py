@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Final, TypeAlias
 
 import click
 
 from pgcron_ha.cli import arguments, doctor_schema, doctor_server
+from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, problem
 from pgcron_ha.cli.output import echo, echo_state, report
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.pooling import was_pooled
@@ -76,7 +79,8 @@ def doctor_command() -> int:
 
     Exit code 1 if there is a problem; advice alone is 0.
     """
-    findings = on_database(examine, needs_schema=False)
+    settings = command_context().load()
+    findings = on_database(partial(examine, settings), needs_schema=False, settings=settings)
     for check, finding in findings:
         line = f"{finding.level:<8} {check:<14} {finding.message}"
         report({"check": check, **finding._asdict()})
@@ -86,7 +90,7 @@ def doctor_command() -> int:
     return 1 if any(finding.level == "problem" for _, finding in findings) else 0
 
 
-async def examine(session: Session) -> list[tuple[str, Finding]]:
+async def examine(settings: Settings, session: Session) -> list[tuple[str, Finding]]:
     """What every check found, in order; one finding if the schema is missing or does not fit."""
     server = await session.call(health.server)
     try:
@@ -100,7 +104,7 @@ async def examine(session: Session) -> list[tuple[str, Finding]]:
     try:
         with answers():
             diagnosis = Diagnosis(
-                settings=session.settings,
+                settings=settings,
                 server=server,
                 revision=revision,
                 blocking=blocking,
@@ -111,8 +115,8 @@ async def examine(session: Session) -> list[tuple[str, Finding]]:
                     instants=LEDGER_INSTANTS,
                     seconds=LEDGER_SECONDS,
                 ),
-                is_pooled=was_pooled(session.settings.required_dsn()),
-                notified=await listen_past(session),
+                is_pooled=was_pooled(settings.required_dsn()),
+                notified=await listen_past(session, settings.listen_dsn),
                 nodes=await session.call(overview.nodes),
                 blocked=await session.call(overview.blocked),
                 invalid_schedules=await session.call(overview.invalid_schedules),
@@ -127,9 +131,8 @@ async def examine(session: Session) -> list[tuple[str, Finding]]:
     return [(name, finding) for name, check in CHECKS for finding in check(diagnosis)]
 
 
-async def listen_past(session: Session) -> float | str | None:
+async def listen_past(session: Session, dsn: str | None) -> float | str | None:
     """The seconds until a notification came by listen_dsn; or why none came; None without one."""
-    dsn = session.settings.listen_dsn
     if dsn is None:
         return None
     link = Link(dsn, session.schema, title="pgcron_ha command")

@@ -14,8 +14,7 @@ import getpass
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
@@ -23,15 +22,15 @@ from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands.schedule_versions import on_warning
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.pool import Connection, connect_client
+from pgcron_ha.db.driver.pool import connect_client
 from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.db.driver.session import Result
+from pgcron_ha.db.driver.session import Session as Session
+from pgcron_ha.db.driver.session import Statement as Statement
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound, PgcronError
 
 Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-Statement = Callable[..., Awaitable[Result]]
-"""A statement of `pgcron_ha.db`: it takes a connection first and a schema by name."""
 
 _CLOSE_SECONDS = 5
 _MOST_NAMES = 1000
@@ -39,24 +38,6 @@ _MOST_NAMES = 1000
 
 class _NobodyReads(Exception):
     """The program that reads the output has ended: no error of the database."""
-
-
-@dataclass(frozen=True)
-class Session:
-    """A connection to a database with the schema, and who uses it."""
-
-    connection: Connection
-    schema: str
-    settings: Settings
-    actor: str | None
-
-    async def call(self, statement: Statement[Result], *values: Any, **options: Any) -> Result:
-        """The result of `statement` on this connection, in this schema."""
-        return await statement(self.connection, *values, **options, schema=self.schema)
-
-    async def act(self, statement: Statement[Result], *values: Any, **options: Any) -> Result:
-        """As `call`, for a change that is recorded with its author."""
-        return await self.call(statement, *values, **options, actor=self.actor)
 
 
 def with_session(
@@ -82,15 +63,17 @@ def act(statement: Statement[Result], *values: Any, **options: Any) -> Result:
 
 
 def on_database(
-    work: Callable[[Session], Awaitable[Result]], *, needs_schema: bool = True
+    work: Callable[[Session], Awaitable[Result]],
+    *,
+    needs_schema: bool = True,
+    settings: Settings | None = None,
 ) -> Result:
     """Run `work` on a connection of its own and close it.
 
     Raises ConfigError without a DSN, DatabaseUnavailable, SchemaError unless the schema is there
     (or `needs_schema` is False), and whatever `work` raises; a role without rights is Refused.
     """
-    settings = command_context().load()
-    return asyncio.run(_run(settings, work, needs_schema))
+    return asyncio.run(_run(settings or command_context().load(), work, needs_schema))
 
 
 async def _run(
@@ -102,7 +85,7 @@ async def _run(
         with answers():
             if needs_schema:
                 await require_revision(connection, settings.schema)
-            session = Session(connection, settings.schema, settings, _actor())
+            session = Session(connection, settings.schema, _actor())
             try:
                 done = await work(session)
             except BrokenPipeError as error:

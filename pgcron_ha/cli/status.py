@@ -42,7 +42,7 @@ async def status_command(session: Session, watch: bool) -> None:
 async def _show(session: Session, clears: bool = False) -> None:
     try:
         tables = await session.call(read_tables)
-        seen = await session.call(read_facts, LAST_HOUR)
+        seen = await read_facts(session, LAST_HOUR)
     except Conflict as error:
         raise naming(error, await session.call(blocking_sessions)) from error
     found = causes(lambda *_, **__: "", seen)

@@ -27,10 +27,11 @@ what is computed, each by its keyword: ``row=…`` is ``view.row`` there::
             "node.html", snapshot, title=name, row=snapshot.value, …
         )
 
-The rows of a view are chosen by what `PageRequest.read` is given, and by nothing else. Raise errors
-of `pgcron_ha.errors`; `failures` makes pages of them, with the names that are like one that does
-not exist (and an attribute ``near`` of (name, address) pairs, which `NoSuch` has). When the
-database is away the last snapshot is shown with a banner; a page does nothing for that.
+What asks several statements of a `Session` is read by `PageRequest.gather`. The rows of a view are
+chosen by what it is given, and by nothing else. Raise errors of `pgcron_ha.errors`; `failures`
+makes pages of them, with the names that are like one that does not exist (and an attribute ``near``
+of (name, address) pairs, which `NoSuch` has). When the database is away the last snapshot is shown
+with a banner; a page does nothing for that.
 
 **3. Verbs** are POST, go through `pgcron_ha.db.commands` with the actor, and end in a redirect::
 

@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import ClientPools
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import InvalidInput, UnknownZone
 from pgcron_ha.spec.zones import load_zone, nearest_zones
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
@@ -133,35 +134,35 @@ class PageRequest:
         values = (tuple(each.items()) if isinstance(each, dict) else each for each in given)
         return await self.services.reader.snapshot(
             (view, *values, *more.items()),
-            lambda connection: ask(connection, *given, schema=self.schema, **more),
+            lambda connection: Session(connection, self.schema).call(ask, *given, **more),
             life=life,
         )
 
-    @property
-    def who(self) -> dict[str, str]:
-        """Who gives a command, and in which schema."""
-        return {"actor": ACTOR, "schema": self.schema}
+    async def gather(self, view: str, read: Ask[T], /, *given: Any) -> Snapshot[T]:
+        """As `read`, what `read(session, *given)` asks."""
+
+        async def ask(connection: Any, *given: Any, schema: str) -> T:
+            return await read(Session(connection, schema), *given)
+
+        return await self.read(view, ask, *given)
 
     async def do(self, command: Ask[T], *given: Any, **more: Any) -> T:
         """`act` with one command: ``command(connection, *given, actor=…, schema=…)``."""
-        return await self.act(lambda connection: command(connection, *given, **self.who, **more))
+        return await self.act(lambda session: session.act(command, *given, **more))
 
-    async def act(self, verb: Callable[[Any], Awaitable[T]]) -> T:
-        """What `verb(connection)` does, in a transaction of its own; its commands get `who`.
-
-        Later reads see it.
-        """
+    async def act(self, verb: Callable[[Session], Awaitable[T]]) -> T:
+        """What `verb(session)` does, in a transaction of its own. Later reads see it."""
         async with self.services.writers.connection(self.services.dsn) as connection:
             with answers():
                 async with connection.transaction():
-                    done = await verb(connection)
+                    done = await verb(Session(connection, self.schema, ACTOR))
             self.services.reader.expire()
             return done
 
     async def make_run(
-        self, verb: str, of: object, make: Callable[[Any], Awaitable[int]], done: str
+        self, verb: str, of: object, make: Callable[[Session], Awaitable[int]], done: str
     ) -> Response:
-        """Makes a run by `make(connection)`, in a transaction of its own, and shows it with the
+        """Makes a run by `make(session)`, in a transaction of its own, and shows it with the
         notice `done`; if it gives no new run but `of` itself, that is due now.
 
         A form that is sent twice, by an impatient hand or a browser that repeats it, is one
@@ -173,9 +174,7 @@ class PageRequest:
             run, is_new = await self.act(make), True
         elif _OPERATION.fullmatch(self._operation):
             run, is_new = await self.act(
-                lambda connection: functions.once(
-                    connection, key, lambda: make(connection), schema=self.schema
-                )
+                lambda session: session.call(functions.once, key, lambda: make(session))
             )
         else:
             raise InvalidInput(

@@ -11,7 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
-from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, session_words
 from pgcron_ha.db.queries.health import READINGS
 from pgcron_ha.db.queries.node_health import (
@@ -94,24 +94,22 @@ class Facts(SimpleNamespace):
         return now
 
 
-async def read_facts(connection: Connection, length: timedelta, *, schema: str) -> Facts:
+async def read_facts(session: Session, length: timedelta) -> Facts:
     """Everything the page shows, in one read-only transaction."""
-    seen = Facts(**{name: await query(connection, schema=schema) for name, query in _READ.items()})
+    seen = Facts(**{name: await session.call(query) for name, query in _READ.items()})
     candidates = [*seen.failing, *seen.due, *seen.running, *seen.invalid, *seen.next]
     known = dict.fromkeys(
         row["schedule_id"] for row in candidates if row["schedule_id"] is not None
     )
     ids = list(known)[: ask_schedules.MOST_IDS]
-    schedules = await ask_schedules.schedules(connection, ids=ids, limit=len(ids), schema=schema)
+    schedules = await session.call(ask_schedules.schedules, ids=ids, limit=len(ids))
     now = seen.now
     seen.nodes = [node_row(row, now) for row in seen.nodes]
     seen.paused_queues = [row for row in seen.queues if row["paused_at"]]
     seen.judged = [(row, judge(row, now)) for row in schedules]
     chosen = [row["id"] for row, _ in for_timeline(seen.judged, now)]
     since = now - length * 2 / 3
-    seen.tracks = await ask.timeline_runs(
-        connection, schedule_ids=chosen, since=since, schema=schema
-    )
+    seen.tracks = await session.call(ask.timeline_runs, schedule_ids=chosen, since=since)
     return seen
 
 

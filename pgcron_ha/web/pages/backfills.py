@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import backfills as interfaces
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import InvalidInput
@@ -63,16 +64,16 @@ async def ask_for(page_request: PageRequest) -> Response:
     if_ran = choice(given.get("if_ran"), interfaces.IF_RAN, "rule for instants that ran") or "skip"
     parallelism = _parallelism(given.get("parallelism", "1"))
 
-    async def make(connection: Any) -> int:
-        found = await overview.schedule(connection, name, schema=page_request.schema)
-        now = await overview.database_time(connection, schema=page_request.schema)
+    async def make(session: Session) -> int:
+        found = await session.call(overview.schedule, name)
+        now = await session.call(overview.database_time)
         zone = load_zone(found["timezone"])
         since = written_instant(given.get("since", ""), zone, now)
         until = written_instant(given["until"], zone, now) if "until" in given else None
         # In a thread: a range of many instants takes a while to count.
         measured = await asyncio.to_thread(measure, spec_of(found), since, until or now, now)
-        return await interfaces.backfill(
-            connection,
+        return await session.act(
+            interfaces.backfill,
             name,
             since,
             until,
@@ -81,7 +82,6 @@ async def ask_for(page_request: PageRequest) -> Response:
             if_ran=if_ran,
             note=given.get("note"),
             planned=measured.instants,
-            **page_request.who,
         )
 
     return page_request.redirect("backfill", {"done": "backfill"}, id=await page_request.act(make))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
@@ -33,7 +33,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     given = page_request.query(*_FILTERS, "before")
     choice(given.get("state"), ask.STATES, "state")
     before = _cursor(given.get("before"))
-    snapshot = await page_request.read("dead", _read_letters, _wanted(given), before)
+    snapshot = await page_request.gather("dead", _read_letters, _wanted(given), before)
     groups, letters, counted = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
     state = given.get("state", "open")
@@ -64,7 +64,7 @@ async def redrive(page_request: PageRequest) -> Response:
     """Runs a dead letter again as a new run; then shows that run."""
     letter, _ = page_request.id, await page_request.form()
     return await page_request.make_run(
-        "redrive", letter, lambda c: functions.redrive(c, letter, **page_request.who), "redriven"
+        "redrive", letter, lambda session: session.act(functions.redrive, letter), "redriven"
     )
 
 
@@ -121,18 +121,14 @@ def _cause(page_request: PageRequest) -> dict[str, Any]:
 
 
 async def _read_letters(
-    connection: Connection,
-    wanted: dict[str, str | None],
-    before: tuple[datetime | None, int | None],
-    *,
-    schema: str,
+    session: Session, wanted: dict[str, str | None], before: tuple[datetime | None, int | None]
 ) -> tuple[list[Row], list[Row], Row]:
     """Causes, letters (one more than is shown), and how many there are, in one transaction."""
     at, number = before
     return (
-        await ask.groups(connection, **wanted, schema=schema),
-        await ask.letters(connection, **wanted, before_at=at, before_id=number, schema=schema),
-        await ask.counted(connection, schema=schema),
+        await session.call(ask.groups, **wanted),
+        await session.call(ask.letters, **wanted, before_at=at, before_id=number),
+        await session.call(ask.counted),
     )
 
 

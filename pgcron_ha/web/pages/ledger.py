@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from pgcron_ha.client.fires import explain
-from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import database_time, schedule
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.reasons import Reason, why
@@ -36,7 +36,7 @@ async def show_ledger(page_request: PageRequest) -> Response:
     choice(given.get("clock"), CLOCKS, "clock")
     before = cursor_instant(given.get("before"), "the ledger")
     mine = page_request.zone
-    snapshot = await page_request.read("ledger", _read_ledger, name, given, before, mine)
+    snapshot = await page_request.gather("ledger", _read_ledger, name, given, before, mine)
     row, rows, reasons = snapshot.value
     decision = given.get("decision")
     rows, next_page = _page(rows)
@@ -75,35 +75,24 @@ async def show_ledger(page_request: PageRequest) -> Response:
 
 
 async def _read_ledger(
-    connection: Connection,
-    name: str,
-    given: dict[str, str],
-    before: datetime | None,
-    mine: ZoneInfo,
-    *,
-    schema: str,
+    session: Session, name: str, given: dict[str, str], before: datetime | None, mine: ZoneInfo
 ) -> tuple[Row, list[Row], list[tuple[Meant, Reason, str | None]]]:
     """The definition, one page of decisions, and the answers: each instant that was meant, why, and
     what its run waits for. NotFound; InvalidInput for what is no time.
     """
-    row = await schedule(connection, name, schema=schema)
+    row = await session.call(schedule, name)
     reasons: list[tuple[Meant, Reason, str | None]] = []
     if "at" in given:
-        now = await database_time(connection, schema=schema)
+        now = await session.call(database_time)
         zone = _zone(given.get("clock", "schedule"), row["timezone"], mine)
         for meant in instants(given["at"], zone, now):
-            reported = await why(connection, name, meant.instant, schema=schema)
+            reported = await session.call(why, name, meant.instant)
             waits = None
             if reported.run is not None and reported.outcome in ("ready", "blocked"):
-                waits = await why_run_waits(connection, reported.run, schema=schema)
+                waits = await session.call(why_run_waits, reported.run)
             reasons.append((meant, reported, waits))
-    rows = await ask.occurrences(
-        connection,
-        schedule_id=row["id"],
-        decision=given.get("decision"),
-        before=before,
-        schema=schema,
-    )
+    wanted: dict[str, Any] = {"decision": given.get("decision"), "before": before}
+    rows = await session.call(ask.occurrences, schedule_id=row["id"], **wanted)
     return row, rows, reasons
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import cluster
-from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.node_health import (
     Failing,
     Without,
@@ -73,7 +73,7 @@ async def show_node(page_request: PageRequest) -> Response:
     """One incarnation: its lease, what it holds, what it offers."""
     given = page_request.segment("incarnation")
     page_request.query()
-    snapshot = await page_request.read("node", _read_node, given)
+    snapshot = await page_request.gather("node", _read_node, given)
     node, runs = snapshot.value
     return page_request.page(
         "node.html",
@@ -155,24 +155,22 @@ def _aside_words(each: Without) -> str:
 
 async def _known(page_request: PageRequest) -> dict[str, Any]:
     given = page_request.segment("incarnation")
-    node, _ = await page_request.act(lambda c: _read_node(c, given, schema=page_request.schema))
+    node, _ = await page_request.act(lambda session: _read_node(session, given))
     return node
 
 
-async def _read_node(connection: Connection, given: str, *, schema: str) -> tuple[Row, list[Row]]:
+async def _read_node(session: Session, given: str) -> tuple[Row, list[Row]]:
     """The node and its runs. NotFound."""
     incarnation = _incarnation(given)
-    node = incarnation and await ask.node(connection, incarnation=incarnation, schema=schema)
+    node = await session.call(ask.node, incarnation=incarnation) if incarnation else None
     if not node:
         rule = (
             "A page of a node is named by its incarnation: each start of a process is another."
             " Those that died are forgotten after a day."
         )
         raise NoSuch("node", given, rule)
-    runs = await ask_overview.running(
-        connection, incarnation=incarnation, limit=ask.SHOWN_RUNS, schema=schema
-    )
-    return node, runs
+    held = {"incarnation": incarnation, "limit": ask.SHOWN_RUNS}
+    return node, await session.call(ask_overview.running, **held)
 
 
 def _sentence(row: Row) -> str | None:

@@ -72,7 +72,7 @@ async def show_overview(page_request: PageRequest) -> Response:
     chosen = choice(given.get("window"), tuple(WINDOWS), "window")
     window = chosen or DEFAULT_WINDOW
     is_all = choice(given.get("attention"), (ALL,), "number of causes") == ALL
-    snapshot = await page_request.read("overview", read_facts, WINDOWS[window])
+    snapshot = await page_request.gather("overview", read_facts, WINDOWS[window])
     seen = snapshot.value
     if chosen is None and _is_young(seen):
         window = FIRST_WINDOW

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
-from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.harmless import left_out
@@ -50,7 +50,7 @@ async def show_run(page_request: PageRequest) -> Response:
     """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
     run_id = page_request.id
     place = _log_place(page_request.query("log").get("log"))
-    snapshot = await page_request.read("run", _read_run, run_id, place)
+    snapshot = await page_request.gather("run", _read_run, run_id, place)
     view = _view(page_request, *snapshot.value, place, snapshot.now)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
     return page_request.page("run.html", snapshot, title=title, **view)
@@ -60,7 +60,7 @@ async def show_log(page_request: PageRequest) -> Response:
     """The lines with instant, attempt, number and stream; the last line says if there are more."""
     run_id = page_request.id
     page_request.query()
-    snapshot = await page_request.read("run_log", _read_log, run_id)
+    snapshot = await page_request.gather("run_log", _read_log, run_id)
     headers = {"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'}
     return PlainTextResponse(snapshot.value, headers=headers)
 
@@ -77,35 +77,41 @@ async def retry(page_request: PageRequest) -> Response:
     """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
     run, _ = page_request.id, await page_request.form()
     return await page_request.make_run(
-        "retry", run, lambda c: functions.retry_run(c, run, **page_request.who), "rerun"
+        "retry", run, lambda session: session.act(functions.retry_run, run), "rerun"
     )
 
 
 async def _read_run(
-    connection: Connection, run_id: int, place: LogPlace, *, schema: str
+    session: Session, run_id: int, place: LogPlace
 ) -> tuple[Row, list[Row], list[Row]]:
     """The run with what belongs to it, its attempts that did not succeed, and lines of its log, in
     one read-only transaction. NotFound.
     """
-    of_it: dict[str, Any] = {"run_id": run_id, "schema": schema}
-    run = await ask.run(connection, run_id, schema=schema)
+    run = await session.call(ask.run, run_id)
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
     is_waiting, is_dead = not is_ended and not is_running, run["state"] in ("dead", "lost")
     attempt, sequence = place.line
     if place.side == "before":
-        lines = await ask.lines_before(connection, attempt=attempt, sequence=sequence, **of_it)
-        lines.reverse()
+        before: dict[str, Any] = {"run_id": run_id, "attempt": attempt, "sequence": sequence}
+        lines = (await session.call(ask.lines_before, **before))[::-1]
     else:
-        after: dict[str, Any] = {"after_attempt": attempt, "after_sequence": sequence}
-        lines = await ask.lines_after(connection, **after, **of_it)
-    waits = await ask.waits_of.one(connection, [run_id], schema=schema) if is_waiting else None
+        lines = await _lines_after(session, run_id, place.line)
+    waits = await session.call(ask.waits_of.one, [run_id]) if is_waiting else None
     run |= {
-        "diverted": await diversion_of_run(connection, **of_it),
+        "diverted": await session.call(diversion_of_run, run_id),
         "waits": waits or {},
-        "letter": await ask.letter(connection, **of_it) if is_dead else None,
-        "children": await ask.children(connection, **of_it) if is_ended else [],
+        "letter": await session.call(ask.letter, run_id=run_id) if is_dead else None,
+        "children": await session.call(ask.children, run_id=run_id) if is_ended else [],
     }
-    return run, await ask.attempts(connection, **of_it), lines
+    return run, await session.call(ask.attempts, run_id=run_id), lines
+
+
+async def _lines_after(
+    session: Session, run_id: int, line: tuple[int, int], **bounds: int
+) -> list[Row]:
+    attempt, sequence = line
+    after = {"run_id": run_id, "after_attempt": attempt, "after_sequence": sequence}
+    return await session.call(ask.lines_after, **after, **bounds)
 
 
 def _view(
@@ -298,21 +304,13 @@ def _line_of(line: Row) -> str:
     return f"{line['attempt']}.{line['sequence']}"
 
 
-async def _read_log(connection: Connection, run_id: int, *, schema: str) -> str:
+async def _read_log(session: Session, run_id: int) -> str:
     """The text, at most about `MOST_LOG`. NotFound."""
-    await ask.run(connection, run_id, schema=schema)
+    await session.call(ask.run, run_id)
     parts: list[str] = []
     size, line = 0, (0, 0)
     while size < MOST_LOG:
-        found = await ask.lines_after(
-            connection,
-            run_id=run_id,
-            after_attempt=line[0],
-            after_sequence=line[1],
-            limit=_PIECE,
-            most=_WHOLE_LINE,
-            schema=schema,
-        )
+        found = await _lines_after(session, run_id, line, limit=_PIECE, most=_WHOLE_LINE)
         for row in found:
             text = left_out(row["line"]).replace("\n", " ")
             parts.append(f"{rfc(row['at'])} {_line_of(row):<8} {row['stream']:<6} {text}\n")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
-from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.db.queries.rows import Row
@@ -36,7 +36,7 @@ async def show_runs(page_request: PageRequest) -> Response:
     asked = _understood(page_request, given)
     choices = await page_request.read("run_choices", ask.choices, life=_CHOICES_LIFE_SECONDS)
     period = choices.value["period"]
-    snapshot = await page_request.read("runs", _read_listing, *asked, period)
+    snapshot = await page_request.gather("runs", _read_listing, *asked, period)
     page, counts, has_schedule = snapshot.value
     if not (page.rows or page.is_stopped or "before" in given):  # it may be further back
         _require_known(page_request, given, choices.value, has_schedule)
@@ -67,30 +67,28 @@ async def show_runs(page_request: PageRequest) -> Response:
 
 
 async def _read_listing(
-    connection: Connection,
+    session: Session,
     wanted: RunFilter,
     since: Moment | None,
     until: Moment | None,
     position: Position,
     period: str,
-    *,
-    schema: str,
 ) -> tuple[RunPage, Row, bool]:
     """One page of runs, how many run and wait, and whether the filter's schedule exists."""
-    counts = await ask.counts(connection, schema=schema)
+    counts = await session.call(ask.counts)
     now = counts["now"]
     wanted = replace(
         wanted,
         since=ask.LONG_AGO if since is None else resolve(since, now),
         until=ask.FAR_AHEAD if until is None else resolve(until, now),
     )
-    known = await ask.schedule_id(connection, name=wanted.schedule, schema=schema)
+    known = await session.call(ask.schedule_id, name=wanted.schedule)
     # A schedule that was deleted left runs with its name, which no index knows.
     if known is not None and (position == Position() or position.at is not None):
-        page = await ask.runs_of_schedule(connection, known["id"], wanted, position, schema=schema)
+        page = await session.call(ask.runs_of_schedule, known["id"], wanted, position)
     else:
-        page = await ask.newest_runs(connection, wanted, position, period=period, schema=schema)
-    rows = await ask.detailed(connection, page, schema=schema)
+        page = await session.call(ask.newest_runs, wanted, position, period=period)
+    rows = await session.call(ask.detailed, page)
     return replace(page, rows=rows), counts, known is not None
 
 

@@ -23,6 +23,7 @@ from pgcron_ha.client.schedule_edits import (
 )
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands import schedule_versions as ask
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.model.differences import changes
@@ -51,7 +52,7 @@ _MOST_VERSION: Final = 2**31 - 1
 async def show_new(page_request: PageRequest) -> Response:
     """The empty form; with ``?copy=`` the form with that schedule's definition."""
     copied = page_request.query("copy").get("copy")
-    snapshot = await page_request.read("new", _read_new, copied)
+    snapshot = await page_request.gather("new", _read_new, copied)
     texts, served = snapshot.value
     form = DefinitionForm(texts, served, is_unfolded=copied is not None, name="")
     form.copied = copied or ""
@@ -80,7 +81,7 @@ async def create(page_request: PageRequest) -> Response:
     }
     defaults = texts_of(row)
     texts = {**defaults, **_typed(given)}
-    served = await page_request.act(lambda c: offered_for(c, texts, page_request.schema))
+    served = await page_request.act(lambda session: offered_for(session, texts))
     says_more = any(texts[field].strip() != defaults[field] for field in REST)
     form = DefinitionForm(texts, served, is_unfolded=says_more, name=name)
     form.is_preview, form.is_paused = given.get("do") == "preview", is_paused
@@ -114,7 +115,7 @@ async def show_edit(page_request: PageRequest) -> Response:
     """The form with the current definition."""
     name = page_request.segment("name")
     page_request.query()
-    snapshot = await page_request.read("edit", _read, name, {})
+    snapshot = await page_request.gather("edit", _read, name, {})
     row, served = snapshot.value
     form = DefinitionForm(texts_of(row), served, edited=row)
     form.preview = look_ahead(row, {}, snapshot.now)
@@ -168,7 +169,7 @@ async def _met_another(
     """The form again: what was typed here, and what the other has changed since it was opened."""
     row, served = await _current(page_request, name, {})
     based_on = await page_request.act(
-        lambda c: ask.written_version(c, name, version, schema=page_request.schema)
+        lambda session: session.call(ask.written_version, name, version)
     )
     current = texts_of(row)
     before = current if based_on is None else texts_of(based_on)
@@ -203,28 +204,24 @@ def _page(
     return page_request.page("schedule_form.html", snapshot, **shown)
 
 
-async def _read_new(
-    connection: Any, copied: str | None, *, schema: str
-) -> tuple[dict[str, str], Row]:
+async def _read_new(session: Session, copied: str | None) -> tuple[dict[str, str], Row]:
     row: Mapping[str, Any] = NEW_SCHEDULE
     if copied is not None:
-        row = await ask.written_schedule(connection, copied, schema=schema)
+        row = await session.call(ask.written_schedule, copied)
     texts = texts_of({**row, "managed_by": INTERFACE})
-    return texts, await offered_for(connection, texts, schema)
+    return texts, await offered_for(session, texts)
 
 
 async def _current(
     page_request: PageRequest, name: str, typed: Mapping[str, str]
 ) -> tuple[Row, Row]:
-    return await page_request.act(lambda c: _read(c, name, typed, schema=page_request.schema))
+    return await page_request.act(lambda session: _read(session, name, typed))
 
 
-async def _read(
-    connection: Any, name: str, typed: Mapping[str, str], *, schema: str
-) -> tuple[Row, Row]:
+async def _read(session: Session, name: str, typed: Mapping[str, str]) -> tuple[Row, Row]:
     """The schedule, and what `offered_for` says of it with what was typed. NotFound."""
-    row = await ask.written_schedule(connection, name, schema=schema)
-    return row, await offered_for(connection, {**texts_of(row), **typed}, schema)
+    row = await session.call(ask.written_schedule, name)
+    return row, await offered_for(session, {**texts_of(row), **typed})
 
 
 def _typed(given: Mapping[str, str]) -> dict[str, str]:

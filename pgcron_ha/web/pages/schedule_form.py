@@ -21,6 +21,7 @@ from pgcron_ha.client.schedule_edits import (
     wrong_field,
 )
 from pgcron_ha.db.commands.calendars import calendars_of
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
@@ -144,17 +145,16 @@ async def judged(
     if changes.keys().isdisjoint(("spec", "timezone", "dst")):
         return changes, look_ahead(row, changes, now)
     spec = str(changes.get("spec", row["spec"]))
-    found = await page_request.act(lambda c: calendars_of(c, spec, schema=page_request.schema))
+    found = await page_request.act(lambda session: session.call(calendars_of, spec))
     changed = _changed({**row, "calendars": found}, changes)
     return changes, schedule_preview(changed, now, PREVIEWED)
 
 
-async def offered_for(connection: Any, texts: Mapping[str, str], schema: str) -> Row:
+async def offered_for(session: Session, texts: Mapping[str, str]) -> Row:
     """What living nodes take, and whether they take what the texts say."""
     handler, queue = _placed(texts)
     asked = texts["requires"].replace(",", " ").split() or None
-    named = {"handler": handler, "queue": queue}
-    return await ask.offered(connection, **named, requires=asked, schema=schema)
+    return await session.call(ask.offered, handler=handler, queue=queue, requires=asked)
 
 
 def _changed(row: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from pgcron_ha.client.checks import args_text
 from pgcron_ha.client.fires import require_fire, was_edited
 from pgcron_ha.db.commands import functions
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from pgcron_ha.spec.zones import load_zone
@@ -29,12 +30,12 @@ async def run_now(page_request: PageRequest) -> Response:
     """
     name, wanted = page_request.segment("name"), (await page_request.form("for")).get("for")
 
-    async def make(connection: Any) -> int:
+    async def make(session: Session) -> int:
         fire_time = None
         if wanted is not None:
-            zone = _zone(await _row(connection, name, page_request))
+            zone = _zone(await session.call(overview.schedule, name))
             fire_time = written_instant(wanted, zone, datetime.now(UTC))
-        return await functions.run_now(connection, name, fire_time=fire_time, **page_request.who)
+        return await session.act(functions.run_now, name, fire_time=fire_time)
 
     return await page_request.make_run("run_now", name, make, "run")
 
@@ -46,13 +47,13 @@ async def pause(page_request: PageRequest) -> Response:
     """
     name, given = page_request.segment("name"), await page_request.form("note", "until")
 
-    async def work(connection: Any) -> None:
+    async def work(session: Session) -> None:
         until = None
         if "until" in given:
-            zone = _zone(await _row(connection, name, page_request))
+            zone = _zone(await session.call(overview.schedule, name))
             until = written_end(given["until"], zone, datetime.now(UTC))
-        who = {**page_request.who, "interface": INTERFACE}
-        await functions.pause_schedule(connection, name, given.get("note"), until=until, **who)
+        how: dict[str, Any] = {"until": until, "interface": INTERFACE}
+        await session.act(functions.pause_schedule, name, given.get("note"), **how)
 
     await page_request.act(work)
     return page_request.redirect("schedule", {"done": "paused"}, name=name)
@@ -82,8 +83,8 @@ resume = verb(functions.resume_schedule, "schedule", "resumed", interface=INTERF
 
 
 Given: TypeAlias = dict[str, str]
-Verb: TypeAlias = Callable[[Any, overview.Row, datetime, Given, Given], Awaitable[None]]
-"""It gets a connection, the schedule, the fire time, what the form says, and `PageRequest.who`."""
+Verb: TypeAlias = Callable[[Session, overview.Row, datetime, Given], Awaitable[None]]
+"""It gets a session, the schedule, the fire time and what the form says."""
 
 
 def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
@@ -94,13 +95,13 @@ def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
             name = page_request.segment("name")
             given = await page_request.form("instant", *fields, longest=LONGEST_SENT)
 
-            async def work(connection: Any) -> None:
+            async def work(session: Session) -> None:
                 if "instant" not in given:
                     rule = "'instant' is the fire time that is meant."
                     raise InvalidInput("no fire is named", rule)
-                row = await _row(connection, name, page_request)
+                row = await session.call(overview.schedule, name)
                 at = written_instant(given["instant"], _zone(row), datetime.now(UTC), direction=1)
-                await verb(connection, row, at, given, page_request.who)
+                await verb(session, row, at, given)
 
             await page_request.act(work)
             return page_request.redirect("schedule", {"done": done}, name=name)
@@ -111,66 +112,56 @@ def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
 
 
 @_on_a_fire("fire_skipped", "note")
-async def skip_fire(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
+async def skip_fire(session: Session, row: overview.Row, at: datetime, given: Given) -> None:
     """The fire at ``instant`` does not run; ``note`` says why."""
     require_fire(row, at)
-    await functions.skip_occurrence(c, row["name"], at, given.get("note"), **who)
+    await session.act(functions.skip_occurrence, row["name"], at, given.get("note"))
 
 
 @_on_a_fire("fire_moved", "to", "note")
-async def move_fire(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
+async def move_fire(session: Session, row: overview.Row, at: datetime, given: Given) -> None:
     """The fire at ``instant`` is due at ``to``."""
     require_fire(row, at)
     to = written_instant(given.get("to", ""), _zone(row), datetime.now(UTC), direction=1)
-    await functions.move_occurrence(c, row["name"], at, to, given.get("note"), **who)
+    await session.act(functions.move_occurrence, row["name"], at, to, given.get("note"))
 
 
 @_on_a_fire("fire_edited", "args", "note")
-async def edit_fire(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
+async def edit_fire(session: Session, row: overview.Row, at: datetime, given: Given) -> None:
     """The fire at ``instant`` gets ``args`` (JSON)."""
     require_fire(row, at)
     args, note = args_text(given.get("args", "")), given.get("note")
-    await functions.edit_occurrence(c, row["name"], at, args, note, **who)
+    await session.act(functions.edit_occurrence, row["name"], at, args, note)
 
 
 @_on_a_fire("fire_restored")
-async def restore_fire(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
+async def restore_fire(session: Session, row: overview.Row, at: datetime, given: Given) -> None:
     """The fire at ``instant`` is not skipped or moved any more; other args are refused, as only
     who may run a schedule with args of their own may take them back: `restore_args`.
     """
-    if was_edited(await _change(c, row, at, who)):
+    if was_edited(await session.call(functions.changed_occurrence, row["id"], at)):
         raise Conflict(
             f"the fire of schedule '{row['name'][:200]}' has other args",
             "What undoes a change needs the right that the change needed.",
             "Restore its args first; then it can be restored.",
         )
-    await functions.restore_occurrence(c, row["name"], at, **who)
+    await session.act(functions.restore_occurrence, row["name"], at)
 
 
 @_on_a_fire("args_restored")
-async def restore_args(c: Any, row: overview.Row, at: datetime, given: Given, who: Given) -> None:
+async def restore_args(session: Session, row: overview.Row, at: datetime, given: Given) -> None:
     """The fire at ``instant`` has the schedule's args; if it was moved, it stays so."""
-    change = await _change(c, row, at, who)
+    change = await session.call(functions.changed_occurrence, row["id"], at)
     if change is None or not was_edited(change):
         raise NotFound(
             f"the fire of schedule '{row['name'][:200]}' has no args of its own",
             "Only the args of a fire that was given others are restored.",
             "Load the page again: somebody may have been faster.",
         )
-    await functions.restore_occurrence(c, row["name"], at, **who)
+    await session.act(functions.restore_occurrence, row["name"], at)
     if change["due_at"] is not None:
-        to, note, who = change["due_at"], change["note"], {**who, "actor": change["actor"]}
-        await functions.move_occurrence(c, row["name"], at, to, note, **who)
-
-
-async def _change(
-    connection: Any, row: overview.Row, at: datetime, who: Given
-) -> overview.Row | None:
-    return await functions.changed_occurrence(connection, row["id"], at, schema=who["schema"])
-
-
-async def _row(connection: Any, name: str, page_request: PageRequest) -> overview.Row:
-    return await overview.schedule(connection, name, schema=page_request.schema)
+        to, how = change["due_at"], {"note": change["note"], "actor": change["actor"]}
+        await session.call(functions.move_occurrence, row["name"], at, to, **how)
 
 
 def _zone(row: overview.Row) -> ZoneInfo:

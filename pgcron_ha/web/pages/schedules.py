@@ -15,7 +15,7 @@ from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire, was_edited
 from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.client.schedule_edits import texts_of
 from pgcron_ha.db.commands.functions import changed_occurrences
-from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import schedules as ask
@@ -79,7 +79,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
     given = page_request.query(*_FILTERS, "after")
     choice(given.get("health"), HEALTH_FILTERS, "health word")
     choice(given.get("state"), STATE_FILTERS, "state")
-    snapshot = await page_request.read("schedules", _read_listing, given)
+    snapshot = await page_request.gather("schedules", _read_listing, given)
     rows, queues, labels, cluster = snapshot.value
     if not rows:  # a queue that lost its schedules while a page was open is unknown, too
         choice(given.get("queue"), tuple(queues), "queue of a schedule")
@@ -108,15 +108,15 @@ async def show_schedules(page_request: PageRequest) -> Response:
 
 
 async def _read_listing(
-    connection: Connection, given: dict[str, str], *, schema: str
+    session: Session, given: dict[str, str]
 ) -> tuple[list[Row], list[str], Row, Row]:
     """One page of schedules (a row more if there is a next one), queues and labels to choose from,
     and how many there are.
     """
-    ids = await _candidates(connection, schema, given.get("health"))
+    ids = await _candidates(session, given.get("health"))
     enabled = {"on": True, "paused": False}.get(given.get("state", ""))
-    rows = await ask.schedules(
-        connection,
+    rows = await session.call(
+        ask.schedules,
         ids=ids,
         text=given.get("text"),
         queue=given.get("queue"),
@@ -125,18 +125,17 @@ async def _read_listing(
         enabled=False if given.get("health") == "paused" else enabled,
         after=given.get("after"),
         limit=ask.PAGE_ROWS + 1 if ids is None else ask.MOST_IDS,
-        schema=schema,
     )
-    queues, labels, cluster = await _CHOICES(connection, schema=schema)
+    queues, labels, cluster = await session.call(_CHOICES)
     return rows, queues, labels, cluster
 
 
-async def _candidates(connection: Connection, schema: str, health: str | None) -> list[int] | None:
+async def _candidates(session: Session, health: str | None) -> list[int] | None:
     """Ids among which all schedules of that health are; None: any schedule may be."""
     asked = _CANDIDATES.get(health or "")
     if asked is None:
         return None
-    rows = [row for query in asked for row in await query(connection, schema=schema)]
+    rows = [row for query in asked for row in await session.call(query)]
     return [row["schedule_id"] for row in rows if row["schedule_id"] is not None]
 
 
@@ -152,7 +151,7 @@ async def show_schedule(page_request: PageRequest) -> Response:
     """The page."""
     name = page_request.segment("name")
     page_request.query()
-    snapshot = await page_request.read("schedule", _read_schedule, name)
+    snapshot = await page_request.gather("schedule", _read_schedule, name)
     view = _view(page_request, *snapshot.value, snapshot.now)
     return page_request.page("schedule.html", snapshot, title=name, **view)
 
@@ -163,20 +162,18 @@ def links_of(row: Row) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-async def _read_schedule(
-    connection: Connection, name: str, *, schema: str
-) -> tuple[Row, Row, list[Row], list[Row]]:
+async def _read_schedule(session: Session, name: str) -> tuple[Row, Row, list[Row], list[Row]]:
     """The definition, the facts of its health, the ledger and the runs, in one read-only
     transaction. NotFound.
     """
-    row = await overview.schedule(connection, name, schema=schema)
-    runs = await runs_of_schedule(connection, row["id"], _RUNS, Position(), schema=schema)
-    of_it: dict[str, Any] = {"schedule_id": row["id"], "schema": schema}
+    row = await session.call(overview.schedule, name)
+    runs = await session.call(runs_of_schedule, row["id"], _RUNS, Position())
+    ledger: dict[str, Any] = {"schedule_id": row["id"], "before": None, "limit": LEDGER_ROWS + 1}
     return (
-        {**row, "changed": await changed_occurrences(connection, row["id"], schema=schema)},
-        await ask.schedules.the(connection, ids=[row["id"]], limit=1, schema=schema),
-        await ask.occurrences(connection, before=None, limit=LEDGER_ROWS + 1, **of_it),
-        await detailed(connection, runs, schema=schema),
+        {**row, "changed": await session.call(changed_occurrences, row["id"])},
+        await session.call(ask.schedules.the, ids=[row["id"]], limit=1),
+        await session.call(ask.occurrences, **ledger),
+        await session.call(detailed, runs),
     )
 
 
