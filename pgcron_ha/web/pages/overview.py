@@ -17,14 +17,7 @@ from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import Mark, duration, number, plural, who_and_why
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.attention import (
-    Facts,
-    Link,
-    causes,
-    for_timeline,
-    read_facts,
-    shortlist,
-)
+from pgcron_ha.web.pages.attention import Facts, Link, causes, for_timeline, read_facts, shortlist
 from pgcron_ha.web.plots import distance, timeline
 
 # Two thirds of the axis are past.
