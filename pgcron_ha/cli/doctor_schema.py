@@ -321,5 +321,5 @@ def check_ledger(found: Diagnosis) -> Iterator[Finding]:
         some = " (not all of them: `pgcron-ha schedules verify` looks at more)"
         yield ok(
             f"the last hour, schedules: {proof.schedules}, instants: {proof.instants}, each with "
-            f"one answer{some if proof.is_cut else ''}",
+            f"one answer{some if proof.is_cut else ''}"
         )

@@ -143,9 +143,7 @@ def _with_global_options(command: click.Command) -> click.Command:
     params=_global_options(),
 )
 @click.version_option(
-    package_name="pgcron-ha",
-    message="%(prog)s %(version)s",
-    help="Print the version and end.",
+    package_name="pgcron-ha", message="%(prog)s %(version)s", help="Print the version and end."
 )
 def cli() -> None:
     """Cron and background jobs on PostgreSQL alone: equal nodes, no leader.

@@ -194,9 +194,7 @@ def coloured(text: str) -> str:
 
 
 def table_lines(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[Column],
-    colour: Callable[[str], str] = str,
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], colour: Callable[[str], str] = str
 ) -> Iterator[str]:
     """The heading and a line for each row, states by `colour`; none without rows."""
     if not rows:

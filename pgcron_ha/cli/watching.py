@@ -110,11 +110,7 @@ async def _print_lines(
     while is_more:
         attempt, sequence = after
         found = await session.call(
-            lines,
-            run_id,
-            after_attempt=attempt,
-            after_sequence=sequence,
-            limit=LINES_AT_ONCE,
+            lines, run_id, after_attempt=attempt, after_sequence=sequence, limit=LINES_AT_ONCE
         )
         for line in found:
             after = (line["attempt"], line["sequence"])

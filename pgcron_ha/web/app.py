@@ -35,11 +35,7 @@ _BROKEN: Final = "Something went wrong here; the server's log has the details un
 
 
 def create_app(
-    dsn: str,
-    *,
-    schema: str = DEFAULT_SCHEMA,
-    version: str = "0",
-    look: LookAtNode | None = None,
+    dsn: str, *, schema: str = DEFAULT_SCHEMA, version: str = "0", look: LookAtNode | None = None
 ) -> Starlette:
     """The pages, probes and metrics of the cluster in this database, as an ASGI application.
 

@@ -44,10 +44,7 @@ class Connections:
     """The connections of one server, in its event loop."""
 
     def __init__(
-        self,
-        bounds: Bounds,
-        refuse: Refuse | None = None,
-        clock: Callable[[], float] = monotonic,
+        self, bounds: Bounds, refuse: Refuse | None = None, clock: Callable[[], float] = monotonic
     ) -> None:
         self.refuse = refuse
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -206,9 +206,7 @@ def pause_words(row: Row) -> str:
     )
 
 
-def _executed(
-    row: Row,
-) -> Sequence[tuple[str, datetime, float | None, str | None]]:
+def _executed(row: Row) -> Sequence[tuple[str, datetime, float | None, str | None]]:
     """Outcome, end, seconds and error of the runs that a handler was executed for, newest first."""
     if not row["outcomes"]:
         return ()

@@ -41,11 +41,7 @@ _NICE: Final = (1, 2, 5, 10)
 
 
 def timeline(
-    tracks: Sequence[Row],
-    since: datetime,
-    now: datetime,
-    until: datetime,
-    zone: ZoneInfo,
+    tracks: Sequence[Row], since: datetime, now: datetime, until: datetime, zone: ZoneInfo
 ) -> SimpleNamespace:
     """Tracks of ``{"name", "health", "runs", "fires"}`` over one axis of time.
 

@@ -31,11 +31,7 @@ async def show_backfills(page_request: PageRequest) -> Response:
 
     snapshot = await page_request.read("backfills", interfaces.backfills_of, name, state=state)
     return page_request.page(
-        "backfills.html",
-        snapshot,
-        title="Backfills",
-        rows=snapshot.value,
-        schedule=name,
+        "backfills.html", snapshot, title="Backfills", rows=snapshot.value, schedule=name
     )
 
 

@@ -54,12 +54,7 @@ async def show_ledger(page_request: PageRequest) -> Response:
         utc=load_zone("UTC"),
         rows=[_ledger_row(fire, snapshot.now) for fire in rows],
         decisions=page_request.choices(
-            "occurrences",
-            "decision",
-            (None, *ask.DECISIONS),
-            asked,
-            decision,
-            name=name,
+            "occurrences", "decision", (None, *ask.DECISIONS), asked, decision, name=name
         ),
         decision=decision,
         asked=given.get("at", ""),
