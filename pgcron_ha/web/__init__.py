@@ -38,7 +38,7 @@ with a banner; a page does nothing for that.
     async def cancel(page_request: PageRequest) -> Response:
         run, reason = page_request.id, (await page_request.form("reason")).get("reason")
         await page_request.do(functions.cancel_run, run, reason)
-        return page_request.redirect("run", {"done": "cancelled"}, id=run)
+        return page_request.redirect("run", "cancelled", id=run)
 
 A verb that makes a run goes through `PageRequest.make_run`: a form that is sent twice makes one
 run. ``done`` is a word of `templating.NOTICES`. A GET never writes (its connection could not).

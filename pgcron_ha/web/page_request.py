@@ -183,7 +183,7 @@ class PageRequest:
                 "Load the page again, or leave it out.",
             )
         word = "retried" if run == of else done
-        return self.redirect("run", {"done": word if is_new else "repeated"}, id=run)
+        return self.redirect("run", word if is_new else "repeated", id=run)
 
     @cached_property
     def operation(self) -> str:
@@ -279,11 +279,9 @@ class PageRequest:
         )
         return HTMLResponse(text, status, {"retry-after": "5"} if status == 503 else {})
 
-    def redirect(
-        self, route: str, query: dict[str, Any] | None = None, /, **segments: Any
-    ) -> Response:
-        """After a verb: look at this page (303). ``done`` in `query` is a word of NOTICES."""
-        return RedirectResponse(self.link(route, query, **segments), 303)
+    def redirect(self, route: str, done: str, /, **segments: Any) -> Response:
+        """After a verb: look at this page (303); what was done is a word of `NOTICES`."""
+        return RedirectResponse(self.link(route, {"done": done}, **segments), 303)
 
     @property
     def is_live(self) -> bool:
@@ -350,6 +348,6 @@ def verb(
         given = await page_request.form(*fields)
         found = await page_request.do(command, of, *map(given.get, fields), **more)
         notice = done if isinstance(done, str) else done.get(found, found)
-        return page_request.redirect(shows, {"done": notice}, **{segment: of})
+        return page_request.redirect(shows, notice, **{segment: of})
 
     return endpoint

@@ -80,7 +80,7 @@ async def ask_for(page_request: PageRequest) -> Response:
             planned=measured.instants,
         )
 
-    return page_request.redirect("backfill", {"done": "backfill"}, id=await page_request.act(make))
+    return page_request.redirect("backfill", "backfill", id=await page_request.act(make))
 
 
 # Makes no more runs until it is resumed.

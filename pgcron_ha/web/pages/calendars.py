@@ -64,7 +64,7 @@ async def save(page_request: PageRequest) -> Response:
     except InvalidInput as problem:
         more = {"status": 400, "row": None, "problem": problem}
         return _page(page_request, name, text, None, title="Calendar", **more)
-    return page_request.redirect("calendar", {"done": "calendar_saved"}, name=name)
+    return page_request.redirect("calendar", "calendar_saved", name=name)
 
 
 delete = verb(interfaces.delete_calendar, "calendars", "calendar_deleted")

@@ -86,9 +86,7 @@ async def redrive_cause(page_request: PageRequest) -> Response:
         if len(batch.runs) < functions.MOST_AT_ONCE:
             break
         starting = batch.next_due
-    return page_request.redirect(
-        "dead", {"done": "redriven_cause" if redriven else "redriven_none"}
-    )
+    return page_request.redirect("dead", "redriven_cause" if redriven else "redriven_none")
 
 
 async def archive(page_request: PageRequest) -> Response:
@@ -110,7 +108,7 @@ async def _archive(page_request: PageRequest, wanted: dict[str, Any], note: str 
         archived += len(batch)
         if len(batch) < functions.MOST_AT_ONCE:
             break
-    return page_request.redirect("dead", {"done": "archived" if archived else "archived_none"})
+    return page_request.redirect("dead", "archived" if archived else "archived_none")
 
 
 def _cause(page_request: PageRequest) -> dict[str, Any]:

@@ -89,7 +89,7 @@ async def cordon(page_request: PageRequest) -> Response:
     note = (await page_request.form("note")).get("note")
     node = await _known(page_request)
     await page_request.do(cluster.cordon_node, node["name"], note)
-    return page_request.redirect("node", {"done": "cordoned"}, incarnation=node["incarnation"])
+    return page_request.redirect("node", "cordoned", incarnation=node["incarnation"])
 
 
 async def uncordon(page_request: PageRequest) -> Response:
@@ -98,7 +98,7 @@ async def uncordon(page_request: PageRequest) -> Response:
     node = await _known(page_request)
     held = node["incarnation" if node["is_cordoned_alone"] else "name"]
     await page_request.do(cluster.uncordon_node, held)
-    return page_request.redirect("node", {"done": "uncordoned"}, incarnation=node["incarnation"])
+    return page_request.redirect("node", "uncordoned", incarnation=node["incarnation"])
 
 
 def node_row(facts: Row, now: datetime) -> Row:

@@ -108,7 +108,7 @@ async def create(page_request: PageRequest) -> Response:
     except InvalidInput as error:
         form.blame(error, row, texts)
         return _page(page_request, form, 400)
-    return page_request.redirect("schedule", {"done": "created"}, name=name)
+    return page_request.redirect("schedule", "created", name=name)
 
 
 async def show_edit(page_request: PageRequest) -> Response:
@@ -155,7 +155,7 @@ async def save(page_request: PageRequest) -> Response:
     except InvalidInput as error:
         form.blame(error, row, texts)
         return _page(page_request, form, 400)
-    return page_request.redirect("schedule", {"done": "edited"}, name=name)
+    return page_request.redirect("schedule", "edited", name=name)
 
 
 async def _met_another(
@@ -268,7 +268,7 @@ async def restore(page_request: PageRequest) -> Response:
     await page_request.do(
         ask.restore_schedule, name, version, expected_version=newest, interface=INTERFACE
     )
-    return page_request.redirect("versions", {"done": "restored"}, name=name)
+    return page_request.redirect("versions", "restored", name=name)
 
 
 def _version_row(row: Row, older: Row | None) -> dict[str, Any]:

@@ -56,14 +56,14 @@ async def pause(page_request: PageRequest) -> Response:
         await session.act(functions.pause_schedule, name, given.get("note"), **how)
 
     await page_request.act(work)
-    return page_request.redirect("schedule", {"done": "paused"}, name=name)
+    return page_request.redirect("schedule", "paused", name=name)
 
 
 async def rename(page_request: PageRequest) -> Response:
     """The same schedule under another name: ``name``."""
     name, new_name = page_request.segment("name"), (await page_request.form("name")).get("name", "")
     await page_request.do(functions.rename_schedule, name, new_name, interface=INTERFACE)
-    return page_request.redirect("schedule", {"done": "renamed"}, name=new_name)
+    return page_request.redirect("schedule", "renamed", name=new_name)
 
 
 async def delete(page_request: PageRequest) -> Response:
@@ -76,7 +76,7 @@ async def delete(page_request: PageRequest) -> Response:
         )
     name = page_request.segment("name")
     await page_request.do(functions.delete_schedule, name, interface=INTERFACE)
-    return page_request.redirect("schedules", {"done": "schedule_deleted"})
+    return page_request.redirect("schedules", "schedule_deleted")
 
 
 resume = verb(functions.resume_schedule, "schedule", "resumed", interface=INTERFACE)
@@ -104,7 +104,7 @@ def _on_a_fire(done: str, *fields: str) -> Callable[[Verb], Endpoint]:
                 await verb(session, row, at, given)
 
             await page_request.act(work)
-            return page_request.redirect("schedule", {"done": done}, name=name)
+            return page_request.redirect("schedule", done, name=name)
 
         return endpoint
 
