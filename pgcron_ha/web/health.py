@@ -58,19 +58,6 @@ class Health:
 PROBLEMS: Final = frozenset({"invalid", "failing", "stuck", "late", "stale"})
 
 
-@dataclass(frozen=True)
-class Rhythm:
-    """How often a spec fires around a day: the smallest and the largest gap between its fires."""
-
-    smallest: timedelta
-    largest: timedelta
-
-    @property
-    def grace(self) -> timedelta:
-        """How late a fire may start before the schedule is late."""
-        return max(SHORTEST_GRACE, min(LONGEST_GRACE, self.smallest / 10))
-
-
 def runs_are_made(row: Row) -> str:
     """Of a schedule with ``max_runs``, when they are: ``its 3 runs are made``."""
     most = row["max_runs"]
@@ -97,8 +84,10 @@ def judge(row: Row, now: datetime) -> Health:
     return Health("ok", f"The last run succeeded{ago}." if finished else "Nothing is wrong.")
 
 
-def rhythm(row: ScheduleRow, now: datetime) -> Rhythm | None:
-    """The gaps between the fires of the day of `now` and after; None: it can't be said."""
+def rhythm(row: ScheduleRow, now: datetime) -> tuple[timedelta, timedelta] | None:
+    """Of the fires of the day of `now` and after the largest gap between two, and how late one may
+    start before the schedule is late; None: it can't be said.
+    """
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     with suppress(PgcronError):
         calendars = calendars_in(row["calendars"])
@@ -109,13 +98,15 @@ def rhythm(row: ScheduleRow, now: datetime) -> Rhythm | None:
 @lru_cache(maxsize=_KNOWN_SPECS)
 def _rhythm(
     spec: str, timezone: str, dst: str, calendars: Calendars, since: datetime
-) -> Rhythm | None:
+) -> tuple[timedelta, timedelta] | None:
     fires: list[datetime] = []
     with suppress(PgcronError), search():
         parsed = parse_spec(spec, timezone, DstPolicy.parse(dst), EXAMPLE_SEED, calendars)
         fires = parsed.between(since, LATEST, FIRES_LOOKED_AT + 1)
     gaps = [later - earlier for earlier, later in pairwise(fires)]
-    return Rhythm(min(gaps), max(gaps)) if gaps else None
+    if not gaps:
+        return None
+    return max(gaps), max(SHORTEST_GRACE, min(LONGEST_GRACE, min(gaps) / 10))
 
 
 def _failing(row: Row, now: datetime) -> Health | None:
@@ -148,7 +139,7 @@ def _late(row: Row, now: datetime) -> Health | None:
         return None
     beats = rhythm(row, now)
     lateness = now - fire
-    if lateness <= (beats.grace if beats else LONGEST_GRACE):
+    if lateness <= (beats[1] if beats else LONGEST_GRACE):
         return None
     fires = row["late_fires"]
     wait = "A fire waits" if fires == 1 else f"{plural(fires, 'fire')} wait"
@@ -164,7 +155,8 @@ def _stale(row: Row, now: datetime) -> Health | None:
     beats = rhythm(row, now) if row["enabled"] else None
     if beats is None or row["is_completed"]:
         return None
-    longest = beats.largest * 2 + beats.grace + timedelta(seconds=row["jitter"])
+    largest, grace = beats
+    longest = largest * 2 + grace + timedelta(seconds=row["jitter"])
     # A success before the newest 30 ended runs is too far away to count.
     last = next((at for outcome, at, _, _ in _executed(row) if outcome == "succeeded"), None)
     since = max(last or row["created_at"], row["since"])
