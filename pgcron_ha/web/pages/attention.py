@@ -84,14 +84,8 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
 class Facts(SimpleNamespace):
     """What was read for the overview: rows of each statement of `_READ`, by its name. `judged` are
     schedules that may be unhealthy, and those that fire next, with their health; `tracks` ended
-    runs of some of them within the window.
+    runs of some of them within the window; `now` when it was read, by the database's clock.
     """
-
-    @property
-    def now(self) -> datetime:
-        """When it was read, by the database's clock."""
-        now: datetime = self.cluster["now"]
-        return now
 
 
 async def read_facts(session: Session, length: timedelta) -> Facts:
@@ -103,7 +97,7 @@ async def read_facts(session: Session, length: timedelta) -> Facts:
     )
     ids = list(known)[: ask_schedules.MOST_IDS]
     schedules = await session.call(ask_schedules.schedules, ids=ids, limit=len(ids))
-    now = seen.now
+    seen.now = now = seen.cluster["now"]
     seen.nodes = [node_row(row, now) for row in seen.nodes]
     seen.paused_queues = [row for row in seen.queues if row["paused_at"]]
     seen.judged = [(row, judge(row, now)) for row in schedules]
@@ -229,12 +223,11 @@ def _unresponsive(link: Link, seen: Facts) -> Iterator[Attention]:
 def _blocking(seen: Facts) -> Iterator[Attention]:
     """Sessions that keep nodes waiting for a lock."""
     for row in seen.blocking:
-        since = None if row["seconds"] is None else seen.now - timedelta(seconds=row["seconds"])
         yield Attention(
             Mark("✕", "blocking", "fail") if row["waiting"] else Mark("▲", "locking", "late"),
             capital(session_words(row)),
             None,
-            since,
+            _since(seen, row["seconds"]),
             f"It {holding_words(row)}.",
             "What waits goes on when its transaction ends.",
         )
@@ -243,16 +236,19 @@ def _blocking(seen: Facts) -> Iterator[Attention]:
 def _holding(link: Link, seen: Facts) -> Iterator[Attention]:
     """Snapshots so old that dead rows pile up in every table."""
     for row in seen.holders:
-        seconds = row["seconds"]
         yield Attention(
             Mark("▲", "snapshot", "late"),
             f"{capital(row['kind'])} {row['name']}",
             link("storage"),
-            None if seconds is None else seen.now - timedelta(seconds=seconds),
+            _since(seen, row["seconds"]),
             f"It holds a snapshot of {plural(row['age'], 'transaction')}: dead rows stay in every"
             " table.",
             f"If nobody needs it: {release_words(row)}",
         )
+
+
+def _since(seen: Facts, seconds: float | None) -> datetime | None:
+    return None if seconds is None else seen.now - timedelta(seconds=seconds)
 
 
 def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
@@ -264,7 +260,7 @@ def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
     hrefs = {node["name"]: _href(link, node) for node in nodes if node["state"] != "dead"}
     for names, cause in merged((node["name"], node["services"]) for node in nodes):
         href = hrefs[names[0]] if len(names) == 1 else link("nodes")
-        since = seen.now - timedelta(seconds=cause.seconds)
+        since = _since(seen, cause.seconds)
         if isinstance(cause, Failing):
             mark, what = (
                 Mark("✕", "failing", "fail"),
