@@ -99,7 +99,6 @@ CREATE FUNCTION pgcron.backfill(schedule text, since timestamptz, until timestam
     if_ran text DEFAULT 'skip', args jsonb DEFAULT NULL, note text DEFAULT NULL,
     actor text DEFAULT NULL, planned int DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
 DECLARE
   filled pgcron.schedule;
   other pgcron.backfill;
@@ -146,7 +145,6 @@ COMMENT ON FUNCTION pgcron.backfill IS
 -- Locks the backfill and gives it the state, if it is under way. Raises PC010, PC011.
 CREATE FUNCTION pgcron.set_backfill_state(backfill_id bigint, state text, actor text) RETURNS void
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
   held pgcron.backfill;
 BEGIN

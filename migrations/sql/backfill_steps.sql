@@ -117,7 +117,6 @@ END;
 CREATE FUNCTION pgcron.step_backfill(backfill bigint, reached timestamptz, instants timestamptz[],
     is_last boolean) RETURNS TABLE (state text, taken int, made int)
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
   b pgcron.backfill;
   plan pgcron.schedule;

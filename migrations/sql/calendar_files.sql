@@ -10,7 +10,6 @@ CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over bo
   RETURNS TABLE (name text, change text, previous pgcron.calendar, content pgcron.calendar,
       users bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
 DECLARE
   before jsonb;
 BEGIN
@@ -48,7 +47,6 @@ END $$;
 CREATE FUNCTION pgcron.prune_calendars(source text, kept text[], actor text DEFAULT NULL)
   RETURNS TABLE (name text, previous pgcron.calendar)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
 DECLARE
   outdated text[];
   used text;

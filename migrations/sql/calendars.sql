@@ -151,7 +151,6 @@ END $$;
 CREATE FUNCTION pgcron.write_calendars(contents jsonb, actor text, source text DEFAULT NULL)
   RETURNS text[]
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
   changed text[] := ARRAY(SELECT w.key FROM jsonb_each_text(write_calendars.contents) w
                           LEFT JOIN pgcron.calendar c ON c.name = w.key
@@ -191,7 +190,6 @@ END $$;
 CREATE FUNCTION pgcron.put_calendar(calendar text, content text, actor text DEFAULT NULL,
     interface text DEFAULT NULL, take_over boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
 DECLARE
   changed text[];
   owner text;
@@ -242,7 +240,6 @@ LANGUAGE sql STABLE AS $$
 
 CREATE FUNCTION pgcron.delete_calendar(calendar text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
 DECLARE
   users text;
 BEGIN

@@ -70,7 +70,6 @@ COMMENT ON FUNCTION pgcron.cordon_node IS
 -- again.
 CREATE FUNCTION pgcron.uncordon_node(node text, actor text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
   whole text := (SELECT n.name FROM pgcron.node n
                  JOIN pgcron.cordon c ON c.node = n.name AND c.lifted_at IS NULL

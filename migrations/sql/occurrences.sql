@@ -25,7 +25,6 @@ LANGUAGE sql IMMUTABLE AS $$
 CREATE FUNCTION pgcron.lock_occurrence(name text, instant timestamptz, OUT schedule bigint,
     OUT is_decided boolean)
 LANGUAGE plpgsql AS $$
-#variable_conflict use_variable
 DECLARE
   fires pgcron.cursor;
   decided pgcron.occurrence;
@@ -71,7 +70,6 @@ END $$;
 CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamptz, action text,
     due_at timestamptz, args jsonb, note text, actor text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
 DECLARE
   held record := pgcron.lock_occurrence(name, instant);
   known pgcron.occurrence_override;

@@ -248,7 +248,6 @@ END $$;
 CREATE FUNCTION pgcron.drop_surplus(schedules bigint[], startable text[])
   RETURNS TABLE (run_id bigint, outcome text)
 LANGUAGE plpgsql VOLATILE AS $$
-#variable_conflict use_column
 DECLARE
   ending record;
 BEGIN

@@ -42,7 +42,6 @@ COMMENT ON FUNCTION pgcron.previous_of IS
 CREATE FUNCTION pgcron.judge_previous(schedule_id bigint, fire timestamptz, OUT verdict text,
     OUT reason text, OUT has_begun boolean)
 LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_variable
 DECLARE
   last pgcron.occurrence;
   alive pgcron.run;
@@ -81,7 +80,6 @@ END $$;
 CREATE FUNCTION pgcron.admit_previous(schedules bigint[], ahead interval DEFAULT '5 seconds')
   RETURNS TABLE (schedule_id bigint, is_open boolean)
 LANGUAGE plpgsql VOLATILE AS $$
-#variable_conflict use_column
 DECLARE
   dependent record;
 BEGIN

@@ -181,7 +181,6 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.sweep_history(pages int DEFAULT 64, OUT partition text, OUT removed int,
     OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) RETURNS SETOF record
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-#variable_conflict use_column
 DECLARE
   unswept record;
   day regclass;

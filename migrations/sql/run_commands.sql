@@ -48,7 +48,6 @@ COMMENT ON FUNCTION pgcron.cancel_run IS
 CREATE FUNCTION pgcron.run_again(origin text, ended pgcron.history, due_at timestamptz, actor text,
     failed text) RETURNS bigint
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
   new_id bigint;
   limits jsonb := ended.time_limits

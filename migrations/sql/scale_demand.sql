@@ -5,7 +5,6 @@
 -- let begin now is left out.
 CREATE FUNCTION pgcron.due_demand(queue text, most int, OUT slots bigint, OUT looked int)
 LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
   light record;
   keyed record;
@@ -99,7 +98,6 @@ CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL, at_most int DEFAULT
   RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
   SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-#variable_conflict use_column
 DECLARE
   most CONSTANT int := greatest(1, least(coalesce(scale_demand.at_most, 5000), 100000));
   rows_left int := most;

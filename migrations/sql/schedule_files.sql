@@ -77,7 +77,6 @@ CREATE FUNCTION pgcron.apply_schedules(definitions jsonb, source text,
     take_over boolean DEFAULT false, actor text DEFAULT NULL)
   RETURNS TABLE (name text, change text, previous pgcron.schedule, content pgcron.schedule)
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
   definition jsonb;
   defaults jsonb := pgcron.schedule_defaults() || jsonb_build_object('managed_by', 'file', 'source',

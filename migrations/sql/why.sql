@@ -8,7 +8,6 @@ CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text
     OUT actor text, OUT decided_at timestamptz, OUT due_at timestamptz, OUT late_by interval,
     OUT until timestamptz)
 LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_variable
 DECLARE
   known bigint := coalesce(pgcron.schedule_of_versions(schedule), pgcron.schedule_id(schedule));
   changed pgcron.occurrence_override;
@@ -100,7 +99,6 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamptz, OUT decision text,
     OUT code text, OUT reason text, OUT actor text, OUT note text, OUT until timestamptz)
 LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_variable
 DECLARE
   cursor_now pgcron.cursor;
   definition pgcron.schedule;
