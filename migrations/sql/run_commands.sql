@@ -15,33 +15,48 @@ BEGIN
   RETURN ended;
 END $$;
 
--- 'cancelled': it had not begun and never will; 'requested': its node stops it; 'finished': it had
--- ended already.
-CREATE FUNCTION pgcron.cancel_run(run_id bigint, note text DEFAULT NULL, actor text DEFAULT NULL)
-  RETURNS text
+-- Stops a run, by force or not. 'cancelled': it had not begun and never will; 'requested': its node
+-- stops it, by force without any grace, as far as it can be ended so; 'finished': it had ended
+-- already.
+CREATE FUNCTION pgcron.stop_run(run bigint, by_force boolean, note text, actor text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
-  why text := concat_ws(': ', 'cancelled by ' || left(coalesce(actor, session_user), 300),
-      left(note, 500));
+  why text := concat_ws(': ', ' by ' || left(coalesce(actor, session_user), 300), left(note, 500));
 BEGIN
-  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
+  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
   IF found_state IS NULL THEN
-    PERFORM pgcron.ended_run(run_id);
+    PERFORM pgcron.ended_run(run);
     RETURN 'finished';
-  ELSIF found_state = 'running' THEN
-    UPDATE pgcron.run r
-    SET cancel_at = coalesce(r.cancel_at, now()), cancel_reason = coalesce(r.cancel_reason, why)
-    WHERE r.id = run_id;
-    -- a hint: the owner's next beat is the truth
-    PERFORM pgcron.notify(pgcron.channel(), 'cancel');
-    RETURN 'requested';
+  ELSIF found_state <> 'running' THEN
+    PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', 'cancelled' || why);
+    RETURN 'cancelled';
   END IF;
-  PERFORM pgcron.end_waiting_runs(ARRAY[run_id], 'cancelled', why);
-  RETURN 'cancelled';
+  UPDATE pgcron.run r
+  SET cancel_at = coalesce(r.cancel_at, now()),
+      kill_at = CASE WHEN by_force THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
+      cancel_reason = CASE WHEN by_force AND r.kill_at IS NULL
+                             THEN concat_ws('; ', r.cancel_reason, 'killed' || why)
+                           ELSE coalesce(r.cancel_reason, 'cancelled' || why) END
+  WHERE r.id = run;
+  -- a hint: the owner's next beat is the truth
+  PERFORM pgcron.notify(pgcron.channel(), 'cancel');
+  RETURN 'requested';
 END $$;
+
+CREATE FUNCTION pgcron.cancel_run(run_id bigint, note text DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS text
+LANGUAGE sql AS $$ SELECT pgcron.stop_run(run_id, false, note, actor) $$;
 COMMENT ON FUNCTION pgcron.cancel_run IS
     'Ends a run: cancelled (had not begun), requested (its node stops it) or finished.';
+
+-- The second step after cancel_run, or the first at once.
+CREATE FUNCTION pgcron.kill_run(run_id bigint, note text DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS text
+LANGUAGE sql AS $$ SELECT pgcron.stop_run(run_id, true, note, actor) $$;
+COMMENT ON FUNCTION pgcron.kill_run IS
+    'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is '
+    'only requested to stop.';
 
 -- Makes a run of what ended before. Where another run has its unique key: NULL, or, with `failed`,
 -- the refusal that begins so.

@@ -217,7 +217,10 @@ _TAKEN = (
 )
 _CANCEL = (
     "UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),"
-    " cancel_reason = coalesce(r.cancel_reason, why) WHERE r.id = run_id;"
+    " kill_at = CASE WHEN by_force THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,"
+    " cancel_reason = CASE WHEN by_force AND r.kill_at IS NULL"
+    " THEN concat_ws('; ', r.cancel_reason, 'killed' || why)"
+    " ELSE coalesce(r.cancel_reason, 'cancelled' || why) END WHERE r.id = run;"
 )
 _RETRYABLE = (
     "ended.retryable AND run.attempt < pgcron.attempts_allowed(run.max_attempts, run.delivery)"
@@ -372,11 +375,11 @@ MUTANTS: Final = (
         "forced_release",
         "a run that is asked to stop keeps its slot until it has stopped",
         functions={
-            "cancel_run": (
+            "stop_run": (
                 (
                     _CANCEL,
                     "PERFORM pgcron.end_run(r, 'cancelled', NULL, why, NULL, NULL)"
-                    " FROM pgcron.run r WHERE r.id = run_id;",
+                    " FROM pgcron.run r WHERE r.id = run;",
                 ),
             )
         },
