@@ -87,9 +87,7 @@ BEGIN
     EXCEPTION WHEN unique_violation THEN
       SELECT * INTO known FROM pgcron.schedule s WHERE s.name = put_schedule.schedule;
       IF known.id IS NULL THEN RAISE; END IF;
-      IF expected_version = 0 THEN      -- created meanwhile
-        PERFORM pgcron.refuse_version(known, 0);
-      END IF;
+      PERFORM pgcron.expect_version(put_schedule.schedule, expected_version);
     END;
   END IF;
   IF known.id IS NOT NULL THEN

@@ -1,43 +1,34 @@
 -- Versions of schedules: restoring one, refusing an edit of an outdated one, and warning that a
 -- schedule is managed elsewhere.
 
--- The caller says which version it has read; if there is another one by now, the edit between them
--- would be lost.
-CREATE FUNCTION pgcron.refuse_version(known pgcron.schedule, expected int) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  edit pgcron.schedule_version;
-BEGIN
-  SELECT * INTO edit FROM pgcron.schedule_version v WHERE v.schedule_id = known.id
-  ORDER BY v.version DESC LIMIT 1;
-  PERFORM pgcron.refuse('PC014',
-      CASE WHEN expected = 0 THEN format('schedule %L exists already', known.name)
-           ELSE format('schedule %L has version %s, not %s', known.name, known.version,
-                  expected) END,
-      format('It was written by %s through %s at %s.', edit.actor, edit.interface,
-        to_char(edit.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
-      format('Read it again, and edit version %s; `pgcron-ha schedules diff` shows what was '
-        'changed.',
-        known.version));
-END $$;
-
--- Locks the schedule until the transaction ends, if it has the version that is expected; else
--- raises PC014, which names who changed it and when. NULL expects nothing, 0 that there is no such
--- schedule. The row is locked, so that what was expected holds until the edit.
+-- Locks the schedule until the transaction ends, if it has the version that the caller has read;
+-- else the edit between them would be lost: raises PC014, which names who changed it and when. NULL
+-- expects nothing, 0 that there is no such schedule.
 CREATE FUNCTION pgcron.expect_version(name text, expected int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   known pgcron.schedule;
+  edit pgcron.schedule_version;
 BEGIN
   IF expected IS NULL THEN RETURN; END IF;
   SELECT * INTO known FROM pgcron.schedule s WHERE s.name = expect_version.name FOR NO KEY UPDATE;
-  IF known.id IS NOT NULL AND known.version <> expected THEN
-    PERFORM pgcron.refuse_version(known, expected);
-  ELSIF known.id IS NULL AND expected <> 0 THEN
+  IF known.id IS NULL AND expected <> 0 THEN
     PERFORM pgcron.refuse('PC014',
         format('schedule %L has no version %s any more', left(name, 200), expected),
         'It was deleted or renamed meanwhile.',
         '`pgcron-ha schedules versions` shows by whom; expect version 0 to create it.');
+  ELSIF known.version <> expected THEN
+    SELECT * INTO edit FROM pgcron.schedule_version v WHERE v.schedule_id = known.id
+    ORDER BY v.version DESC LIMIT 1;
+    PERFORM pgcron.refuse('PC014',
+        CASE WHEN expected = 0 THEN format('schedule %L exists already', known.name)
+             ELSE format('schedule %L has version %s, not %s', known.name, known.version,
+                    expected) END,
+        format('It was written by %s through %s at %s.', edit.actor, edit.interface,
+          to_char(edit.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        format('Read it again, and edit version %s; `pgcron-ha schedules diff` shows what was '
+          'changed.',
+          known.version));
   END IF;
 END $$;
 
