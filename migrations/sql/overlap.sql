@@ -15,16 +15,14 @@ RETURN CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL
 CREATE FUNCTION pgcron.run_overlap(overlap text, schedule pgcron.schedule) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF overlap IS NULL THEN
-    RETURN pgcron.run_overlap(schedule.overlap, schedule.max_running);
-  ELSIF overlap = 'allow' THEN      -- for this one, whatever runs
+  IF overlap = 'allow' THEN      -- for this one, whatever runs
     RETURN NULL;
   ELSIF overlap NOT IN ('skip', 'queue', 'replace', 'terminate') THEN
     PERFORM pgcron.refuse_overlap(overlap);
   ELSIF overlap IN ('replace', 'terminate') AND schedule.max_running > 1 THEN
     PERFORM pgcron.refuse_replacing(overlap, schedule.max_running);
   END IF;
-  RETURN pgcron.run_overlap(overlap, schedule.max_running);
+  RETURN pgcron.run_overlap(coalesce(overlap, schedule.overlap), schedule.max_running);
 END $$;
 
 -- ready -> blocked
@@ -86,24 +84,14 @@ LANGUAGE sql STABLE AS $$
   CROSS JOIN LATERAL pgcron.overlap_ahead(overlap_open.schedule_id) ahead
   LEFT JOIN pgcron.schedule s ON s.id = overlap_open.schedule_id $$;
 
--- Whether a due run could begin but for its overlap slot: nothing is decided about one that
--- nobody could start.
-CREATE FUNCTION pgcron.can_start(handler text, queue text, requires text[]) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT EXISTS (SELECT FROM pgcron.cluster c
-                 WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
-    AND NOT EXISTS (SELECT FROM pgcron.queue q
-                    WHERE q.name = can_start.queue AND q.paused_at IS NOT NULL)
-    AND pgcron.largest_server(can_start.handler, can_start.queue, can_start.requires) > 0
-    AND NOT pgcron.is_broken(can_start.handler, can_start.queue) $$;
-
 -- What decides whether a run can start, as one text.
 CREATE FUNCTION pgcron.kind_of(handler text, queue text, requires text[]) RETURNS text
 LANGUAGE sql STABLE
 RETURN handler || ' ' || queue || ' ' || coalesce(requires::text, '');
 
--- The kinds of runs that can start, of those that are due or have a slot: judged once for a
--- decision, as it takes longer than all else.
+-- The kinds of runs that could begin but for their overlap slot, of those that are due or have one:
+-- nothing is decided about a run that nobody could start. Judged once for a decision, as it takes
+-- longer than all else.
 CREATE FUNCTION pgcron.startable_kinds(schedules bigint[]) RETURNS text[]
 LANGUAGE sql STABLE AS $$
   SELECT coalesce(array_agg(pgcron.kind_of(k.handler, k.queue, k.requires)), '{}')
@@ -118,7 +106,11 @@ LANGUAGE sql STABLE AS $$
             (SELECT r.handler, r.queue, r.requires FROM pgcron.run r
              WHERE r.schedule_id = one.id AND r.overlap_slot IS NOT NULL
                AND r.state = 'ready')) w) k
-  WHERE pgcron.can_start(k.handler, k.queue, k.requires) $$;
+  WHERE EXISTS (SELECT FROM pgcron.cluster c
+                WHERE c.quarantine_until <= now() AND c.paused_at IS NULL)
+    AND NOT EXISTS (SELECT FROM pgcron.queue q WHERE q.name = k.queue AND q.paused_at IS NOT NULL)
+    AND pgcron.largest_server(k.handler, k.queue, k.requires) > 0
+    AND NOT pgcron.is_broken(k.handler, k.queue) $$;
 
 -- ready -> blocked
 -- A slot that was given ahead is taken back from a run that is not due yet, or that nobody could
