@@ -39,16 +39,12 @@ RETURN format('it is given up %s after it was due',
 -- Until when a run may wait for its first attempt. Raises PC001.
 CREATE FUNCTION pgcron.expire_at(start_within interval, give_up_after interval,
     due_at timestamptz) RETURNS timestamptz
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  IF start_within <= '0' OR start_within > '366 days' THEN
-    PERFORM pgcron.refuse('PC001', format('start_within %s is out of range', start_within),
-        'A run that has not started so long after it was due expires: more than nothing, at most '
-        '366 days.',
-        'Leave it out to wait for ever.');
-  END IF;
-  RETURN least(due_at + start_within, due_at + give_up_after);
-END $$;
+LANGUAGE sql VOLATILE
+RETURN CASE WHEN pgcron.is_within('start_within', start_within, '1 microsecond', '366 days',
+                   'A run that has not started so long after it was due expires: more than '
+                   'nothing, at most 366 days.',
+                   'Leave it out to wait for ever.')
+              THEN least(due_at + start_within, due_at + give_up_after) END;
 
 -- What a producer wrote by itself is read here as it will be when the run ends: a value that passes
 -- can't raise there.
