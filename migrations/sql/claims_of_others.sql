@@ -27,10 +27,8 @@ BEGIN
       WHERE a.transaction = pg_current_xact_id() ORDER BY a.run LOOP
     PERFORM FROM pgcron.run r WHERE r.id = asserted.run AND r.token = asserted.token FOR SHARE;
     IF NOT FOUND THEN PERFORM pgcron.refuse_claim(asserted.run); END IF;
-    DELETE FROM pgcron.assertion a
-    WHERE a.transaction = pg_current_xact_id() AND a.run = asserted.run
-      AND a.token = asserted.token;
   END LOOP;
+  DELETE FROM pgcron.assertion a WHERE a.transaction = pg_current_xact_id();
   RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER the_claim_holds_at_commit AFTER INSERT ON pgcron.assertion
