@@ -30,11 +30,8 @@ COMMENT ON TABLE pgcron.callback IS
     'Attempts that wait, or waited within the last day, for a service''s callback. The token '
     'itself is nowhere but in the request that the service got.';
 
--- All bytes are looked at, so that the time it takes reveals nothing about where two hashes differ.
-CREATE FUNCTION pgcron.is_same_hash(one bytea, other bytea) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-SELECT coalesce(bit_or(get_byte(one, n) # get_byte(other, n)) = 0, false)
-FROM generate_series(0, 31) n $$;
+-- A hash is compared as any other value: how long that takes reveals nothing of the token, which is
+-- random and can't be computed from its hash.
 
 -- Positions, from 1 on, of those attempts whose token has the hash beside them: checked before a
 -- body is read.
@@ -43,12 +40,10 @@ CREATE FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_has
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
   SET enable_seqscan = off AS $$
   SELECT coalesce(array_agg(given.position), '{}')
-  FROM (SELECT g.*
-        FROM unnest(runs, fences, token_hashes) WITH ORDINALITY
-          g(run_id, fence, token_hash, position)
-        WHERE octet_length(g.token_hash) = 32 OFFSET 0) given
+  FROM unnest(runs, fences, token_hashes) WITH ORDINALITY
+    given(run_id, fence, token_hash, position)
   JOIN pgcron.callback c ON c.run_id = given.run_id AND c.fence = given.fence
-    AND pgcron.is_same_hash(c.token_hash, given.token_hash) $$;
+    AND c.token_hash = given.token_hash $$;
 
 -- Takes the report of a called service: status succeeded, failed, discarded, retry, or NULL while
 -- it goes on. It counts only with the hash of the token and the fence of the attempt, and while
@@ -63,19 +58,12 @@ CREATE FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash byte
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
   SET enable_seqscan = off AS $$
 DECLARE
-  none bytea := decode(repeat('00', 32), 'hex');
-  expected bytea;
   kept pgcron.callback;
 BEGIN
-  SELECT c.token_hash INTO expected FROM pgcron.callback c
-  WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence;
-  IF octet_length(answer_callback.token_hash) IS DISTINCT FROM 32
-      OR NOT pgcron.is_same_hash(coalesce(expected, none), answer_callback.token_hash)
-      OR expected IS NULL THEN
-    RETURN 'unknown';
-  END IF;
-  SELECT c.* INTO STRICT kept FROM pgcron.callback c
-  WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence FOR UPDATE;
+  SELECT c.* INTO kept FROM pgcron.callback c
+  WHERE c.run_id = answer_callback.run AND c.fence = answer_callback.fence
+    AND c.token_hash = answer_callback.token_hash FOR UPDATE;
+  IF NOT FOUND THEN RETURN 'unknown'; END IF;
   IF kept.status IS NOT NULL AND answer_callback.status IS NOT NULL THEN
     RETURN CASE WHEN (kept.status, kept.result, kept.error, kept.retry_after) IS NOT DISTINCT FROM
                      (answer_callback.status, answer_callback.result, answer_callback.error,
