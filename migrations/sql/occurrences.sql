@@ -2,10 +2,9 @@
 -- outlives edits of the schedule and is read when the fire becomes a run. One that is a run
 -- already, and is not due yet, is made anew as after an edit.
 
+-- Fires that were moved ahead of their time: they become runs before the cursor comes to them.
 CREATE INDEX occurrence_override_early ON pgcron.occurrence_override (due_at)
   WHERE action = 'move' AND due_at < fire_at;
-COMMENT ON INDEX pgcron.occurrence_override_early IS
-    'Fires that were moved ahead of their time: they become runs before the cursor comes to them.';
 
 -- Why a run or a decision is not what the schedule says, for the ledger.
 CREATE FUNCTION pgcron.override_words(action text, due_at timestamptz, actor text, note text)
