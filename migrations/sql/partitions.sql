@@ -67,34 +67,28 @@ END $$;
 CREATE FUNCTION pgcron.ensure_partitions() RETURNS int
 LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
-  kept pgcron.retention;
   missing record;
-  ended timestamptz;
-  today timestamptz;
   made int := 0;
 BEGIN
   PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
-  FOR kept IN SELECT * FROM pgcron.retention ORDER BY relation LOOP
-    today := date_trunc(kept.period, now(), 'UTC');
-    -- What lies before the first partition (late finishers of a stepped clock, old back-fills) has
-    -- one of its own.
-    IF NOT EXISTS (SELECT FROM pgcron.partitions_of(kept.relation)) THEN
-      made := made + pgcron.add_partition(kept.relation, '-infinity', today)::int;
-    END IF;
-    ended := (SELECT max(p.high) FROM pgcron.partitions_of(kept.relation) p);
-    IF ended < today - 7 * ('1 ' || kept.period)::interval THEN
-      made := made + pgcron.add_partition(kept.relation, ended, today)::int;
-    END IF;
-  END LOOP;
   FOR missing IN
-      WITH k AS MATERIALIZED (
+      WITH known AS MATERIALIZED (
         SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead,
+               date_trunc(r.period, now(), 'UTC') AS today,
                (SELECT max(p.high) FROM pgcron.partitions_of(r.relation) p) AS ended
-        FROM pgcron.retention r)
-      SELECT k.relation, greatest(g.start, k.ended) AS low, g.start + k.step AS high FROM k
-      CROSS JOIN LATERAL generate_series(date_trunc(k.period, k.ended, 'UTC'), now() + k.ahead,
-          k.step) g(start)
-      WHERE greatest(g.start, k.ended) < now() + k.ahead ORDER BY 2, 1 LOOP
+        FROM pgcron.retention r),
+      begun AS (
+        SELECT k.*, CASE WHEN k.ended >= k.today - 7 * k.step THEN k.ended ELSE k.today END AS start
+        FROM known k)
+      -- What lies before the first partition (late finishers of a stepped clock, old back-fills)
+      -- has one of its own, and so has a long time in which nobody made any.
+      SELECT b.relation, coalesce(b.ended, '-infinity') AS low, b.today AS high FROM begun b
+      WHERE b.start IS DISTINCT FROM b.ended
+      UNION ALL
+      SELECT b.relation, greatest(g.start, b.start), g.start + b.step FROM begun b
+      CROSS JOIN LATERAL generate_series(date_trunc(b.period, b.start, 'UTC'), now() + b.ahead,
+          b.step) g(start)
+      WHERE greatest(g.start, b.start) < now() + b.ahead ORDER BY 2, 1 LOOP
     EXIT WHEN made >= 50;
     made := made + pgcron.add_partition(missing.relation, missing.low, missing.high)::int;
   END LOOP;
