@@ -64,8 +64,10 @@ END $$;
 -- (a new run of one that was decided, `parent` names its run), `leave`. What was decided, but whose
 -- run retention has removed, counts as a success; what retention removed from the ledger counts as
 -- undecided. A run that was made of a run (by a retry, a redrive, another backfill) counts for it.
+CREATE TYPE pgcron.backfill_instant AS (place bigint, fire_at timestamptz, verdict text,
+  parent bigint);
 CREATE FUNCTION pgcron.judge_backfill(b pgcron.backfill, instants timestamptz[])
-  RETURNS TABLE (place bigint, fire_at timestamptz, verdict text, parent bigint)
+  RETURNS SETOF pgcron.backfill_instant
 LANGUAGE sql STABLE ROWS 1000
 BEGIN ATOMIC
   WITH RECURSIVE given AS MATERIALIZED (
@@ -123,10 +125,9 @@ DECLARE
   room int;
   may_wait int;
   still_open int;
+  judged pgcron.backfill_instant[];
   fires timestamptz[];
-  are_claims boolean[];
-  parents bigint[];
-  new_reached timestamptz; next_fire timestamptz;
+  new_reached timestamptz;
   policy text;
 BEGIN
   PERFORM pgcron.require_read_committed('backfills');
@@ -159,29 +160,25 @@ BEGIN
                WHERE r.schedule_id = b.schedule_id AND r.state = 'blocked'
                  AND r.due_at <= now() AND r.gate = 'overlap'));
     END IF;
-    IF plan.depends_on_previous AND room > 0 THEN
-      SELECT j.fire_at INTO next_fire FROM pgcron.judge_backfill(b, step_backfill.instants) j
-      WHERE j.verdict <> 'leave' ORDER BY j.place LIMIT 1;
-      IF (SELECT p.verdict FROM pgcron.judge_previous(b.schedule_id, next_fire) p) = 'open' THEN
-        room := 0;
-      END IF;
+    judged := ARRAY(SELECT j FROM pgcron.judge_backfill(b, step_backfill.instants) j);
+    IF plan.depends_on_previous AND room > 0
+        AND (SELECT p.verdict FROM pgcron.judge_previous(b.schedule_id, (
+                 SELECT j.fire_at FROM unnest(judged) j WHERE j.verdict <> 'leave'
+                 ORDER BY j.place LIMIT 1)) p) = 'open' THEN
+      room := 0;
     END IF;
-    WITH judged AS MATERIALIZED (
-      SELECT j.*, count(*) FILTER (WHERE j.verdict <> 'leave') OVER (ORDER BY j.place) AS used
-      FROM pgcron.judge_backfill(b, step_backfill.instants) j)
-    SELECT count(*), array_agg(j.fire_at ORDER BY j.place) FILTER (WHERE j.verdict <> 'leave'),
-           array_agg(j.verdict = 'claim' ORDER BY j.place) FILTER (WHERE j.verdict <> 'leave'),
-           array_agg(j.parent ORDER BY j.place) FILTER (WHERE j.verdict <> 'leave'),
+    SELECT count(*), array_agg(j.fire_at) FILTER (WHERE j.verdict <> 'leave'),
            (array_agg(j.fire_at ORDER BY j.place DESC))[1]
-    INTO taken, fires, are_claims, parents, new_reached FROM judged j WHERE j.used <= room;
+    INTO taken, fires, new_reached
+    FROM (SELECT i.*, count(*) FILTER (WHERE i.verdict <> 'leave') OVER (ORDER BY i.place) AS used
+          FROM unnest(judged) i) j
+    WHERE j.used <= room;
     IF fires IS NOT NULL THEN
       PERFORM pgcron.reopen_ledger(fires);
       WITH numbered AS MATERIALIZED (
         SELECT f.*, nextval(pg_get_serial_sequence('pgcron.run', 'id')) AS run_id
-        FROM (SELECT u.fire_at, u.is_claim, u.parent
-              FROM unnest(fires, are_claims, parents) WITH ORDINALITY
-                u(fire_at, is_claim, parent, place)
-              ORDER BY u.place) f),
+        FROM (SELECT j.fire_at, j.verdict = 'claim' AS is_claim, j.parent FROM unnest(judged) j
+              WHERE j.verdict <> 'leave' AND j.fire_at = ANY(fires) ORDER BY j.place) f),
       ledger AS (
         INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason, run_id)
         SELECT b.schedule_id, n.fire_at, 'run', format('backfill %s', b.id), n.run_id
@@ -191,8 +188,7 @@ BEGIN
         INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
               parent_run, queue, priority, handler, args, delivery, max_attempts, timeout,
               retry_base, retry_cap, retry, overlap, concurrency_key, requires, weight, expire_at,
-              time_limits,
-              created_by)
+              time_limits, created_by)
         SELECT n.run_id,
                CASE WHEN n.is_claim
                     THEN md5(plan.uuid::text || '/' || extract(epoch FROM n.fire_at)::text)::uuid
@@ -204,8 +200,7 @@ BEGIN
                nullif(plan.timeout, '1 hour'), nullif(plan.retry_base, '2 seconds'),
                nullif(plan.retry_cap, '1 hour'), plan.retry, policy,
                pgcron.concurrency_key_of(plan.concurrency_key, plan.weight), plan.requires,
-               nullif(plan.weight, 1),
-               now() + plan.give_up_after,
+               nullif(plan.weight, 1), now() + plan.give_up_after,
                pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()),
                format('backfill %s by %s', b.id, b.created_by)
         FROM numbered n
