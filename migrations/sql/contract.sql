@@ -1,33 +1,17 @@
 -- The SQL contract: what people and applications may call, read and write (docs/reference/sql.md).
--- All else may change with any version, and its comment begins with the word Private.
+-- Functions and procedures of it are those that have a comment by now. All else may change with any
+-- version, and its comment begins with the word Private.
 
 DO $do$
 DECLARE
-  functions CONSTANT text[] := ARRAY[
-    'enqueue', 'enqueue_many', 'cancel_run', 'cancel_own_run', 'kill_run', 'retry_run',
-    'redrive', 'redrive_many', 'archive_dead_letters', 'run_status',
-    'wait', 'wait_long', 'await_runs', 'end_channel',
-    'put_schedule', 'edit_schedule', 'restore_schedule', 'rename_schedule', 'delete_schedule',
-    'pause_schedule', 'resume_schedule', 'run_now', 'why', 'preview', 'check_ledger',
-    'backfill', 'pause_backfill', 'resume_backfill', 'stop_backfill',
-    'skip_occurrence', 'move_occurrence', 'edit_occurrence', 'restore_occurrence',
-    'put_calendar', 'delete_calendar',
-    'pause_cluster', 'resume_cluster', 'set_queue', 'pause_queue', 'resume_queue',
-    'set_concurrency', 'delete_concurrency',
-    'set_breaker', 'reset_breaker', 'delete_breaker',
-    'set_retention', 'delete_retention', 'set_table_retention',
-    'cordon_node', 'uncordon_node', 'scale_demand',
-    'assert_token', 'finish_run', 'previous_of', 'confine_producer', 'unconfine_producer'];
   relations CONSTANT text[] := ARRAY[
     'run', 'schedule', 'runs', 'own_runs', 'dead_letters', 'error_groups', 'schedules',
     'schedule_versions', 'occurrences', 'backfills', 'calendars', 'queues', 'nodes'];
   private record;
 BEGIN
   FOR private IN
-    SELECT format('ROUTINE %s', p.oid::regprocedure) AS name,
-           obj_description(p.oid, 'pg_proc') AS comment
-      FROM pg_proc p
-     WHERE p.pronamespace = 'pgcron'::regnamespace AND p.proname <> ALL (functions)
+    SELECT format('ROUTINE %s', p.oid::regprocedure) AS name, NULL AS comment FROM pg_proc p
+     WHERE p.pronamespace = 'pgcron'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL
     UNION ALL
     SELECT format('%s %s', CASE c.relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, c.oid::regclass),
            obj_description(c.oid, 'pg_class')
