@@ -29,8 +29,7 @@ RETURN created_by = session_user OR has_table_privilege(session_user, 'pgcron.hi
 -- claimed now: a claim skips what is locked, and might come back a second later. The mark is only a
 -- hint: it need not be on disk before its lock is gone.
 CREATE FUNCTION pgcron.await_runs(run_ids bigint[], OUT ended bigint[], OUT unmarked bigint[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-  SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off AS $$
 DECLARE
   may_be_skipped boolean;
 BEGIN
@@ -62,7 +61,7 @@ CREATE FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uuid, O
     OUT schedule text, OUT state text, OUT attempt int, OUT due_at timestamptz,
     OUT started_at timestamptz, OUT finished_at timestamptz, OUT error text, OUT result jsonb,
     OUT done float8, OUT total float8, OUT note text) RETURNS SETOF record
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
   RETURN QUERY SELECT v.id, v.uuid, v.handler, v.schedule, v.state, v.attempt, v.due_at,
            v.started_at, v.finished_at, v.error, v.result, p.done, p.total, p.note

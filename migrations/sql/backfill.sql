@@ -98,7 +98,7 @@ CREATE FUNCTION pgcron.backfill(schedule text, since timestamptz, until timestam
     direction text DEFAULT 'forward', parallelism int DEFAULT 1, overlap text DEFAULT NULL,
     if_ran text DEFAULT 'skip', args jsonb DEFAULT NULL, note text DEFAULT NULL,
     actor text DEFAULT NULL, planned int DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   filled pgcron.schedule;
   other pgcron.backfill;
@@ -169,13 +169,13 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pgcron.pause_backfill(backfill_id bigint, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.set_backfill_state(backfill_id, 'paused', actor) $$;
 COMMENT ON FUNCTION pgcron.pause_backfill IS
     'Makes no more runs of a backfill until it is resumed.';
 
 CREATE FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.set_backfill_state(backfill_id, 'open', actor) $$;
 COMMENT ON FUNCTION pgcron.resume_backfill IS 'Goes on with a backfill that was paused.';
 
@@ -183,7 +183,7 @@ COMMENT ON FUNCTION pgcron.resume_backfill IS 'Goes on with a backfill that was 
 -- Returns how many were cancelled.
 CREATE FUNCTION pgcron.stop_backfill(backfill_id bigint, note text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   cancelled int;
 BEGIN

@@ -9,7 +9,7 @@ CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over bo
     actor text DEFAULT NULL, schedules text[] DEFAULT '{}')
   RETURNS TABLE (name text, change text, previous pgcron.calendar, content pgcron.calendar,
       users bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   before jsonb;
 BEGIN
@@ -46,7 +46,7 @@ END $$;
 -- (PC011).
 CREATE FUNCTION pgcron.prune_calendars(source text, kept text[], actor text DEFAULT NULL)
   RETURNS TABLE (name text, previous pgcron.calendar)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   outdated text[];
   used text;

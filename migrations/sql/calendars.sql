@@ -52,7 +52,7 @@ LANGUAGE sql IMMUTABLE ROWS 2 AS $$
 
 -- What the calendars that a spec names contain, and those that they name; NULL when it names none.
 CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
   WITH RECURSIVE used(name) AS (
     SELECT named FROM pgcron.calendars_named(calendars_of.spec) named
     UNION SELECT unnest(c.parts) FROM used JOIN pgcron.calendar c ON c.name = used.name)
@@ -62,7 +62,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 -- For the trigger of a schedule that is written. A calendar that is being changed is waited for:
 -- its writer sees this schedule, or this schedule sees it.
 CREATE FUNCTION pgcron.take_calendars(spec text) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   unknown text;
 BEGIN
@@ -138,11 +138,9 @@ END $$;
 
 -- One transaction at a time writes calendars.
 CREATE FUNCTION pgcron.lock_calendars() RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pgcron.require_read_committed('calendars');
-  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars'));
-END $$;
+LANGUAGE sql AS $$
+  SELECT pgcron.require_read_committed('calendars');
+  SELECT pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('calendars')) $$;
 
 -- Makes calendars what they are to contain, by name, all at once (so they may name one another),
 -- and the schedules that use them: their future runs are made again, as after an edit of theirs.
@@ -189,7 +187,7 @@ END $$;
 -- Makes or changes a calendar, and the schedules that use it.
 CREATE FUNCTION pgcron.put_calendar(calendar text, content text, actor text DEFAULT NULL,
     interface text DEFAULT NULL, take_over boolean DEFAULT false) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   changed text[];
   owner text;
@@ -239,7 +237,7 @@ LANGUAGE sql STABLE AS $$
          LIMIT 5)) u $$;
 
 CREATE FUNCTION pgcron.delete_calendar(calendar text, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   users text;
 BEGIN

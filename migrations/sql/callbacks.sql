@@ -37,8 +37,7 @@ COMMENT ON TABLE pgcron.callback IS
 -- body is read.
 CREATE FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[])
   RETURNS bigint[]
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-  SET enable_seqscan = off AS $$
+LANGUAGE sql STABLE SECURITY DEFINER SET enable_seqscan = off AS $$
   SELECT coalesce(array_agg(given.position), '{}')
   FROM unnest(runs, fences, token_hashes) WITH ORDINALITY
     given(run_id, fence, token_hash, position)
@@ -55,8 +54,7 @@ CREATE FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash byte
     result jsonb DEFAULT NULL, error text DEFAULT NULL, retry_after float8 DEFAULT NULL,
     done float8 DEFAULT NULL, total float8 DEFAULT NULL, note text DEFAULT NULL,
     lines text[] DEFAULT '{}') RETURNS text
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-  SET enable_seqscan = off AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET enable_seqscan = off AS $$
 DECLARE
   kept pgcron.callback;
 BEGIN

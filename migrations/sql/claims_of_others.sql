@@ -18,8 +18,7 @@ COMMENT ON TABLE pgcron.assertion IS
 -- claim that is given back is an UPDATE of no key column. All claims of a transaction are locked by
 -- the first of its assertions, in the order of ids, as wherever several runs are locked.
 CREATE FUNCTION pgcron.judge_assertions() RETURNS trigger
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-  SET enable_seqscan = off AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET enable_seqscan = off AS $$
 DECLARE
   asserted record;
 BEGIN
@@ -45,7 +44,7 @@ LANGUAGE sql VOLATILE AS $$
 -- For a service that works for a run in a transaction of its own; it may call this at any time in
 -- it.
 CREATE FUNCTION pgcron.assert_token(run_id bigint, token uuid) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 BEGIN
   PERFORM FROM pgcron.run r WHERE r.id = assert_token.run_id AND r.token = assert_token.token;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(assert_token.run_id); END IF;
@@ -62,8 +61,7 @@ COMMENT ON FUNCTION pgcron.assert_token IS
 -- answering "no", leaves nothing that could be committed without it.
 CREATE FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed float8 DEFAULT NULL,
     result jsonb DEFAULT NULL, node text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-  SET enable_seqscan = off AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET enable_seqscan = off AS $$
 DECLARE
   ending pgcron.run;
 BEGIN

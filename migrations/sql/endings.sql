@@ -33,7 +33,7 @@ END $$;
 -- that ended.
 CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text,
     holders bigint[] DEFAULT NULL) RETURNS SETOF bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   ending bigint[];
   ended pgcron.history[];

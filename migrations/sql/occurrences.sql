@@ -68,7 +68,7 @@ END $$;
 -- Writes the override (without an action: removes it) and applies it to a run that exists already.
 CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamptz, action text,
     due_at timestamptz, args jsonb, note text, actor text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   held record := pgcron.lock_occurrence(name, instant);
   known pgcron.occurrence_override;

@@ -28,7 +28,7 @@ END $$;
 -- ready -> blocked
 -- Every new run with a policy, also by a plain INSERT. One that a person asks for wakes the nodes.
 CREATE FUNCTION pgcron.block_new_run() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   NEW.state := 'blocked';
   NEW.gate := coalesce(NEW.gate, 'overlap');
@@ -38,16 +38,6 @@ END $$;
 CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW
   WHEN (NEW.overlap IS NOT NULL AND NEW.overlap_slot IS NULL AND NEW.state = 'ready')
   EXECUTE FUNCTION pgcron.block_new_run();
-
-CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    PERFORM pgcron.refuse('PC001',
-        what || ' are not decided under ' || current_setting('transaction_isolation'),
-        'Each step must see what was committed before it.', 'Use READ COMMITTED.');
-  END IF;
-END $$;
 
 -- Which overlap slots of a schedule are taken, and how many of its runs count: those that hold a
 -- slot, and all that execute, as some began before an edit or without a limit of their own.

@@ -17,7 +17,7 @@ CREATE INDEX schedule_preview_asked ON pgcron.schedule_preview (asked_at)
   WHERE asked_at IS NOT NULL;
 
 CREATE FUNCTION pgcron.ask_preview(asked bigint) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   -- a standby, or a reader: others request it
   IF current_setting('transaction_read_only')::boolean THEN RETURN; END IF;

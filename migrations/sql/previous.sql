@@ -20,7 +20,7 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previous bigint,
     OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
     OUT error text)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
   working pgcron.run;
 BEGIN

@@ -65,7 +65,7 @@ RETURN has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
 -- is, and gives one only to a run that its own transaction makes, as pgcron.enqueue does. The
 -- triggers decide whom that concerns, where no path of the caller's changes what is meant.
 CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   PERFORM pgcron.refuse('PC013',
       format('%s key %L is in use',
@@ -87,7 +87,7 @@ CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH
 -- At the end of the transaction, since the key is taken before its run is made. No other run has
 -- the very instant in created_at, which nobody may write.
 CREATE FUNCTION pgcron.a_key_names_a_new_run() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   handler text;
   due_at timestamptz;
@@ -135,7 +135,7 @@ COMMENT ON VIEW pgcron.own_runs IS
     'The runs that the reader''s role has enqueued, and no others; best read by id.';
 
 CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, note text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.runs v
                  WHERE v.id = cancel_own_run.run_id AND v.created_by = session_user) THEN

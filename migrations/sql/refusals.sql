@@ -4,7 +4,7 @@
 -- refused as a whole: each is claimed by itself and given back. No change remains.
 CREATE FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[])
   RETURNS TABLE (run_id bigint, error text)
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   tried record;
 BEGIN
@@ -41,7 +41,7 @@ END $$;
 -- The first due runs of each kind of claim of one queue, and those whose priority no claim takes.
 CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)
   RETURNS TABLE (id bigint, priority smallint)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE AS $$
   SELECT head.id, level::smallint FROM generate_series(0, 9) level
   CROSS JOIN LATERAL pgcron.path_candidates(queue, level::smallint, most) head
   UNION ALL
@@ -161,7 +161,7 @@ END $$;
 
 -- What is wrong with the limits of this queue or key, whose runs therefore wait; NULL: nothing.
 CREATE FUNCTION pgcron.limit_trouble(queue text, concurrency_key text) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE AS $$
   SELECT format('%s %L waits until it is mended: %s', b.kind, b.name, b.error)
   FROM pgcron.broken_settings() b
   WHERE (b.kind = 'queue' AND b.name = limit_trouble.queue)
@@ -174,7 +174,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 -- Why living nodes do not claim due runs of this queue, as their last beats say; NULL: nothing is
 -- known.
 CREATE FUNCTION pgcron.claim_trouble(queue text) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE AS $$
   SELECT found.words
   FROM (SELECT 1 AS place, format('node %s claims nothing: %s', n.name, failing.error) AS words
         FROM pgcron.node n

@@ -17,9 +17,8 @@ CREATE FUNCTION pgcron.run_uuid(uuid uuid, id bigint, created_at timestamptz) RE
 LANGUAGE sql IMMUTABLE
 RETURN coalesce(uuid, md5(int8send(id) || timestamptz_send(created_at))::uuid);
 
+-- Monotonic number of claims, for outside stores that must order them.
 CREATE SEQUENCE pgcron.fence;
-COMMENT ON SEQUENCE pgcron.fence IS
-    'Monotonic number of claims, for outside stores that must order them.';
 
 CREATE TABLE pgcron.run (
   -- First what every row has, the wide ones before the narrow ones: no byte is lost between them.
@@ -174,7 +173,7 @@ CREATE INDEX run_parent ON pgcron.run (parent_run) WHERE parent_run IS NOT NULL;
 -- checked at commit, since nodes that were busy at the INSERT may be idle by then, and once for a
 -- transaction: the first row of it asks, and says so to the others.
 CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   IF EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
     PERFORM pgcron.notify(pgcron.channel(), TG_TABLE_NAME);

@@ -179,7 +179,7 @@ END $$;
 -- not own the table; judged with the owner's rights and path. What need not be looked up is not:
 -- while there are no rules their table has no page.
 CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
   is_confined boolean := pg_relation_size('pgcron.producer_rule') > 0
     AND pgcron.judge_by_rules(r.queue, r.handler, who);

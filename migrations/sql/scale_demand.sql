@@ -96,8 +96,7 @@ END;
 -- for each group of blocked runs (1,000). Of more than that the answer is too low, and large.
 CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL, at_most int DEFAULT 5000)
   RETURNS bigint
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-  SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
   most CONSTANT int := greatest(1, least(coalesce(scale_demand.at_most, 5000), 100000));
   rows_left int := most;

@@ -48,7 +48,7 @@ LANGUAGE sql STABLE AS $$
 -- came in between. What it held back is recorded, or left to the catch-up policy; not to a timing
 -- that did not name it.
 CREATE FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean DEFAULT false) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   cursor_before pgcron.cursor;
   schedule_now pgcron.schedule;

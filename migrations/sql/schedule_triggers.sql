@@ -15,7 +15,7 @@ LANGUAGE sql AS $$
          set_config('pgcron_ha.interface', coalesce(interface, ''), true) $$;
 
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   similar_names text;
 BEGIN
@@ -90,7 +90,7 @@ LANGUAGE sql AS $$
     AND v.version <= changed.version - 200 $$;
 
 CREATE FUNCTION pgcron.schedule_was_written() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   -- What an edit may change without an effect on the runs that are made already.
   untouched text[] := '{version,updated_at,catchup,catchup_window,paused_note,paused_by,'
@@ -170,7 +170,7 @@ CREATE TRIGGER schedule_was_written AFTER INSERT OR UPDATE ON pgcron.schedule FO
 -- Deleting: what has not started ends (a fire that is due is cancelled with a reason), what runs
 -- finishes into history, backfills stop.
 CREATE FUNCTION pgcron.schedule_is_deleted() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   cursor_before pgcron.cursor;
   deletion_time timestamptz;

@@ -134,7 +134,7 @@ LANGUAGE sql STABLE AS $$
 -- requested and nothing else.
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb,
     priority int, due_at timestamptz, most interval, latest timestamptz) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
   maker text := (SELECT r.created_by FROM pgcron.run r
                  WHERE r.id = run AND r.unique_key = replace_run.unique_key

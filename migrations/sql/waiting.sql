@@ -5,7 +5,7 @@
 -- it has ended, or there never was one.
 CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own boolean)
   RETURNS SETOF record
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
   SELECT r.state, r.created_at = now() FROM pgcron.run r
   WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by) $$;
 
