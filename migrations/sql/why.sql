@@ -18,8 +18,7 @@ BEGIN
   SELECT * INTO changed FROM pgcron.occurrence_override o
   WHERE o.schedule_id = known AND o.fire_at = instant;
   IF decision IS NOT NULL THEN
-    SELECT reported.outcome, reported.code, reported.due_at, reported.late_by
-    INTO outcome, code, due_at, late_by
+    SELECT reported.* INTO outcome, code, due_at, late_by
     FROM pgcron.why_of_run(run_id, instant, changed.due_at) reported;
     -- of a reason such as 'skipped by anna: a holiday'; a node's decision has neither
     SELECT part[1], nullif(part[2], '') INTO actor, note
@@ -50,9 +49,7 @@ BEGIN
         note := dropped.note;
       END IF;
     ELSE
-      SELECT reported.decision, reported.code, reported.reason, reported.actor, reported.note,
-             reported.until
-      INTO decision, code, reason, actor, note, until
+      SELECT reported.* INTO decision, code, reason, actor, note, until
       FROM pgcron.why_undecided(known, instant) reported;
       IF code = 'not_yet' AND changed.action IS NOT NULL THEN
         reason := CASE changed.action
