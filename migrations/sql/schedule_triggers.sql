@@ -29,11 +29,7 @@ BEGIN
         'Similar names: ' || coalesce(similar_names, 'none; write for example Europe/Berlin')
           || '.');
   END IF;
-  IF TG_OP = 'INSERT' THEN
-    NEW.version := 1;
-    NEW.created_at := now();
-    NEW.updated_at := now();
-  ELSE
+  IF TG_OP = 'UPDATE' THEN
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at;
     NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
