@@ -21,31 +21,6 @@ BEGIN
   RETURN defaults;
 END $$;
 
-CREATE FUNCTION pgcron.put_defined_schedule(definition jsonb, existing pgcron.schedule,
-    defaults jsonb) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-  -- the caller says who owns it, not the file
-  wanted jsonb := defaults || (definition - '{managed_by,source}'::text[]);
-  refusal text;
-  rule text;
-  advice text;
-BEGIN
-  -- a pause outlives what files say of everything else
-  IF existing.id IS NOT NULL AND NOT definition ? 'enabled' THEN
-    wanted := wanted - 'enabled';
-  END IF;
-  PERFORM pgcron.write_schedule(wanted, existing);
-EXCEPTION WHEN data_exception OR not_null_violation THEN
-  PERFORM pgcron.refuse_value(definition ->> 'name', SQLERRM);
-WHEN OTHERS THEN      -- one of many is at fault: which
-  GET STACKED DIAGNOSTICS refusal = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
-    advice = PG_EXCEPTION_HINT;
-  RAISE EXCEPTION USING ERRCODE = SQLSTATE,
-    MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal), DETAIL = rule,
-    HINT = advice;
-END $$;
-
 -- Deletes the schedules of the source but those of these names.
 CREATE FUNCTION pgcron.prune_schedules(source text, kept text[], actor text DEFAULT NULL)
   RETURNS TABLE (name text, previous pgcron.schedule)
@@ -77,6 +52,10 @@ CREATE FUNCTION pgcron.apply_schedules(definitions jsonb, source text,
 LANGUAGE plpgsql AS $$
 DECLARE
   definition jsonb;
+  wanted jsonb;
+  refusal text;
+  rule text;
+  advice text;
   defaults jsonb := pgcron.schedule_defaults() || jsonb_build_object('managed_by', 'file', 'source',
       apply_schedules.source);
   names text[] := ARRAY(
@@ -93,7 +72,23 @@ BEGIN
       ORDER BY d ->> 'name' LOOP
     name := definition ->> 'name';
     SELECT s.* INTO previous FROM pgcron.schedule s WHERE s.name = definition ->> 'name';
-    PERFORM pgcron.put_defined_schedule(definition, previous, defaults);
+    -- the caller says who owns it, not the file
+    wanted := defaults || (definition - '{managed_by,source}'::text[]);
+    -- a pause outlives what files say of everything else
+    IF previous.id IS NOT NULL AND NOT definition ? 'enabled' THEN
+      wanted := wanted - 'enabled';
+    END IF;
+    BEGIN
+      PERFORM pgcron.write_schedule(wanted, previous);
+    EXCEPTION WHEN data_exception OR not_null_violation THEN
+      PERFORM pgcron.refuse_value(definition ->> 'name', SQLERRM);
+    WHEN OTHERS THEN      -- one of many is at fault: which
+      GET STACKED DIAGNOSTICS refusal = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
+        advice = PG_EXCEPTION_HINT;
+      RAISE EXCEPTION USING ERRCODE = SQLSTATE,
+        MESSAGE = format('schedule %L: %s', left(definition ->> 'name', 200), refusal),
+        DETAIL = rule, HINT = advice;
+    END;
     SELECT s.* INTO content FROM pgcron.schedule s WHERE s.name = definition ->> 'name';
     change := CASE WHEN previous.id IS NULL THEN 'added'
                    WHEN previous.version = content.version THEN 'unchanged'
