@@ -83,56 +83,45 @@ BEGIN
   RETURN pgcron.calendars_of(take_calendars.spec);
 END $$;
 
--- From a calendar by those that it names back to itself; NULL if it does not contain itself.
-CREATE FUNCTION pgcron.circle_of_calendar(name text) RETURNS text[]
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  way text[];
-  met text[] := ARRAY[circle_of_calendar.name];
-  named_by jsonb := '{}';
-  place int := 1;
-  part text;
-BEGIN
-  WHILE place <= cardinality(met) LOOP      -- each calendar once, the nearest first
-    FOR part IN SELECT unnest(c.parts) FROM pgcron.calendar c WHERE c.name = met[place] LOOP
-      IF part = met[1] THEN
-        way := ARRAY[met[place], part];
-        WHILE way[1] <> part LOOP way := (named_by ->> way[1]) || way; END LOOP;
-        RETURN way;
-      ELSIF part <> ALL(met) THEN
-        met := met || part;
-        named_by := named_by || jsonb_build_object(part, met[place]);
-      END IF;
-    END LOOP;
-    place := place + 1;
-  END LOOP;
-  RETURN NULL;
-END $$;
-
+-- Refuses calendars that name an unknown one, or themselves by way of others.
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   calendar text;
-  unknown text;
-  circle text[];
+  part text;
+  way text[];
+  met text[];
+  named_by jsonb;
+  place int;
 BEGIN
-  SELECT c.name, part INTO calendar, unknown FROM pgcron.calendar c
-  CROSS JOIN LATERAL unnest(c.parts) part
-  WHERE c.name = ANY(names) AND NOT EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = part)
+  SELECT c.name, p INTO calendar, part FROM pgcron.calendar c CROSS JOIN LATERAL unnest(c.parts) p
+  WHERE c.name = ANY(names) AND NOT EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = p)
   ORDER BY 1, 2 LIMIT 1;
-  IF unknown IS NOT NULL THEN
+  IF part IS NOT NULL THEN
     PERFORM pgcron.refuse('PC005',
-        format('calendar %L names calendar %L, which is not known', calendar, unknown),
+        format('calendar %L names calendar %L, which is not known', calendar, part),
         'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
   END IF;
   FOREACH calendar IN ARRAY names LOOP
-    circle := pgcron.circle_of_calendar(calendar);
-    IF circle IS NOT NULL THEN
-      PERFORM pgcron.refuse('PC005',
-          format('calendar %L contains itself: %s', calendar, array_to_string(circle, ' > ')),
-          'A calendar may name others, but not in a circle.',
-          'Remove one of the `calendar` lines.');
-    END IF;
+    met := ARRAY[calendar];
+    named_by := '{}';
+    place := 1;
+    WHILE place <= cardinality(met) LOOP      -- each calendar once, the nearest first
+      FOR part IN SELECT unnest(c.parts) FROM pgcron.calendar c WHERE c.name = met[place] LOOP
+        IF part = calendar THEN
+          way := ARRAY[met[place], part];
+          WHILE way[1] <> part LOOP way := (named_by ->> way[1]) || way; END LOOP;
+          PERFORM pgcron.refuse('PC005',
+              format('calendar %L contains itself: %s', calendar, array_to_string(way, ' > ')),
+              'A calendar may name others, but not in a circle.',
+              'Remove one of the `calendar` lines.');
+        ELSIF part <> ALL(met) THEN
+          met := met || part;
+          named_by := named_by || jsonb_build_object(part, met[place]);
+        END IF;
+      END LOOP;
+      place := place + 1;
+    END LOOP;
   END LOOP;
 END $$;
 
