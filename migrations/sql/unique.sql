@@ -30,8 +30,7 @@ CREATE FUNCTION pgcron.unique_key_is_fine(unique_key text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN unique_key IS NOT NULL AND length(unique_key) BETWEEN 1 AND 500 AND btrim(unique_key) <> '';
 
-CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text DEFAULT NULL)
-  RETURNS boolean
+CREATE FUNCTION pgcron.refuse_unique_key(unique_key text, unique_scope text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT CASE WHEN pgcron.unique_key_is_fine(unique_key)
                 THEN pgcron.refuse('PC001',
@@ -65,9 +64,8 @@ BEGIN
                ELSE 'unique_scope' END),
         'It says what happens to a second run with the same unique key.',
         'Give the key, for example unique_key => ''customer-7''.');
-  ELSIF NOT pgcron.unique_key_is_fine(asked.unique_key) THEN
-    PERFORM pgcron.refuse_unique_key(asked.unique_key);
-  ELSIF asked.unique_scope NOT IN ('open', 'waiting') THEN
+  ELSIF NOT pgcron.unique_key_is_fine(asked.unique_key)
+      OR asked.unique_scope NOT IN ('open', 'waiting') THEN
     PERFORM pgcron.refuse_unique_key(asked.unique_key, asked.unique_scope);
   ELSIF asked.on_conflict NOT IN ('return', 'replace', 'refuse') THEN
     PERFORM pgcron.refuse_unique(
