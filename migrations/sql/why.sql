@@ -92,55 +92,48 @@ LANGUAGE sql STABLE AS $$
                                            AND v.due_at > instant THEN v.due_at END) AS later)
     due $$;
 
--- An instant that no row of the ledger is about.
-CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamptz, OUT decision text,
-    OUT code text, OUT reason text, OUT actor text, OUT note text, OUT until timestamptz)
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  cursor_now pgcron.cursor;
-  definition pgcron.schedule;
-  deletion pgcron.schedule_version;
-  keep interval := (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'occurrence');
-  created timestamptz;
-BEGIN
-  SELECT * INTO cursor_now FROM pgcron.cursor c WHERE c.schedule_id = known;
-  SELECT * INTO definition FROM pgcron.schedule s WHERE s.id = known;
-  SELECT * INTO deletion FROM pgcron.schedule_version v
-  WHERE v.schedule_id = known AND v.operation = 'delete' LIMIT 1;
-  IF definition.id IS NULL AND deletion.schedule_id IS NULL THEN RETURN; END IF;
-  created := coalesce(definition.created_at, (deletion.content ->> 'created_at')::timestamptz);
-  IF instant > cursor_now.watermark AND cursor_now.status = 'valid'
-      AND cursor_now.runs_made >= definition.max_runs THEN
-    decision := 'not an instant'; code := 'completed';
-    reason := format('the schedule ended after %s',
-        CASE definition.max_runs WHEN 1 THEN '1 run' ELSE definition.max_runs || ' runs' END);
-  ELSIF instant < created THEN
-    decision := 'not an instant'; code := 'not_created';
-    reason := 'the schedule did not exist then; it was created at '
-      || date_trunc('second', created);
-  ELSIF instant > coalesce(deletion.since, deletion.at) THEN
-    decision := 'not an instant'; code := 'is_deleted'; actor := deletion.actor;
-    reason := 'the schedule did not exist then; it was deleted at '
-      || date_trunc('second', deletion.at);
-  ELSIF instant > cursor_now.watermark THEN
-    decision := 'not yet';
-    IF NOT definition.enabled THEN
-      code := 'is_paused'; actor := definition.paused_by; note := definition.paused_note;
-      until := definition.paused_until;
-      reason := concat_ws(': ', concat_ws(' by ', 'paused', definition.paused_by),
-        definition.paused_note);
-    ELSIF cursor_now.status = 'invalid' THEN
-      code := 'is_invalid';
-      reason := 'the schedule is invalid: ' || (cursor_now.error ->> 'message');
-    ELSE
-      code := 'not_yet';
-      reason := 'fires are decided up to ' || date_trunc('second', cursor_now.watermark);
-    END IF;
-  ELSIF instant < now() - keep THEN
-    decision := 'not known'; code := 'not_kept';
-    reason := 'what was decided so long ago is not kept: retention of occurrence is ' || keep;
-  ELSE
-    decision := 'not an instant'; code := 'not_an_instant';
-    reason := 'the schedule, as it was then, did not name this instant';
-  END IF;
-END $$;
+-- An instant that no row of the ledger is about; no row: nothing is left of the schedule either.
+CREATE FUNCTION pgcron.why_undecided(known bigint, instant timestamptz)
+  RETURNS TABLE (decision text, code text, reason text, actor text, note text, until timestamptz)
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT r.decision, judged.code,
+         CASE judged.code
+           WHEN 'completed' THEN format('the schedule ended after %s',
+                  CASE s.max_runs WHEN 1 THEN '1 run' ELSE s.max_runs || ' runs' END)
+           WHEN 'not_created' THEN 'the schedule did not exist then; it was created at '
+               || date_trunc('second', life.began)
+           WHEN 'is_deleted' THEN 'the schedule did not exist then; it was deleted at '
+               || date_trunc('second', deletion.at)
+           WHEN 'is_paused'
+             THEN concat_ws(': ', concat_ws(' by ', 'paused', s.paused_by), s.paused_note)
+           WHEN 'is_invalid' THEN 'the schedule is invalid: ' || (c.error ->> 'message')
+           WHEN 'not_yet' THEN 'fires are decided up to ' || date_trunc('second', c.watermark)
+           WHEN 'not_kept' THEN 'what was decided so long ago is not kept: retention of occurrence '
+               'is ' || kept.keep
+           ELSE 'the schedule, as it was then, did not name this instant' END,
+         CASE judged.code WHEN 'is_deleted' THEN deletion.actor WHEN 'is_paused' THEN s.paused_by
+         END,
+         CASE judged.code WHEN 'is_paused' THEN s.paused_note END,
+         CASE judged.code WHEN 'is_paused' THEN s.paused_until END
+  FROM pgcron.retention kept
+  LEFT JOIN pgcron.schedule s ON s.id = why_undecided.known
+  LEFT JOIN pgcron.cursor c ON c.schedule_id = s.id
+  LEFT JOIN LATERAL (SELECT v.* FROM pgcron.schedule_version v
+                     WHERE v.schedule_id = why_undecided.known AND v.operation = 'delete'
+                     LIMIT 1) deletion ON true
+  CROSS JOIN LATERAL (
+      SELECT coalesce(s.created_at, (deletion.content ->> 'created_at')::timestamptz)) life(began)
+  CROSS JOIN LATERAL (
+      SELECT CASE WHEN instant > c.watermark AND c.status = 'valid' AND c.runs_made >= s.max_runs
+                    THEN 'completed'
+                  WHEN instant < life.began THEN 'not_created'
+                  WHEN instant > coalesce(deletion.since, deletion.at) THEN 'is_deleted'
+                  WHEN instant > c.watermark AND NOT s.enabled THEN 'is_paused'
+                  WHEN instant > c.watermark AND c.status = 'invalid' THEN 'is_invalid'
+                  WHEN instant > c.watermark THEN 'not_yet'
+                  WHEN instant < now() - kept.keep THEN 'not_kept'
+                  ELSE 'not_an_instant' END) judged(code)
+  JOIN pgcron.reason r ON r.code = judged.code
+  WHERE kept.relation = 'occurrence' AND coalesce(s.id, deletion.schedule_id) IS NOT NULL;
+END;

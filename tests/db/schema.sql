@@ -678,6 +678,48 @@ WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_
 
 COMMENT ON TABLE pgcron.cursor IS 'Private: of the engine.';
 
+CREATE TABLE pgcron.reason (
+    code text NOT NULL,
+    decision text NOT NULL,
+    matches text,
+    meaning text NOT NULL,
+    CONSTRAINT a_reason_is_a_word CHECK ((code ~ '^[a-z_]{1,40}$'::text))
+);
+
+COMMENT ON TABLE pgcron.reason IS 'Private: of the engine.';
+
+CREATE TABLE pgcron.retention (
+    relation text NOT NULL,
+    period text NOT NULL,
+    ahead interval NOT NULL,
+    keep interval NOT NULL,
+    set_by text,
+    set_at timestamp with time zone,
+    CONSTRAINT a_partition_holds_a_day_or_a_month CHECK ((period = ANY (ARRAY['day'::text, 'month'::text]))),
+    CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (((ahead >= '1 day'::interval) AND (ahead <= '1 year'::interval))),
+    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text]))),
+    CONSTRAINT retention_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300)),
+    CONSTRAINT rows_are_kept_for_a_day_to_a_century CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''400 days''.'::text))
+);
+
+COMMENT ON TABLE pgcron.retention IS 'Private: of the engine.';
+
+CREATE TABLE pgcron.schedule_version (
+    schedule_id bigint NOT NULL,
+    version integer NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    actor text NOT NULL,
+    interface text NOT NULL,
+    operation text NOT NULL,
+    content jsonb NOT NULL,
+    since timestamp with time zone,
+    note text,
+    CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK ((operation = ANY (ARRAY['create'::text, 'edit'::text, 'delete'::text]))),
+    CONSTRAINT schedule_version_actor_is_short CHECK (pgcron.is_short('actor'::text, actor, 300))
+);
+
+COMMENT ON TABLE pgcron.schedule_version IS 'Private: of the engine.';
+
 CREATE TABLE pgcron.alembic_version (
     version_num character varying(32) NOT NULL
 );
@@ -1295,32 +1337,6 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE pgcron.rate_window IS 'Private: of the engine.';
 
-CREATE TABLE pgcron.reason (
-    code text NOT NULL,
-    decision text NOT NULL,
-    matches text,
-    meaning text NOT NULL,
-    CONSTRAINT a_reason_is_a_word CHECK ((code ~ '^[a-z_]{1,40}$'::text))
-);
-
-COMMENT ON TABLE pgcron.reason IS 'Private: of the engine.';
-
-CREATE TABLE pgcron.retention (
-    relation text NOT NULL,
-    period text NOT NULL,
-    ahead interval NOT NULL,
-    keep interval NOT NULL,
-    set_by text,
-    set_at timestamp with time zone,
-    CONSTRAINT a_partition_holds_a_day_or_a_month CHECK ((period = ANY (ARRAY['day'::text, 'month'::text]))),
-    CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (((ahead >= '1 day'::interval) AND (ahead <= '1 year'::interval))),
-    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text]))),
-    CONSTRAINT retention_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300)),
-    CONSTRAINT rows_are_kept_for_a_day_to_a_century CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''400 days''.'::text))
-);
-
-COMMENT ON TABLE pgcron.retention IS 'Private: of the engine.';
-
 CREATE TABLE pgcron.retention_rule (
     queue text,
     outcome text,
@@ -1382,22 +1398,6 @@ CREATE TABLE pgcron.schedule_preview (
 WITH (fillfactor='80');
 
 COMMENT ON TABLE pgcron.schedule_preview IS 'Private: of the engine.';
-
-CREATE TABLE pgcron.schedule_version (
-    schedule_id bigint NOT NULL,
-    version integer NOT NULL,
-    at timestamp with time zone DEFAULT now() NOT NULL,
-    actor text NOT NULL,
-    interface text NOT NULL,
-    operation text NOT NULL,
-    content jsonb NOT NULL,
-    since timestamp with time zone,
-    note text,
-    CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK ((operation = ANY (ARRAY['create'::text, 'edit'::text, 'delete'::text]))),
-    CONSTRAINT schedule_version_actor_is_short CHECK (pgcron.is_short('actor'::text, actor, 300))
-);
-
-COMMENT ON TABLE pgcron.schedule_version IS 'Private: of the engine.';
 
 CREATE VIEW pgcron.schedule_versions AS
  SELECT schedule_id,
