@@ -185,27 +185,24 @@ BEGIN
   SELECT coalesce(max(n.lease_until - n.lease_ttl), '-infinity') INTO silent_since
   FROM pgcron.node n WHERE n.lease_ttl <= '1 day';
   FOR late IN SELECT judged.reason, array_agg(judged.id ORDER BY judged.id) AS runs
-      FROM (SELECT placed.id,
-                   CASE WHEN placed.catchup = 'none'
+      FROM (SELECT r.id,
+                   CASE WHEN s.catchup = 'none'
                           THEN 'it was late, and its schedule does not catch up'
-                        WHEN placed.is_old THEN 'it was late, and older than the catch-up window'
-                        WHEN placed.place > placed.kept
+                        WHEN now() - r.due_at > s.catchup_window
+                          THEN 'it was late, and older than the catch-up window'
+                        WHEN row_number() OVER (PARTITION BY s.id ORDER BY r.scheduled_for DESC)
+                             > CASE WHEN s.catchup = 'latest' THEN 1
+                                    ELSE substring(s.catchup FROM '^latest (\d{1,6})$')::int END
+                               - (c.next_fire <= now() - grace AND NOT c.is_paused)::int
                           THEN 'it was late, and a newer late fire runs in its place' END AS reason
-            FROM (SELECT r.id, s.catchup, now() - r.due_at > s.catchup_window AS is_old,
-                         row_number() OVER (PARTITION BY s.id ORDER BY r.scheduled_for DESC) AS
-                           place,
-                         CASE WHEN s.catchup = 'latest' THEN 1
-                              ELSE substring(s.catchup FROM '^latest (\d{1,6})$')::int END
-                           - (c.next_fire <= now() - grace AND NOT c.is_paused)::int AS kept
-                  FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
-                  CROSS JOIN LATERAL (SELECT w.* FROM pgcron.run w
-                                      WHERE w.schedule_id = s.id AND w.state <> 'running'
-                                        AND w.origin = 'schedule' AND w.attempt = 0
-                                        AND w.due_at > silent_since AND w.due_at <= now() - grace) r
-                  WHERE s.catchup <> 'all'
-                    AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
-                                    WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for))
-              placed) judged
+            FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
+            CROSS JOIN LATERAL (SELECT w.* FROM pgcron.run w
+                                WHERE w.schedule_id = s.id AND w.state <> 'running'
+                                  AND w.origin = 'schedule' AND w.attempt = 0
+                                  AND w.due_at > silent_since AND w.due_at <= now() - grace) r
+            WHERE s.catchup <> 'all'
+              AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
+                              WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for)) judged
       WHERE judged.reason IS NOT NULL GROUP BY judged.reason LOOP
     SELECT ended + count(*) INTO ended
     FROM pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);

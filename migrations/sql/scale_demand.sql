@@ -25,19 +25,19 @@ BEGIN
   slots := 0; looked := 0;
   IF limits.paused_at IS NOT NULL OR limits.room <= 0 THEN RETURN; END IF;
 
-  SELECT count(*) AS looked, count(*) FILTER (WHERE due.is_alive) AS runs INTO light
-  FROM (SELECT coalesce(found.expire_at > now(), true) AS is_alive
-        FROM (SELECT path.expire_at FROM generate_series(0, 9) level
-              CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
-                  due_demand.most) path
-              UNION ALL
-              SELECT placed.expire_at FROM pgcron.walk_requirements(due_demand.queue, NULL) place
-              CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
-                                  WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-                                    AND r.requires IS NOT NULL AND r.queue = due_demand.queue
-                                    AND r.requires = place.requires
-                                    AND r.priority = place.priority AND r.due_at <= now()
-                                  ORDER BY r.due_at, r.id LIMIT due_demand.most) placed) found
+  SELECT count(*) AS looked, count(*) FILTER (WHERE coalesce(due.expire_at > now(), true)) AS runs
+  INTO light
+  FROM (SELECT path.expire_at FROM generate_series(0, 9) level
+        CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
+            due_demand.most) path
+        UNION ALL
+        SELECT placed.expire_at FROM pgcron.walk_requirements(due_demand.queue, NULL) place
+        CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
+                            WHERE r.state = 'ready' AND r.concurrency_key IS NULL
+                              AND r.requires IS NOT NULL AND r.queue = due_demand.queue
+                              AND r.requires = place.requires AND r.priority = place.priority
+                              AND r.due_at <= now()
+                            ORDER BY r.due_at, r.id LIMIT due_demand.most) placed
         LIMIT due_demand.most) due;
   looked := light.looked;
 

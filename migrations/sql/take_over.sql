@@ -126,8 +126,7 @@ DECLARE
   ends pgcron.attempt_end[];
 BEGIN
   held := ARRAY(
-      WITH gone AS MATERIALIZED (SELECT * FROM pgcron.gone_owners())
-      SELECT r.id FROM gone g
+      SELECT r.id FROM pgcron.gone_owners() g
       CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r
                           WHERE r.state = 'running' AND r.owner = g.owner
                             AND (only_these IS NULL OR r.id = ANY(only_these))
