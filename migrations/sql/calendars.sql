@@ -145,7 +145,6 @@ DECLARE
                           WHERE rtrim(c.content, E' \t\r\n')
                               IS DISTINCT FROM rtrim(w.value, E' \t\r\n')
                           ORDER BY w.key);
-  users bigint[];
 BEGIN
   PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ?| changed
     ORDER BY s.id FOR NO KEY UPDATE;
@@ -158,17 +157,17 @@ BEGIN
     source = coalesce(EXCLUDED.source, c.source)
   WHERE c.name = ANY(changed) OR c.source IS DISTINCT FROM coalesce(EXCLUDED.source, c.source);
   PERFORM pgcron.judge_parts(changed);
-  -- Including those that were being written while this transaction waited for the lock.
-  users := ARRAY(SELECT s.id FROM pgcron.schedule s
-                 WHERE s.calendars IS NOT NULL AND s.calendars ?| changed ORDER BY s.id
-                 FOR NO KEY UPDATE);
   PERFORM set_config('pgcron_ha.version_note',
       format('calendar%s %s %s changed', CASE WHEN cardinality(changed) > 1 THEN 's' ELSE '' END,
         array_to_string(changed, ', '),
         CASE WHEN cardinality(changed) > 1 THEN 'were' ELSE 'was' END),
       true);
-  -- the trigger takes what they contain now
-  UPDATE pgcron.schedule s SET calendars = NULL WHERE s.id = ANY(users);
+  -- Including those that were being written while this transaction waited for the lock. The trigger
+  -- takes what they contain now.
+  UPDATE pgcron.schedule s SET calendars = NULL
+  WHERE s.id = ANY(ARRAY(SELECT u.id FROM pgcron.schedule u
+                         WHERE u.calendars IS NOT NULL AND u.calendars ?| changed ORDER BY u.id
+                         FOR NO KEY UPDATE));
   PERFORM set_config('pgcron_ha.version_note', '', true);
   RETURN changed;
 END $$;
