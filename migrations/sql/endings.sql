@@ -258,7 +258,12 @@ BEGIN
   IF outcome IN ('dead', 'lost') THEN
     PERFORM pgcron.write_letter(ending, outcome, error_class, error, fingerprint);
     IF ending.origin = 'schedule' THEN
-      PERFORM pgcron.note_fire_failure(ending, end_run.error);
+      INSERT INTO pgcron.fire_failure (run_id, schedule_id, failed_at, error)
+      SELECT ending.id, s.id, clock_timestamp(), left(end_run.error, 200)
+      FROM pgcron.schedule s WHERE s.id = ending.schedule_id AND s.pause_after_failures IS NOT NULL
+      ON CONFLICT DO NOTHING;
+      -- so that a node judges it at once
+      IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'schedule'); END IF;
     END IF;
   END IF;
   PERFORM pgcron.into_history(ARRAY(

@@ -31,18 +31,6 @@ COMMENT ON TABLE pgcron.failure_pause IS
 CREATE INDEX failure_pause_due ON pgcron.failure_pause (look_at) WHERE probe_run IS NULL;
 CREATE INDEX failure_pause_probing ON pgcron.failure_pause (probe_run) WHERE probe_run IS NOT NULL;
 
--- Called in the statement that ends a fire's run dead or lost. The NOTIFY lets a node judge it at
--- once.
-CREATE FUNCTION pgcron.note_fire_failure(ended pgcron.run, error text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO pgcron.fire_failure (run_id, schedule_id, failed_at, error)
-  SELECT ended.id, s.id, clock_timestamp(), left(note_fire_failure.error, 200)
-  FROM pgcron.schedule s WHERE s.id = ended.schedule_id AND s.pause_after_failures IS NOT NULL
-  ON CONFLICT DO NOTHING;
-  IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'schedule'); END IF;
-END $$;
-
 -- When a fire of the schedule last succeeded, of those since an instant; manual runs, re-runs and
 -- backfills do not count.
 CREATE FUNCTION pgcron.last_success(of_schedule bigint, since timestamptz) RETURNS timestamptz
