@@ -18,17 +18,14 @@ COMMENT ON TABLE pgcron.cordon IS
     'by the incarnation of one process.';
 
 CREATE FUNCTION pgcron.require_node(node text) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  IF NOT EXISTS (SELECT FROM pgcron.node n
-                 WHERE n.name = require_node.node OR n.incarnation::text = require_node.node)
-      AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = require_node.node) THEN
-    PERFORM pgcron.refuse('PC010', format('node %L does not exist', left(node, 200)),
-        'A node is named by its name, or by the incarnation of one process; those that died are '
-        'forgotten after a day.',
-        '`pgcron-ha nodes` lists them.');
-  END IF;
-END $$;
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.refuse('PC010', format('node %L does not exist', left(require_node.node, 200)),
+           'A node is named by its name, or by the incarnation of one process; those that died are '
+           'forgotten after a day.',
+           '`pgcron-ha nodes` lists them.')
+  WHERE NOT EXISTS (SELECT FROM pgcron.node n
+                    WHERE n.name = require_node.node OR n.incarnation::text = require_node.node)
+    AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = require_node.node) $$;
 
 -- The nodes that may claim now. A cordon counts from its commit on and locks no node's row: that is
 -- a lease, and a lock on it would end the node. After a failover no node claims before it has noted

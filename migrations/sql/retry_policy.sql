@@ -19,18 +19,6 @@
 -- handler asks for by an exception of its own (Retry, Snooze, Discard, Cancel) goes before the
 -- lists.
 
--- A duration as policies write it; NULL when it is none, or longer than 366 days.
-CREATE FUNCTION pgcron.policy_interval(written jsonb) RETURNS interval
-LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  CASE jsonb_typeof(written)
-    WHEN 'number' THEN RETURN CASE WHEN written::numeric BETWEEN 0 AND 31622400
-                                     THEN make_interval(secs => written::float8) END;
-    WHEN 'string' THEN RETURN pgcron.interval_or_null(written #>> '{}');
-    ELSE RETURN NULL;
-  END CASE;
-END $$;
-
 -- Apart, because a block that catches errors costs more than all else of a policy.
 CREATE FUNCTION pgcron.interval_or_null(written text) RETURNS interval
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -39,6 +27,14 @@ BEGIN
 EXCEPTION WHEN data_exception THEN
   RETURN NULL;
 END $$;
+
+-- A duration as policies write it; NULL when it is none, or longer than 366 days.
+CREATE FUNCTION pgcron.policy_interval(written jsonb) RETURNS interval
+LANGUAGE sql IMMUTABLE
+RETURN CASE jsonb_typeof(written)
+         WHEN 'number' THEN CASE WHEN written::numeric BETWEEN 0 AND 31622400
+                                   THEN make_interval(secs => written::float8) END
+         WHEN 'string' THEN pgcron.interval_or_null(written #>> '{}') END;
 
 CREATE FUNCTION pgcron.refuse_retry(fact text, rule text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
