@@ -101,7 +101,7 @@ CREATE TABLE pgcron.calendar (
     CONSTRAINT calendar_updated_by_is_short CHECK (pgcron.is_short('updated_by'::text, updated_by, 300))
 );
 
-COMMENT ON TABLE pgcron.calendar IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.calendar IS 'Private: Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
 
 CREATE TABLE pgcron.schedule (
     id bigint NOT NULL,
@@ -300,7 +300,7 @@ CREATE TABLE pgcron.breaker (
     CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
-COMMENT ON TABLE pgcron.breaker IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
 
 CREATE TABLE pgcron.concurrency_limit (
     concurrency_key text NOT NULL COLLATE pg_catalog."C",
@@ -315,7 +315,7 @@ CREATE TABLE pgcron.concurrency_limit (
     CONSTRAINT concurrency_limit_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
-COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one concurrency key execute at once, and how many start in any span of time. The key''s own row counts, else the row with the longest prefix (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.queue (
     name text NOT NULL,
@@ -336,7 +336,7 @@ CREATE TABLE pgcron.queue (
     CONSTRAINT queue_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
-COMMENT ON TABLE pgcron.queue IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
 
 CREATE TABLE pgcron.history (
     id bigint NOT NULL,
@@ -382,7 +382,7 @@ CREATE TABLE pgcron.history (
 )
 PARTITION BY RANGE (finished_at);
 
-COMMENT ON TABLE pgcron.history IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.history IS 'Private: How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
 
 CREATE TABLE pgcron.backfill (
     id bigint NOT NULL,
@@ -434,7 +434,7 @@ END))),
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.backfill IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.backfill IS 'Private: Requests to run a range of a schedule, and how far nodes are with them.';
 
 CREATE TABLE pgcron.dead_letter (
     run_id bigint NOT NULL,
@@ -473,7 +473,7 @@ CREATE TABLE pgcron.dead_letter (
     CONSTRAINT dead_letter_note_is_short CHECK (pgcron.is_short('note'::text, note, 2000))
 );
 
-COMMENT ON TABLE pgcron.dead_letter IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.dead_letter IS 'Private: Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
 
 CREATE TABLE pgcron.history_overflow (
     id bigint CONSTRAINT history_id_not_null NOT NULL,
@@ -518,7 +518,7 @@ CREATE TABLE pgcron.history_overflow (
     CONSTRAINT an_outcome_is_known CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'dead'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'lost'::text, 'upstream_failed'::text])))
 );
 
-COMMENT ON TABLE pgcron.history_overflow IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.history_overflow IS 'Private: Takes what has no partition, so that a run can always end; the janitor moves it over.';
 
 CREATE VIEW pgcron.ended_runs AS
  SELECT h.id,
@@ -603,7 +603,7 @@ UNION ALL
     o.result
    FROM pgcron.history_overflow o;
 
-COMMENT ON VIEW pgcron.ended_runs IS 'Private: of the engine.';
+COMMENT ON VIEW pgcron.ended_runs IS 'Private: history and its overflow.';
 
 CREATE TABLE pgcron.occurrence (
     schedule_id bigint NOT NULL,
@@ -618,7 +618,7 @@ CREATE TABLE pgcron.occurrence (
 )
 PARTITION BY RANGE (fire_at);
 
-COMMENT ON TABLE pgcron.occurrence IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.occurrence IS 'Private: The ledger and the permanent fence: one row for each fire time that was decided singly.';
 
 CREATE TABLE pgcron.occurrence_override (
     schedule_id bigint NOT NULL,
@@ -638,7 +638,7 @@ CREATE TABLE pgcron.occurrence_override (
     CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args)))
 );
 
-COMMENT ON TABLE pgcron.occurrence_override IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.occurrence_override IS 'Private: One fire skipped, moved or given other args, applied when it is materialized.';
 
 CREATE TABLE pgcron.failure_pause (
     schedule_id bigint NOT NULL,
@@ -651,7 +651,7 @@ CREATE TABLE pgcron.failure_pause (
     probe_run bigint
 );
 
-COMMENT ON TABLE pgcron.failure_pause IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.failure_pause IS 'Private: Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
 
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
@@ -676,7 +676,7 @@ CREATE TABLE pgcron.cursor (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
 
-COMMENT ON TABLE pgcron.cursor IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.cursor IS 'Private: Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
 
 CREATE TABLE pgcron.reason (
     code text NOT NULL,
@@ -686,7 +686,7 @@ CREATE TABLE pgcron.reason (
     CONSTRAINT a_reason_is_a_word CHECK ((code ~ '^[a-z_]{1,40}$'::text))
 );
 
-COMMENT ON TABLE pgcron.reason IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.reason IS 'Private: The answers of pgcron.why. What a ledger row says is the code itself, or a sentence that matches (a regular expression).';
 
 CREATE TABLE pgcron.retention (
     relation text NOT NULL,
@@ -702,7 +702,7 @@ CREATE TABLE pgcron.retention (
     CONSTRAINT rows_are_kept_for_a_day_to_a_century CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''400 days''.'::text))
 );
 
-COMMENT ON TABLE pgcron.retention IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.retention IS 'Private: How long each partitioned table is kept. Set by set_table_retention; a changed period holds for new partitions.';
 
 CREATE TABLE pgcron.schedule_version (
     schedule_id bigint NOT NULL,
@@ -718,7 +718,7 @@ CREATE TABLE pgcron.schedule_version (
     CONSTRAINT schedule_version_actor_is_short CHECK (pgcron.is_short('actor'::text, actor, 300))
 );
 
-COMMENT ON TABLE pgcron.schedule_version IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.schedule_version IS 'Private: Every version of every schedule, who wrote it and through which interface. No foreign key: it outlives the schedule.';
 
 CREATE TABLE pgcron.alembic_version (
     version_num character varying(32) NOT NULL
@@ -730,7 +730,7 @@ CREATE TABLE pgcron.assertion (
     token uuid NOT NULL
 );
 
-COMMENT ON TABLE pgcron.assertion IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.assertion IS 'Private: Claims that transactions under way rely on; empty whenever none is.';
 
 CREATE TABLE pgcron.attempt (
     run_id bigint NOT NULL,
@@ -750,7 +750,7 @@ CREATE TABLE pgcron.attempt (
 )
 PARTITION BY RANGE (ended_at);
 
-COMMENT ON TABLE pgcron.attempt IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.attempt IS 'Private: One row at the end of each attempt that did not succeed.';
 
 ALTER TABLE pgcron.backfill ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.backfill_id_seq
@@ -770,7 +770,7 @@ CREATE TABLE pgcron.backfill_run (
 )
 WITH (fillfactor='70');
 
-COMMENT ON TABLE pgcron.backfill_run IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.backfill_run IS 'Private: The runs of a backfill whose end was not counted yet (outcome NULL), and the last thousand that did not succeed.';
 
 CREATE VIEW pgcron.backfills AS
  SELECT b.id,
@@ -816,7 +816,7 @@ CREATE TABLE pgcron.breaker_handler (
     CONSTRAINT a_breaker_guards_a_handler CHECK (pgcron.is_handler(handler))
 );
 
-COMMENT ON TABLE pgcron.breaker_handler IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.breaker_handler IS 'Private: Which handlers a breaker is for; a handler has one breaker at most.';
 
 ALTER TABLE pgcron.calendar ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.calendar_id_seq
@@ -864,7 +864,7 @@ CREATE TABLE pgcron.callback (
     CONSTRAINT an_answer_is_known CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'discarded'::text, 'retry'::text])))
 );
 
-COMMENT ON TABLE pgcron.callback IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.callback IS 'Private: Attempts that wait, or waited within the last day, for a service''s callback. The token itself is nowhere but in the request that the service got.';
 
 CREATE TABLE pgcron.cluster (
     one boolean DEFAULT true NOT NULL,
@@ -882,7 +882,7 @@ CREATE TABLE pgcron.cluster (
     CONSTRAINT there_is_one_cluster_row CHECK (one)
 );
 
-COMMENT ON TABLE pgcron.cluster IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.cluster IS 'Private: One row: the server''s timeline as last seen, claims refused until quarantine_until or while paused_at is set.';
 
 CREATE TABLE pgcron.cordon (
     node text NOT NULL,
@@ -898,7 +898,7 @@ CREATE TABLE pgcron.cordon (
     CONSTRAINT cordon_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
-COMMENT ON TABLE pgcron.cordon IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.cordon IS 'Private: Which nodes claim nothing: by a name, for every process of that name until it is lifted, or by the incarnation of one process.';
 
 CREATE TABLE pgcron.node (
     incarnation uuid NOT NULL,
@@ -931,7 +931,7 @@ CREATE TABLE pgcron.node (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
 
-COMMENT ON TABLE pgcron.node IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.node IS 'Private: One row for each process incarnation; the row is its lease. name is a label, never an identity.';
 
 CREATE VIEW pgcron.claiming_node AS
  SELECT n.incarnation
@@ -975,7 +975,7 @@ CREATE TABLE pgcron.diversion (
     reason text NOT NULL
 );
 
-COMMENT ON TABLE pgcron.diversion IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.diversion IS 'Private: Runs that an open breaker''s fallback took: the handler and queue of the request. Kept as long as history.';
 
 CREATE VIEW pgcron.error_groups AS
  SELECT fingerprint,
@@ -1011,7 +1011,7 @@ CREATE TABLE pgcron.fire_failure (
     is_judged boolean DEFAULT false NOT NULL
 );
 
-COMMENT ON TABLE pgcron.fire_failure IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.fire_failure IS 'Private: Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. The end of a run only inserts, so that it waits for no lock.';
 
 CREATE TABLE pgcron.given_back (
     id bigint NOT NULL,
@@ -1019,7 +1019,7 @@ CREATE TABLE pgcron.given_back (
     runs integer NOT NULL
 );
 
-COMMENT ON TABLE pgcron.given_back IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.given_back IS 'Private: Counted by the next materializer, which locks the cursor for it: a transaction that ends runs may not lock it any more.';
 
 ALTER TABLE pgcron.given_back ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.given_back_id_seq
@@ -1037,7 +1037,7 @@ CREATE TABLE pgcron.idempotency (
     CONSTRAINT an_idempotency_key_has_1_to_500_characters CHECK ((((length(key) >= 1) AND (length(key) <= 500)) OR pgcron.refuse('PC001'::text, format('the idempotency key has %s characters'::text, length(key)), 'A key has 1 to 500 characters.'::text, 'Use a hash of a longer one.'::text)))
 );
 
-COMMENT ON TABLE pgcron.idempotency IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.idempotency IS 'Private: An enqueue with a living key returns the run that the key already named.';
 
 CREATE TABLE pgcron.log (
     run_id bigint NOT NULL,
@@ -1051,7 +1051,7 @@ CREATE TABLE pgcron.log (
 )
 PARTITION BY RANGE (at);
 
-COMMENT ON TABLE pgcron.log IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.log IS 'Private: What handlers printed, line by line, while they ran.';
 
 CREATE TABLE pgcron.missed (
     schedule_id bigint NOT NULL,
@@ -1065,7 +1065,7 @@ CREATE TABLE pgcron.missed (
     CONSTRAINT a_range_does_not_end_before_it_begins CHECK ((last_at >= first_at))
 );
 
-COMMENT ON TABLE pgcron.missed IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.missed IS 'Private: Fires that were dropped together: every fire of the schedule from first_at to last_at, both included, that has no row of its own in occurrence. fires is NULL when there were too many to count.';
 
 CREATE TABLE pgcron.offer (
     incarnation uuid NOT NULL,
@@ -1073,7 +1073,7 @@ CREATE TABLE pgcron.offer (
     CONSTRAINT an_offer_is_a_handler_name CHECK (pgcron.is_handler(handler))
 );
 
-COMMENT ON TABLE pgcron.offer IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.offer IS 'Private: Which handlers a node offers.';
 
 CREATE VIEW pgcron.nodes AS
  SELECT n.incarnation,
@@ -1157,7 +1157,7 @@ CREATE TABLE pgcron.outdated_plan (
     schedule_id bigint NOT NULL
 );
 
-COMMENT ON TABLE pgcron.outdated_plan IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.outdated_plan IS 'Private: Schedules with fires ahead that another tzdata than cluster.tzdata decided: a node decides them again.';
 
 CREATE TABLE pgcron.overrun (
     run_id bigint NOT NULL,
@@ -1165,7 +1165,7 @@ CREATE TABLE pgcron.overrun (
     expected interval NOT NULL
 );
 
-COMMENT ON TABLE pgcron.overrun IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.overrun IS 'Private: Runs that execute, or executed a moment ago, for longer than expected; the row of a run that is over is removed within minutes.';
 
 CREATE VIEW pgcron.runs AS
  SELECT r.id,
@@ -1286,7 +1286,7 @@ CREATE TABLE pgcron.producer_rule (
     CONSTRAINT a_rule_says_which_queues CHECK ((((queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'::text) AND (queue <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a queue nor how some begin'::text, "left"(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.'::text, 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.'::text)))
 );
 
-COMMENT ON TABLE pgcron.producer_rule IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.producer_rule IS 'Private: What roles may enqueue: one that has the rights of a role in this table may enqueue what one of the rules allows, in its own name, and nothing else. Roles that may empty pgcron.run are exempt.';
 
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
@@ -1300,7 +1300,7 @@ CREATE TABLE pgcron.progress (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.progress IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.progress IS 'Private: The last progress that an executing run reported; the row of a run that is over is removed within minutes.';
 
 CREATE VIEW pgcron.queues AS
  SELECT COALESCE(q.name, w.queue) AS name,
@@ -1335,7 +1335,7 @@ CREATE TABLE pgcron.rate_window (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.rate_window IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.rate_window IS 'Private: How many runs of one concurrency key or queue with a rate started lately, by slices of a 256th of its time.';
 
 CREATE TABLE pgcron.retention_rule (
     queue text,
@@ -1348,7 +1348,7 @@ CREATE TABLE pgcron.retention_rule (
     CONSTRAINT a_retention_rule_names_an_outcome CHECK (pgcron.is_one_of('outcome'::text, outcome, '{succeeded,dead,cancelled,skipped,superseded,expired,lost,upstream_failed}'::text[], 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.'::text, 'Leave it out for every outcome.'::text))
 );
 
-COMMENT ON TABLE pgcron.retention_rule IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.retention_rule IS 'Private: How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, if not as long as history. The most specific rule counts: queue and outcome, queue, outcome, neither.';
 
 CREATE TABLE pgcron.retention_sweep (
     partition text NOT NULL,
@@ -1366,7 +1366,7 @@ CREATE TABLE pgcron.retention_sweep (
     tried_at timestamp with time zone
 );
 
-COMMENT ON TABLE pgcron.retention_sweep IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.retention_sweep IS 'Private: How far the runs of a day of history have been looked at by the rules of retention, and whether its space was given back.';
 
 ALTER TABLE pgcron.run ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME pgcron.run_id_seq
@@ -1397,7 +1397,7 @@ CREATE TABLE pgcron.schedule_preview (
 )
 WITH (fillfactor='80');
 
-COMMENT ON TABLE pgcron.schedule_preview IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.schedule_preview IS 'Private: The next fires of schedules, and schedules in English: written when a new generation is judged, and on request.';
 
 CREATE VIEW pgcron.schedule_versions AS
  SELECT schedule_id,
@@ -1492,7 +1492,7 @@ CREATE TABLE pgcron.timezone (
     name text NOT NULL
 );
 
-COMMENT ON TABLE pgcron.timezone IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.timezone IS 'Private: IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
 
 CREATE TABLE pgcron.unique_period (
     key text NOT NULL COLLATE pg_catalog."C",
@@ -1501,7 +1501,7 @@ CREATE TABLE pgcron.unique_period (
     until timestamp with time zone NOT NULL
 );
 
-COMMENT ON TABLE pgcron.unique_period IS 'Private: of the engine.';
+COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
 
 CREATE VIEW pgcron.waiting AS
  SELECT r.id,
