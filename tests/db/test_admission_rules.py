@@ -1,4 +1,4 @@
-"""The rules of admission: event gates block a run, capacity gates are passed in the claim."""
+"""The rules of admission up to the 13th: birth, and event gates, which block a run."""
 
 from __future__ import annotations
 
@@ -8,22 +8,31 @@ import asyncpg
 import pytest
 
 from tests.db.control import (
-    Connect,
     Connection,
     Node,
     admit,
+    call,
     claim,
     claim_limited,
+    cursor_of,
+    database_now,
     enqueue,
+    fail,
     finish,
+    fires_ahead,
     history_row,
     join,
+    kill,
+    materialize,
     minutes,
     put_schedule,
+    reap,
     run_row,
 )
+from tests.waiting import until
 
 STATE = "SELECT state, gate, overlap_slot FROM pgcron.run WHERE id = $1"
+VERSIONS = "SELECT xmin::text, ctid::text, state FROM pgcron.run ORDER BY id"
 
 
 async def skipping(connection: Connection, **columns: Any) -> dict[str, Any]:
@@ -66,6 +75,50 @@ async def test_1_a_run_without_an_event_gate_is_born_ready_though_no_node_lives(
     assert await waits(connection, run) == ("ready", None, None)
 
 
+async def test_1_a_restart_of_all_nodes_rewrites_nothing(connection: Connection) -> None:
+    node = await join(connection, labels={"gpu": "a100"})
+    later = await database_now(connection) + minutes(5)
+    for columns in ({}, {"concurrency_key": "eu"}, {"requires": ["gpu"]}, {"due_at": later}):
+        await enqueue(connection, 2, **columns)
+    before = await connection.fetch(VERSIONS)
+    await kill(connection, node)
+
+    again = await join(connection, labels={"gpu": "a100"})
+    await call(connection, "unblock", at_most=10)
+    levels = list(range(10))
+    queues = ["default"] * 10
+    await call(connection, "block_unserved", queues=queues, priorities=levels, look=10)
+    await call(connection, "block_unplaced", queues=["default"], look=10)
+
+    assert await connection.fetch(VERSIONS) == before
+    assert len(await claim(connection, again)) == 2
+
+
+async def test_1_a_node_that_joins_makes_ready_what_it_offers_in_batches(
+    connection: Connection,
+) -> None:
+    await enqueue(connection, 5, state="blocked", gate="no_node")
+    assert await call(connection, "unblock", at_most=2) == []
+
+    await join(connection)
+
+    freed = [len(await call(connection, "unblock", at_most=2)) for _ in range(4)]
+    assert freed == [2, 2, 1, 0]
+
+
+async def test_2_a_row_without_a_policy_fires_no_trigger(connection: Connection) -> None:
+    columns = await skipping(connection)
+    await connection.execute(
+        "CREATE OR REPLACE FUNCTION pgcron.block_new_run() RETURNS trigger LANGUAGE plpgsql"
+        " AS $$ BEGIN RAISE EXCEPTION 'fired'; END $$"
+    )
+    await enqueue(connection, requires=["gpu"])
+    await enqueue(connection, concurrency_key="eu")
+
+    with pytest.raises(asyncpg.RaiseError, match="fired"):
+        await enqueue(connection, **columns)
+
+
 async def test_2_a_plain_insert_of_a_run_that_may_overlap_is_blocked(
     connection: Connection,
 ) -> None:
@@ -88,64 +141,158 @@ async def test_3_locks_are_rows_that_only_the_engine_may_lock(connection: Connec
     }
 
 
-async def test_5_a_pause_rewrites_no_run(connection: Connection) -> None:
+async def test_3_the_row_of_a_rate_is_made_by_a_claim_and_removed_when_it_counts_nothing(
+    connection: Connection,
+) -> None:
+    """Else each key of a pattern would leave a row behind."""
+    known = "SELECT name FROM pgcron.rate_window ORDER BY name"
+    await connection.execute("SELECT pgcron.set_concurrency('short-*', NULL, 9, '100 ms')")
+    await connection.execute("SELECT pgcron.set_concurrency('long-*', NULL, 9, '1 hour')")
+    for key in ("short-1", "short-2", "long-1"):
+        await enqueue(connection, concurrency_key=key)
+    assert await connection.fetch(known) == []
+
+    assert len(await claim_limited(connection, await join(connection))) == 3
+    assert len(await connection.fetch(known)) == 3
+
+    async def are_forgotten() -> bool:
+        await call(connection, "forget_rates", at_most=1)
+        return [row["name"] for row in await connection.fetch(known)] == ["long-1"]
+
+    await until("the short ones are forgotten", are_forgotten)
+
+
+LIMITS = (
+    "SELECT pgcron.set_queue('default', 1, 1, '1 hour');"
+    "SELECT pgcron.set_concurrency('eu', 1, 1, '1 hour')"
+)
+OPEN = (
+    "SELECT pgcron.set_breaker('py:work', 3, '1 min', '1 min');"
+    "UPDATE pgcron.breaker SET state = 'open', opened_at = now(), reason = '3 failures in 1 m',"
+    " open_until = now() + interval '1 hour', openings = 1"
+)
+ONE_BY_ONE = (
+    ("SELECT pgcron.resume_queue('default')", "previous"),
+    ("UPDATE pgcron.run SET gate = 'overlap' WHERE gate = 'previous'", "breaker"),
+    ("SELECT pgcron.reset_breaker('py:work')", "no_node"),
+    ("UPDATE pgcron.run SET requires = NULL WHERE gate = 'overlap'", "weight"),
+    ("UPDATE pgcron.run SET weight = NULL WHERE gate = 'overlap'", "overlap"),
+    (
+        "UPDATE pgcron.run SET state = 'ready', gate = NULL, overlap = NULL WHERE gate = 'overlap'",
+        "queue_limit",
+    ),
+    ("SELECT pgcron.set_queue('default', NULL, 1, '1 hour')", "key_limit"),
+    ("SELECT pgcron.set_concurrency('eu', NULL, 1, '1 hour')", "rate"),
+    ("SELECT pgcron.set_queue('default')", "rate"),
+    ("SELECT pgcron.set_concurrency('eu', NULL)", "slots"),
+)
+
+
+async def test_4_the_reason_shown_is_the_first_closed_gate(connection: Connection) -> None:
+    """All of them are closed, and opened one by one."""
     node = await join(connection)
+    schedule = await put_schedule(connection, overlap="queue")
+    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "queue"}
+    await connection.execute(LIMITS)
+    await enqueue(connection, concurrency_key="eu", **columns)
+    await admit(connection)
+    assert len(await claim_limited(connection, node)) == 1
+    [run] = await enqueue(connection, concurrency_key="eu", weight=17, requires=["gpu"], **columns)
+    await connection.execute("UPDATE pgcron.run SET gate = 'previous' WHERE id = $1", run)
+    await connection.execute(f"{OPEN}; SELECT pgcron.pause_queue('default')")
+
+    shown = "SELECT waits_for FROM pgcron.runs WHERE id = $1"
+    assert await connection.fetchval(shown, run) == "paused"
+    for command, word in ONE_BY_ONE:
+        await connection.execute(command)
+        assert await connection.fetchval(shown, run) == word, command
+
+
+@pytest.mark.parametrize(
+    ("close", "reopen", "word"),
+    [
+        ("SELECT pgcron.pause_queue('default')", "SELECT pgcron.resume_queue('default')", "paused"),
+        ("SELECT pgcron.pause_cluster()", "SELECT pgcron.resume_cluster()", "paused"),
+        (
+            "UPDATE pgcron.cluster SET quarantine_until = now() + interval '1 hour'",
+            "UPDATE pgcron.cluster SET quarantine_until = '-infinity'",
+            "paused",
+        ),
+        ("SELECT pgcron.cordon_node('n1')", "SELECT pgcron.uncordon_node('n1')", "no_node"),
+    ],
+)
+async def test_5_a_pause_rewrites_no_run(
+    connection: Connection, close: str, reopen: str, word: str
+) -> None:
+    node = await join(connection, name="n1")
     runs = await enqueue(connection, 2)
-    before = await connection.fetch("SELECT xmin::text, ctid::text FROM pgcron.run ORDER BY id")
-    await connection.execute("SELECT pgcron.pause_queue('default')")
+    before = await connection.fetch(VERSIONS)
+    beat = {"incarnation": node.incarnation, "slots_used": 0, "is_draining": False}
+    beat |= {"health": None, "is_unresponsive": False}
+
+    await connection.execute(close)
+    await call(connection, "beat", **beat)
 
     assert await claim(connection, node) == []
-    assert (
-        await connection.fetch("SELECT xmin::text, ctid::text FROM pgcron.run ORDER BY id")
-        == before
-    )
-    await connection.execute("SELECT pgcron.resume_queue('default')")
+    shown = await connection.fetch("SELECT DISTINCT waits_for FROM pgcron.runs")
+    assert [row["waits_for"] for row in shown] == [word]
+    assert await connection.fetch(VERSIONS) == before
+    await connection.execute(reopen)
+    await call(connection, "beat", **beat)
     assert sorted(row["id"] for row in await claim(connection, node)) == runs
 
 
-async def test_6_nothing_is_decided_while_nobody_could_start_it_and_then_the_newest_runs(
-    connection: Connection,
+@pytest.mark.parametrize(
+    ("close", "reopen"),
+    [
+        ("SELECT pgcron.pause_queue('default')", "SELECT pgcron.resume_queue('default')"),
+        ("SELECT pgcron.pause_cluster()", "SELECT pgcron.resume_cluster()"),
+        (
+            "UPDATE pgcron.cluster SET quarantine_until = now() + interval '1 hour'",
+            "UPDATE pgcron.cluster SET quarantine_until = '-infinity'",
+        ),
+        (
+            "UPDATE pgcron.offer SET handler = 'py:else'",
+            "UPDATE pgcron.offer SET handler='py:work'",
+        ),
+        (OPEN, "SELECT pgcron.reset_breaker('py:work')"),
+    ],
+)
+async def test_6_a_fire_that_nobody_could_start_is_not_skipped_yet(
+    connection: Connection, close: str, reopen: str
 ) -> None:
-    node = await join(connection)
-    schedule = await put_schedule(connection)
-    await connection.execute("SELECT pgcron.pause_queue('default')")
-    oldest, middle, newest = await fires(connection, schedule, 3, 2, 1)
-    assert dict(await admit(connection)) == {
-        "ready": 0,
-        "skipped": 0,
-        "superseded": 0,
-        "left_out": [],
-    }
-
-    await connection.execute("SELECT pgcron.resume_queue('default')")
-    assert dict(await admit(connection)) == {
-        "ready": 1,
-        "skipped": 2,
-        "superseded": 0,
-        "left_out": [],
-    }
-
-    assert [row["id"] for row in await claim(connection, node)] == [newest]
-    for run in (oldest, middle):
-        ended = await history_row(connection, run)
-        assert ended is not None
-        assert ended["outcome"] == "skipped"
-        assert ended["error"].endswith(f"(run {newest})")
-
-
-async def test_6_a_skip_names_the_run_that_holds_the_slot(connection: Connection) -> None:
-    await join(connection)
     node = await join(connection)
     columns = await skipping(connection)
     await enqueue(connection, **columns)
-    holder = await execute_one(connection, node)
+    await execute_one(connection, node)
     [late] = await enqueue(connection, **columns)
 
-    await admit(connection)
+    await connection.execute(close)
+    assert (await admit(connection))["skipped"] == 0
 
-    ended = await history_row(connection, late)
-    assert ended is not None
-    assert ended["error"] == f"the last run is not over (run {holder['id']})"
+    await connection.execute(reopen)
+    assert (await admit(connection))["skipped"] == 1
+    assert await run_row(connection, late) is None
+
+
+async def test_6_a_fire_is_skipped_together_with_its_row_of_the_ledger(
+    connection: Connection,
+) -> None:
+    await join(connection)
+    schedule = await put_schedule(connection)
+    cursor = await cursor_of(connection, schedule)
+    late = [cursor["watermark"] - minutes(age) for age in (2, 1)]
+    await connection.execute("UPDATE pgcron.cursor SET watermark = watermark - interval '1 hour'")
+    assert await materialize(connection, await cursor_of(connection, schedule), late) == (1, 2)
+
+    assert (await admit(connection))["skipped"] == 1
+
+    ledger = await connection.fetch(
+        "SELECT o.decision, o.reason = h.error AS says_the_same, o.decided_at = h.finished_at"
+        " AS is_one_transaction FROM pgcron.occurrence o"
+        " LEFT JOIN pgcron.history h ON h.id = o.run_id ORDER BY o.fire_at"
+    )
+    assert [tuple(row) for row in ledger] == [("run", None, None), ("skipped", True, True)]
 
 
 async def test_7_the_next_fire_has_its_slot_before_it_is_due_and_a_manual_run_may_take_it(
@@ -163,6 +310,96 @@ async def test_7_the_next_fire_has_its_slot_before_it_is_due_and_a_manual_run_ma
 
     assert await waits(connection, manual) == ("ready", None, 1)
     assert await waits(connection, first) == ("blocked", "overlap", None)
+
+
+async def test_8_what_is_replaced_is_asked_to_stop_once(connection: Connection) -> None:
+    node = await join(connection)
+    schedule = await put_schedule(connection, overlap="replace")
+    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "replace"}
+    await enqueue(connection, **columns)
+    holder = await execute_one(connection, node)
+    asked = "SELECT xmin::text, cancel_at, cancel_reason FROM pgcron.run WHERE id = $1"
+    await enqueue(connection, **columns)
+    await admit(connection)
+    before = await connection.fetchrow(asked, holder["id"])
+    assert before is not None
+    assert before["cancel_at"] is not None
+
+    await enqueue(connection, **columns)
+    await admit(connection)
+
+    assert await connection.fetchrow(asked, holder["id"]) == before
+
+
+async def test_9_fires_to_come_are_not_counted_as_queued(connection: Connection) -> None:
+    node = await join(connection)
+    schedule = await put_schedule(connection, overlap="queue", max_queued=1)
+    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "queue"}
+    await enqueue(connection, **columns)
+    await execute_one(connection, node)
+    later = await database_now(connection) + minutes(5)
+    await enqueue(connection, 3, due_at=later, **columns)
+    await enqueue(connection, **columns)
+
+    assert (await admit(connection))["skipped"] == 0
+    await enqueue(connection, **columns)
+    assert (await admit(connection))["skipped"] == 1
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE state = 'blocked'") == 4
+
+
+@pytest.mark.parametrize("ended_by", ["failed", "snoozed", "lease lost"])
+async def test_10_between_attempts_a_run_keeps_its_overlap_slot_and_nothing_else(
+    connection: Connection, ended_by: str
+) -> None:
+    node, other = await join(connection), await join(connection)
+    await connection.execute("SELECT pgcron.set_concurrency('eu', 1, 3, '1 hour')")
+    schedule = await put_schedule(connection, overlap="queue")
+    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "queue"}
+    [run, behind] = await enqueue(connection, 2, concurrency_key="eu", **columns)
+    await admit(connection)
+    held = await claim_limited(connection, node)
+    if ended_by == "lease lost":
+        await kill(connection, node)
+        assert await reap(connection) == {run: "retry"}
+    else:
+        await fail(connection, held, kind=ended_by, retry_after=0.0)
+
+    await admit(connection)
+    assert await waits(connection, run) == ("ready", None, 1)
+    assert await waits(connection, behind) == ("blocked", "overlap", None)
+    await connection.execute(
+        "UPDATE pgcron.run SET due_at = now() + interval '1 h' WHERE attempt > 0"
+    )
+    await enqueue(connection, concurrency_key="eu")
+    between = await claim_limited(connection, other)
+    assert len(between) == 1
+    await connection.execute("UPDATE pgcron.run SET due_at = now() WHERE id = $1", run)
+    assert await claim_limited(connection, other) == []
+    await finish(connection, between)
+    assert [row["id"] for row in await claim_limited(connection, other)] == [run]
+    counted = "SELECT sum(s) FROM pgcron.rate_window, unnest(starts) s"
+    assert await connection.fetchval(counted) == 3
+
+
+async def test_11_a_slot_that_nobody_claims_is_taken_back_only_if_no_node_could(
+    connection: Connection,
+) -> None:
+    await join(connection)
+    rare = await join(connection, handlers=("py:rare",))
+    schedule = await put_schedule(connection, overlap="queue")
+    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "queue"}
+    [first] = await enqueue(connection, handler="py:rare", **columns)
+    await admit(connection)
+    [second] = await enqueue(connection, priority=0, **columns)
+
+    await admit(connection)  # its node has no room, it seems
+    assert await waits(connection, first) == ("ready", None, 1)
+    assert await waits(connection, second) == ("blocked", "overlap", None)
+
+    await kill(connection, rare)
+    await admit(connection)
+    assert await waits(connection, first) == ("blocked", "overlap", None)
+    assert await waits(connection, second) == ("ready", None, 1)
 
 
 async def test_12_after_an_edit_to_skip_all_running_runs_count(connection: Connection) -> None:
@@ -219,68 +456,68 @@ async def test_13_a_start_deadline_ends_a_blocked_run_too(connection: Connection
     assert [row["id"] for row in ended] == [run]
 
 
-async def test_15_a_rate_is_counted_when_a_node_with_a_free_slot_claims(
-    connection: Connection,
+@pytest.mark.parametrize("gate", ["no_node", "breaker"])
+async def test_13_what_is_unique_is_replaced_pushed_on_and_cancelled_while_it_is_blocked(
+    connection: Connection, gate: str
 ) -> None:
-    node = await join(connection)
-    await connection.execute("SELECT pgcron.set_concurrency('a', NULL, 5, '1 hour')")
-    await enqueue(connection, 9, concurrency_key="a")
+    ask = "SELECT pgcron.enqueue('py:work', $2, unique_key => $1, {})"
+    replacing, debouncing = "on_conflict => 'replace'", "debounce => '1 hour'"
+    replaced = await connection.fetchval(ask.format(replacing), "a", '{"n": 1}')
+    pushed = await connection.fetchval(ask.format(debouncing), "b", '{"n": 1}')
+    await connection.execute("UPDATE pgcron.run SET state = 'blocked', gate = $1", gate)
+    await connection.execute("UPDATE pgcron.run SET due_at = now()")
 
-    assert len(await claim_limited(connection, node, 1)) == 1
-    assert await connection.fetchval("SELECT sum(s) FROM pgcron.rate_window, unnest(starts) s") == 1
-    assert len(await claim_limited(connection, node, 9)) == 4
+    assert await connection.fetchval(ask.format(replacing), "a", '{"n": 2}') == replaced
+    assert await connection.fetchval(ask.format(debouncing), "b", '{"n": 2}') == pushed
+    rows = await connection.fetch(
+        "SELECT args, state, due_at > now() AS is_later FROM pgcron.run ORDER BY id"
+    )
+    assert [tuple(row) for row in rows] == [
+        ('{"n": 2}', "blocked", False),
+        ('{"n": 2}', "blocked", True),
+    ]
+    await connection.execute("SELECT pgcron.cancel_run($1)", replaced)
+    assert await run_row(connection, replaced) is None
 
 
-async def test_15_another_time_of_a_rate_does_not_close_it(connection: Connection) -> None:
-    node = await join(connection)
-    await connection.execute("SELECT pgcron.set_concurrency('a', NULL, 2, '1 second')")
-    await enqueue(connection, 4, concurrency_key="a")
-    assert len(await claim_limited(connection, node)) == 2
-
-    await connection.execute("SELECT pgcron.set_concurrency('a', NULL, 2, '1 day')")
-
-    assert len(await claim_limited(connection, node)) == 2
-    assert await claim_limited(connection, node) == []
-
-
-async def test_15_a_limit_that_is_set_in_an_open_transaction_stops_nobody(
-    connection: Connection, another: Connect
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SELECT pgcron.move_occurrence('job', $1, $1::timestamptz + interval '1 hour')",
+        "SELECT pgcron.skip_occurrence('job', $1)",
+        "SELECT pgcron.cancel_run(r.id) FROM pgcron.run r WHERE r.scheduled_for = $1",
+    ],
+)
+async def test_13_a_fire_that_is_moved_or_does_not_run_gives_its_slot_to_the_next(
+    connection: Connection, change: str
 ) -> None:
-    node = await join(connection)
-    for key in ("a", "b"):
-        await connection.execute("SELECT pgcron.set_concurrency($1, 9, 9, '1 hour')", key)
-        await enqueue(connection, 2, concurrency_key=key)
-    await claim_limited(connection, node, 1)
-    person = await another()
-    async with person.transaction():
-        await person.execute("SELECT pgcron.set_concurrency('a', 9, 9, '1 second')")
-        await connection.execute("SET statement_timeout = '1s'")
+    await join(connection)
+    schedule = await put_schedule(connection)
+    first, second = await fires_ahead(connection, 2)
 
-        assert len(await claim_limited(connection, node)) == 3
+    async def decide() -> None:
+        cursor = await cursor_of(connection, schedule)
+        await materialize(connection, cursor, [first, second])
+        await call(connection, "admit_overlap", schedules=[schedule])
 
+    holders = "SELECT scheduled_for FROM pgcron.run WHERE overlap_slot IS NOT NULL"
+    await decide()
+    assert await connection.fetchval(holders) == first
 
-async def test_19_full_keys_stand_in_front_of_no_other(connection: Connection) -> None:
-    node, other = await join(connection), await join(connection)
-    keys = [f"k{number:03}" for number in range(300)]
-    for _ in range(2):
-        await connection.execute(
-            "INSERT INTO pgcron.run (handler, concurrency_key)"
-            " SELECT 'py:work', key FROM unnest($1::text[]) key",
-            keys,
-        )
-    assert len(await claim_limited(connection, other, 300, look=400)) == 300
-    [free] = await enqueue(connection, concurrency_key="zzz")
+    await connection.execute(change, first)
+    await decide()
 
-    assert [row["id"] for row in await claim_limited(connection, node, 4)] == [free]
+    assert await connection.fetchval(holders) == second
 
 
-async def test_20_what_waits_for_an_overlap_slot_is_no_demand(connection: Connection) -> None:
-    node = await join(connection)
-    columns = await skipping(connection, overlap="queue")
-    runs = await enqueue(connection, 3, **{**columns, "overlap": "queue"})
-    await execute_one(connection, node)
+async def test_13_the_next_look_is_at_the_earliest_blocked_run(connection: Connection) -> None:
+    now = await database_now(connection)
+    columns = await skipping(connection)
+    for age in (30, 7, 50):
+        await enqueue(connection, due_at=now + minutes(age), **columns)
 
-    assert await connection.fetchval("SELECT pgcron.scale_demand()") == 1
-    row = await run_row(connection, runs[1])
-    assert row is not None
-    assert row["state"] == "blocked"
+    [found] = await call(
+        connection, "look_at_gates", after="-infinity", after_id=0, at_most=10, aside=[]
+    )
+
+    assert 6 * 60 < found["seconds"] <= 7 * 60

@@ -277,6 +277,19 @@ async def test_the_demand_is_told_from_as_many_rows_as_asked(full: Connection) -
     assert demand >= 400
 
 
+async def test_a_claim_reads_no_runs_that_only_others_may_take(full: Connection) -> None:
+    """Beside 20,000 that are due and require labels which the node does not have."""
+    values = await parameters_of(full, "claim_gated")
+    scans_before, rows_before = await read_so_far(full)
+
+    answer = await full.fetch(load()["claim_gated"].sql, *values)
+
+    scans, rows = await read_so_far(full)
+    assert scans - scans_before == 0
+    assert rows - rows_before <= MOST_ROWS
+    assert [row["verdict"] for row in answer].count("claim") == LIMIT
+
+
 async def test_a_key_without_a_rate_pays_nothing_for_rates(connection: Connection) -> None:
     node = await join(connection)
     await enqueue(connection, 3, concurrency_key="eu")

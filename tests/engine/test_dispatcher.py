@@ -16,7 +16,7 @@ from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
 from tests.engine.workshop import Workshop
 from tests.product.db import Unanswered
-from tests.product.engine import IDLE_LOOKS
+from tests.product.engine import IDLE_LOOKS, search_order
 from tests.product.telemetry import Event, RunsBlocked, RunsReleased
 from tests.waiting import until
 
@@ -272,6 +272,41 @@ async def test_a_schedule_is_decided_without_a_free_slot_too(
 
     await until("the fire is skipped", is_skipped)
     assert running in workshop.executor.executing
+
+
+async def test_a_node_decides_about_fires_whose_handler_it_does_not_offer(
+    workshop: Workshop, connection: Connection
+) -> None:
+    """Rule 6 of admission: a skip is decided by any node."""
+    other = await control.join(connection, handlers=["py:else"])
+    await control.put_schedule(connection, handler="py:else")
+    await connection.execute("SELECT pgcron.run_now('job')")
+    await workshop.turn()
+    assert len(await control.claim(connection, other)) == 1
+    late = await connection.fetchval("SELECT pgcron.run_now('job')")
+
+    await workshop.turn()
+
+    row = await control.history_row(connection, late)
+    assert row is not None
+    assert row["outcome"] == "skipped"
+
+
+async def test_a_run_that_is_let_go_after_its_time_is_claimed_at_once(
+    workshop: Workshop, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 18 of admission: it lies below the bound of the claims, and no sweep has to come."""
+    monkeypatch.setattr(search_order, "SWEEP_SECONDS", 3600.0)
+    await control.enqueue(connection, 20)
+    assert await workshop.dispatcher.run_once() is not None
+    past = await control.database_now(connection) - timedelta(minutes=5)
+    [late] = await control.enqueue(connection, due_at=past, state="blocked", gate="no_node")
+    for run in list(workshop.executor.executing):
+        workshop.executor.end(run)
+
+    await workshop.turn()
+
+    assert late in workshop.executor.executing
 
 
 async def test_a_run_nobody_can_execute_is_parked_and_told(

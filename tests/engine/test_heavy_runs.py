@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +10,7 @@ import pytest
 
 from pgcron_ha.executors.contract.base import StopReason
 from tests.db import control
-from tests.db.control import Connection
+from tests.db.control import Connect, Connection
 from tests.engine.by_hand import rows
 from tests.engine.workshop import Workshop
 from tests.waiting import until
@@ -126,6 +127,35 @@ async def test_a_run_of_a_handler_that_takes_several_slots_here_is_weighed(
         "SELECT weight, concurrency_key, attempt FROM pgcron.run ORDER BY id"
     )
     assert [tuple(row) for row in stored] == [(3, "*weight 3", 1), (3, "*weight 3", 0)]
+    await workshop.leave()
+
+
+async def test_claimed_runs_are_held_before_others_of_the_claim_are_given_back(
+    database: str, connection: Connection, another: Connect
+) -> None:
+    """Rule 17 of admission: until then nobody knows that they are this node's."""
+    workshop = Workshop(database, slots=SLOTS, weights={"py:heavy": 3})
+    await workshop.join()
+    incarnation = workshop.session.incarnation
+    assert incarnation is not None
+    await control.enqueue(connection)
+    await control.enqueue(connection, handler="py:heavy")
+    claimer = control.Node(incarnation, ["py:work", "py:heavy"], ["default"])
+    light, wrong = claimed = await control.claim(connection, claimer)
+    other = await another()
+    async with other.transaction():
+        await other.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", wrong["id"])
+        taking = asyncio.create_task(
+            workshop.dispatcher._acceptance.take(list(claimed), incarnation)  # type: ignore[arg-type]
+        )
+        await until("it is held", lambda: workshop.runner.holds(light["id"]))
+        assert not taking.done()
+    await taking
+
+    assert list(workshop.executor.executing) == [light["id"]]
+    row = await control.run_row(connection, wrong["id"])
+    assert row is not None
+    assert (row["state"], row["weight"]) == ("ready", 3)
     await workshop.leave()
 
 

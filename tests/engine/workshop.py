@@ -59,7 +59,7 @@ class Workshop:
         self.executor = ByHand(self.runner.done, self.runner.feed_for("py"))
         self.runner.use({"py": self.executor})
         self.link = link or Link(dsn)
-        self.admission = Admission(self.link, lambda: self.dispatcher.wake())
+        self.admission = Admission(self.link, lambda: self.dispatcher.made_ready())
         self.dispatcher = Dispatcher(
             self.link,
             self.session,

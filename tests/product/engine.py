@@ -6,7 +6,7 @@ from pgcron_ha.engine import batches, node, notifications
 from pgcron_ha.engine.admit import admission
 from pgcron_ha.engine.admit.admission import Admission
 from pgcron_ha.engine.batches import BATCH_CHARACTERS, MOST_ASIDE, SetAside, isolate
-from pgcron_ha.engine.claim import acceptance, dispatcher
+from pgcron_ha.engine.claim import acceptance, dispatcher, search_order
 from pgcron_ha.engine.claim.dispatcher import IDLE_LOOKS, Dispatcher
 from pgcron_ha.engine.claim.prefetch import AHEAD_SECONDS, Prefetch
 from pgcron_ha.engine.claim.search_order import (
@@ -145,6 +145,7 @@ __all__ = [
     "recorder",
     "reported",
     "runner",
+    "search_order",
     "session",
     "state_directory",
     "timeouts",

@@ -114,6 +114,14 @@ DELETE FROM pgcron.unique_period g WHERE g.ctid = ANY(ARRAY(
   SELECT o.ctid FROM pgcron.unique_period o WHERE o.until <= now()
   ORDER BY o.until LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
+-- name: forget_rates
+-- What keys and queues with a rate have started, when all of it is older than the rate's time: no
+-- row says the same. Else each key of a pattern would leave one behind.
+DELETE FROM pgcron.rate_window g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.rate_window o
+  WHERE pgcron.rate_slice(now(), o.per) - 256 > ALL (o.slices)
+  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+
 -- name: forget_nodes
 -- Dead for a day and owner of nothing.
 DELETE FROM pgcron.node g WHERE g.ctid = ANY(ARRAY(
