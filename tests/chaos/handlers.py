@@ -16,6 +16,10 @@ from pgcron_ha import App, Context
 from tests.chaos import record
 
 TICK_SECONDS = 0.1
+FLAKY_SECONDS = 12
+BAD_SECONDS = 4
+"""Of each so many seconds a flaky handler fails in the first ones."""
+
 FINE_TICK_SECONDS = 0.01
 """Of what is stopped at the last moment: here an overlap would be short."""
 
@@ -25,7 +29,9 @@ app = App()
 
 
 @contextmanager
-def executing(context: Context, concurrency_key: str | None = None) -> Iterator[Any]:
+def executing(
+    context: Context, concurrency_key: str | None = None, gate: str | None = None
+) -> Iterator[Any]:
     """Evidence around what a handler does; yields what writes a tick."""
     claim = {
         "run": context.run_id,
@@ -42,6 +48,7 @@ def executing(context: Context, concurrency_key: str | None = None) -> Iterator[
         **claim,
         node=node,
         concurrency_key=concurrency_key,
+        gate=gate,
         fire=fire,
         schedule=context.schedule,
     )
@@ -164,3 +171,32 @@ async def ledger(
             )
         finally:
             connection.terminate()
+
+
+@app.handler("gated")
+async def gated(context: Context, gate: str, seconds: float = 0.0, op: int = 0) -> None:
+    """Takes so long; what it waited for is in its evidence."""
+    with executing(context, gate=gate) as tick:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await asyncio.sleep(min(TICK_SECONDS, seconds))
+            tick()
+
+
+@app.handler("flaky")
+async def flaky(context: Context, gate: str, op: int = 0) -> None:
+    """Fails for seconds on end, as a service that is away."""
+    with executing(context, gate=gate):
+        if time.time() % FLAKY_SECONDS < BAD_SECONDS:
+            raise RuntimeError("the service is away")
+
+
+@app.handler("transfer")
+async def transfer(context: Context, gate: str, op: int = 0) -> None:
+    """Its effect is in the transaction that ends the run."""
+    with executing(context, gate=gate):
+        async with context.connection() as own:
+            await own.execute(
+                "INSERT INTO public.effect (key, run, fence) VALUES ($1, $2, $3)",
+                *(context.idempotency_key, context.run_id, context.fence),
+            )

@@ -18,9 +18,10 @@ from typing import Final
 
 from tests.chaos.checking.history import load
 from tests.chaos.checking.verdict import check
-from tests.chaos.mutants import BY_NAME, MUTANTS, Mutant
+from tests.chaos.mutants import BY_NAME, MUTANTS
 from tests.chaos.playing import play
 from tests.chaos.stage import Settings
+from tests.chaos.taking_away import Mutant
 
 FAULT_SECONDS: Final = 20.0
 """Of one try; a mutant that is not caught gets another seed."""

@@ -9,97 +9,18 @@ a mutant visible soon; ``points`` the failpoints that do.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any, Final
-
-import asyncpg
 
 from pgcron_ha.operating_system import boottime
 from tests.chaos.failpoints import Failpoints
-from tests.product.db import NEWEST, Link, statements
+from tests.chaos.mutants_of_gates import DROP_OVERLAP_INDEX, MUTANTS_OF_GATES
+from tests.chaos.taking_away import Mutant, Replacements, StaleMutant, replace
 from tests.product.engine import acceptance, dispatcher, lease, node, session
 from tests.product.engine import reconcile_module as reconcile
 from tests.product.executors import supervisor_client
-from tests.replacing import replaced
 
 VARIABLE: Final = "CHAOS_MUTANT"
-
-Replacements = tuple[tuple[str, str], ...]
-
-
-class StaleMutant(Exception):
-    """What a mutant takes away is not there any more: the mutant must be written anew."""
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """`texts`: by statement, `functions`: by function of the database, what becomes of what."""
-
-    name: str
-    guard: str
-    texts: Mapping[str, Replacements] = field(default_factory=dict)
-    functions: Mapping[str, Replacements] = field(default_factory=dict)
-    commands: tuple[str, ...] = ()
-    in_node: Callable[[], None] | None = None
-    needs: tuple[str, ...] = ()
-    points: Failpoints = field(default_factory=Failpoints)
-    survives: str | None = None
-    """Why no fault of this harness can show it."""
-
-    def change_node(self) -> None:
-        """In the node's process, before the node is made."""
-        # As links ask for them, before and after they know the schema's revision: what is asked for
-        # in another way is loaded a second time.
-        for revision in (None, NEWEST):
-            link = Link("postgresql://", statements.DEFAULT_SCHEMA, revision=revision)
-            for statement in self.statements(link._statements):
-                link._statements[statement.name] = statement
-        if self.in_node is not None:
-            self.in_node()
-
-    def statements(self, loaded: Mapping[str, statements.Statement]) -> list[statements.Statement]:
-        """The named statements as this mutant sends them."""
-        return [
-            dataclasses.replace(loaded[name], sql=_replaced(loaded[name], replacements))
-            for name, replacements in self.texts.items()
-        ]
-
-    async def change_database(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        """On a migrated database."""
-        for name, replacements in self.functions.items():
-            text = await connection.fetchval(
-                "SELECT pg_get_functiondef(p.oid) FROM pg_proc p WHERE p.proname = $1"
-                " AND p.pronamespace = 'pgcron'::regnamespace",
-                name,
-            )
-            await connection.execute(_replace(name, text or "", replacements))
-        for command in self.commands:
-            await connection.execute(command)
-
-
-def _replaced(statement: statements.Statement, replacements: Replacements) -> str:
-    """Replacements name parameters (``:token``), a statement has numbers (``$2``)."""
-    numbers = {name: f"${number}" for number, name in enumerate(statement.parameters, 1)}
-
-    def numbered(text: str) -> str:
-        for name in sorted(numbers, key=len, reverse=True):
-            text = text.replace(f":{name}", numbers[name])
-        return text
-
-    return _replace(
-        statement.name, statement.sql, tuple((numbered(a), numbered(b)) for a, b in replacements)
-    )
-
-
-def _replace(name: str, text: str, replacements: Replacements) -> str:
-    for old, new in replacements:
-        try:
-            text = replaced(text, old, new)
-        except LookupError as error:
-            raise StaleMutant(f"{name}: {error}") from None
-    return text
-
 
 # Changes of methods.
 
@@ -181,7 +102,7 @@ main()
 
 def _leave_children_alive() -> None:
     program = supervisor_client._PROGRAM
-    _put(supervisor_client, "_PROGRAM", _replace("_PROGRAM", program, (("main()\n", _CARELESS),)))
+    _put(supervisor_client, "_PROGRAM", replace("_PROGRAM", program, (("main()\n", _CARELESS),)))
 
 
 def _begin_what_was_claimed_before() -> None:
@@ -193,7 +114,6 @@ def _begin_what_was_claimed_before() -> None:
     _put(acceptance.Acceptance, "take", take)
 
 
-_DROP_OVERLAP_INDEX = "DROP INDEX pgcron.run_overlap_slot"
 _DROP_FIRE_NET = "DROP INDEX pgcron.run_fire"
 _LEDGER_FORGETS: Replacements = (
     ("  ON CONFLICT (schedule_id, fire_at) DO NOTHING\n", ""),
@@ -353,7 +273,7 @@ MUTANTS: Final = (
         "overlap_unchecked",
         "a schedule that is held is not claimed (and the slot's unique index)",
         functions={"overlap_taken": _TAKEN},
-        commands=(_DROP_OVERLAP_INDEX,),
+        commands=(DROP_OVERLAP_INDEX,),
         needs=("N1",),
     ),
     Mutant(
@@ -368,7 +288,7 @@ MUTANTS: Final = (
                 ),
             )
         },
-        commands=(_DROP_OVERLAP_INDEX,),
+        commands=(DROP_OVERLAP_INDEX,),
         needs=("N19.crowd_schedules",),
     ),
     Mutant(
@@ -467,6 +387,7 @@ MUTANTS: Final = (
         points=_ZOMBIES,
         survives="one server loses no commit; a failover that does is not played here",
     ),
+    *MUTANTS_OF_GATES,
 )
 """In the order in which they are tried."""
 

@@ -12,6 +12,7 @@ from tests.chaos import nemeses, record, schedules
 from tests.chaos.clients import Client, enqueue, keep_enqueueing
 from tests.chaos.composing import compose
 from tests.chaos.dumping import dump
+from tests.chaos.gates import RUNS, create_gates, enqueue_gated, keep_enqueueing_gated
 from tests.chaos.stage import Settings, Stage
 from tests.chaos.watching import keep_reviving, keep_watching
 from tests.waiting import until
@@ -21,7 +22,9 @@ DRAIN_SECONDS: Final = 60.0
 """More than the longest back-off, the longest handler and a lease together."""
 
 LONE_SECONDS: Final = 15.0
-"""For one run that is due in a second: many times what an idle node sleeps."""
+"""For one run that is due in a second, and one of each gate after it: many times what an idle node
+sleeps, and more than a circuit breaker stays open.
+"""
 
 
 async def play(settings: Settings, folder: Path) -> None:
@@ -59,11 +62,12 @@ async def _company(stage: Stage) -> AsyncIterator[asyncio.Event]:
     """Clients, the watch and the service manager; yields what stops the clients."""
     settings = stage.settings
     no_more_runs, over = asyncio.Event(), asyncio.Event()
-    clients = [Client(stage, settings.seed * 100 + number) for number in range(CLIENTS)]
+    clients = [Client(stage, settings.seed * 100 + number) for number in range(CLIENTS + 1)]
+    *plain, gated = clients
     tasks = [
-        asyncio.create_task(keep_enqueueing(client, settings.ttl, no_more_runs))
-        for client in clients
+        asyncio.create_task(keep_enqueueing(client, settings.ttl, no_more_runs)) for client in plain
     ]
+    tasks.append(asyncio.create_task(keep_enqueueing_gated(gated, settings.ttl, no_more_runs)))
     tasks += [
         asyncio.create_task(keep_watching(stage, over)),
         asyncio.create_task(keep_reviving(stage, over)),
@@ -82,6 +86,7 @@ async def _create_schedules(stage: Stage) -> None:
     client = Client(stage, stage.settings.seed)
     for definition in schedules.definitions(stage.settings.ttl):
         assert await schedules.create(client, definition) is not None
+    await create_gates(client)
     client.forget_connection()
 
 
@@ -108,6 +113,11 @@ async def _drain(stage: Stage) -> None:
     if drained:
         # No end of another run and no notification says that it is time.
         await enqueue(client, "py:work", {}, ahead=1.0)
+        drained = await _nothing_lives(stage, LONE_SECONDS)
+    if drained:
+        # Whatever was held and is not given back keeps one of these from its turn.
+        for name in RUNS:
+            await enqueue_gated(client, name, 0.0)
         drained = await _nothing_lives(stage, LONE_SECONDS)
     client.forget_connection()
     record.write("phase", name="over", drained=drained)

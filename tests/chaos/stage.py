@@ -33,6 +33,7 @@ DATABASE = "chaos"
 MAX_CONNECTIONS = 80
 SLOTS = 12
 HANDLERS = "tests.chaos.handlers:app"
+QUEUES = ("default", "narrow", "paced")
 HORIZON_SECONDS = 4
 """How far ahead fires become runs: short, so that an outage can outlast it."""
 
@@ -50,6 +51,11 @@ _SERVER_SETTINGS = {
     "max_notify_queue_pages": "64",
 }
 _PROGRAM = Path(__file__).with_name("shell_program.py")
+
+
+def zone_of(node: str) -> str:
+    """Nodes are n1, n2 …: every other one announces the same label."""
+    return "a" if int(node[1:]) % 2 else "b"
 
 
 _FAKETIME = "faketime/libfaketime.so.1"
@@ -197,6 +203,9 @@ class Stage:
         command = [sys.executable, "-m", "tests.chaos.node_program"]
         command += ["--config", str(self._configuration), "node", "--name", name]
         command += ["--state-directory", str(self.folder / "nodes"), "--app", HANDLERS]
+        for queue in QUEUES:
+            command += ["--queue", queue]
+        command += ["--label", f"zone={zone_of(name)}"]
         log = self.folder / f"{name}.{self._started}.log"
         node = NodeProcess(name, command, environment, log)
         self.nodes[name] = node

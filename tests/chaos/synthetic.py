@@ -13,7 +13,9 @@ from typing import Any
 
 from tests.chaos.checking.history import Facts, History
 from tests.chaos.checking.oracle import is_fire
+from tests.chaos.gates import GATES, RUNS
 from tests.chaos.schedules import SPECS
+from tests.chaos.stage import zone_of
 
 WALL = 1_795_000_000.0
 """Wall clock minus boottime."""
@@ -59,6 +61,7 @@ class World:
             second + 0.5,
             **{"offset": WALL, "orphaned": 0.0, "waiting": 0.1, "hoarders": []},
             **{"crowded_schedules": 0, "live": 3, "blocked": 0, "deadlocks": 0},
+            waiting_at_gates=0.2,
         )
 
     # Schedules.
@@ -147,7 +150,9 @@ class World:
             **facts,
         }
 
-    def execute(self, row: Facts, at: float, key: str | None = None) -> float:
+    def execute(
+        self, row: Facts, at: float, key: str | None = None, gate: str | None = None
+    ) -> float:
         """Attempt after attempt until it ends; returns when."""
         while True:
             row["attempt"] += 1
@@ -159,7 +164,8 @@ class World:
             how = "end" if manner > 0.15 else self.chance.choice(["stopped", "dies"])
             if not is_last:
                 how = self.chance.choice(["stopped", "dies", "frozen"])
-            self.claim(row, at, at + seconds, key, how)
+            row["claimed_at"] = WALL + at
+            self.claim(row, at, at + seconds, how, key, gate)
             ended = at + seconds + 0.01
             if how == "end":
                 self.end(row, "succeeded", ended)
@@ -171,17 +177,30 @@ class World:
                 {
                     **{"run_id": row["id"], "attempt": row["attempt"], "outcome": "lease_lost"},
                     **{"started_at": WALL + at, "ended_at": WALL + ended},
+                    **{"fence": row["fence"], "claimed_at": WALL + at},
                 }
             )
             at = ended + self.chance.uniform(0.01, 2.0)
+            row["due_at"] = WALL + at
 
-    def claim(self, row: Facts, at: float, until: float, key: str | None, how: str) -> None:
-        name, pid = self.chance.choice(sorted(NODES.items()))
+    def claim(
+        self,
+        row: Facts,
+        at: float,
+        until: float,
+        how: str,
+        key: str | None = None,
+        gate: str | None = None,
+    ) -> None:
+        zone = GATES[gate].zone if gate is not None else None
+        nodes = [each for each in sorted(NODES.items()) if zone in (None, zone_of(each[0]))]
+        name, pid = self.chance.choice(nodes)
         facts = {"run": row["id"], "fence": row["fence"], "pid": pid}
         given = {
             "attempt": row["attempt"],
             "node": name,
             "concurrency_key": key,
+            "gate": gate,
             "key": f"k{row['id']}",
         }
         self.event("start", at, **facts, **given, handler=row["handler"], fire=None, schedule=None)
@@ -202,6 +221,38 @@ class World:
 
     def end(self, row: Facts, outcome: str, at: float) -> None:
         self.tables["ended"].append({**row, "outcome": outcome, "finished_at": WALL + at})
+
+    def gated(self, gate: str) -> None:
+        """Runs of one gate, one after the other, each a second after the last: no limit is near."""
+        at = 3.0
+        while at < 70:
+            delivery = "transactional" if gate == "money" else "at_least_once"
+            row = self.run_row("py:gated", at, delivery=delivery)
+            at = self.execute(row, at + 0.02, gate=gate) + 1.0
+            if gate == "money":
+                effect = {"run": row["id"], "key": f"k{row['id']}", "fence": row["fence"]}
+                self.tables["effects"].append(effect)
+
+    def dependent(self) -> None:
+        """A schedule each of whose fires needs the success of the one before it."""
+        at, failed = 3.0, False
+        while at < 60:
+            row = self.run_row("py:gated", at, origin="schedule")
+            row |= {"schedule_id": 900, "scheduled_for": WALL + at}
+            if failed:
+                self.end(row, "upstream_failed", at + 0.1)
+                # Somebody runs it by hand, which succeeds.
+                by_hand = self.run_row("py:gated", at + 1, origin="manual") | {"schedule_id": 900}
+                at = self.execute(by_hand, at + 1.02, gate="g-previous")
+                failed = False
+            elif self.chance.random() < 0.2:
+                self.operations += 1
+                self.ask("cancel", at + 0.4, "ok", "cancelled", run=row["id"])
+                self.end(row, "cancelled", at + 0.5)
+                failed = True
+            else:
+                at = self.execute(row, at + 0.02, gate="g-previous")
+            at += 2.0
 
     # Clients.
 
@@ -238,4 +289,7 @@ def valid_history(seed: int) -> History:
         world.schedule(number)
     for _ in range(world.chance.randint(5, 40)):
         world.enqueued()
+    for gate in world.chance.sample(sorted(RUNS), 3):
+        world.gated(gate)
+    world.dependent()
     return world.history()

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from tests.chaos.mutants import MUTANTS, Mutant, StaleMutant
+from tests.chaos.mutants import MUTANTS
 from tests.chaos.nemeses import ways_of
+from tests.chaos.taking_away import Mutant, StaleMutant
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import CHECKOUT
 from tests.product.db import load

@@ -21,13 +21,17 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS now,
           JOIN pgcron.node n ON n.incarnation = r.owner
          WHERE r.state = 'running' AND n.state = 'dead') AS orphaned,
        (SELECT coalesce(max(extract(epoch FROM now() - r.due_at)), 0)::float8 FROM pgcron.run r
-         WHERE r.state = 'ready' AND r.due_at <= now() AND r.gate IS NULL) AS waiting,
+         WHERE r.state = 'ready' AND r.due_at <= now() AND r.concurrency_key IS NULL
+           AND r.requires IS NULL AND r.queue = 'default') AS waiting,
+       (SELECT coalesce(max(extract(epoch FROM now() - r.due_at)), 0)::float8 FROM pgcron.run r
+         WHERE r.state <> 'running' AND r.due_at <= now()) AS waiting_at_gates,
        ARRAY(SELECT r.owner::text FROM pgcron.run r
          WHERE r.state = 'running' AND r.delivery = 'at_most_once'
          GROUP BY r.owner HAVING count(*) > {SLOTS + 4}) AS hoarders,
-       (SELECT count(*) FROM (SELECT 1 FROM pgcron.run r WHERE r.overlap IS NOT NULL
-         AND r.state = 'running' GROUP BY r.schedule_id HAVING count(*) > 1) x)
-         AS crowded_schedules,
+       (SELECT count(*) FROM (SELECT 1 FROM pgcron.run r
+         LEFT JOIN pgcron.schedule s ON s.id = r.schedule_id WHERE r.overlap IS NOT NULL
+         AND r.state = 'running' GROUP BY r.schedule_id
+         HAVING count(*) > coalesce(max(s.max_running), 1)) x) AS crowded_schedules,
        (SELECT count(*) FROM pgcron.run WHERE gate IS NOT NULL) AS blocked,
        (SELECT count(*) FROM pgcron.node n WHERE n.state = 'alive' AND n.slots >
          (SELECT count(*) FROM pgcron.run r WHERE r.state = 'running' AND r.owner = n.incarnation))

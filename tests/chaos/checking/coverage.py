@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tests.chaos.checking.history import History
+from tests.chaos.gates import GATES
 
 
 def _events(name: str, **facts: object) -> Callable[[History], int]:
@@ -36,6 +37,11 @@ def _outcome(*outcomes: str) -> Callable[[History], int]:
     return lambda history: sum(1 for row in history.table("ended") if row["outcome"] in outcomes)
 
 
+def _least_passed(history: History) -> int:
+    passed = Counter(execution.gate for execution in history.executions)
+    return min(passed[gate] for gate in GATES)
+
+
 SOMETIMES: Final[Mapping[str, Callable[[History], int]]] = {
     "a completion was fenced out": _events("RunFenced"),
     "a claim without an owner was given back": _events("RunsReleased", reason="never came"),
@@ -56,6 +62,10 @@ SOMETIMES: Final[Mapping[str, Callable[[History], int]]] = {
     "a decision was made late": _records("slow", statement="materialize"),
     "a fire was missed": lambda h: len(h.table("missed")),
     "a run was lost": _outcome("lost"),
+    "a fire was superseded": _outcome("superseded"),
+    "a fire was not run as the one before it had failed": _outcome("upstream_failed"),
+    "a circuit breaker opened": _events("CircuitOpened"),
+    "each gate was passed": _least_passed,
     "a client got no answer": lambda h: sum(
         1 for facts in h.answers().values() if facts["result"] == "unknown"
     ),

@@ -48,6 +48,7 @@ class Execution:
     began: float
     heard: float
     how: str | None
+    gate: str | None = None
 
     @property
     def has_completed(self) -> bool:
@@ -183,4 +184,5 @@ def _execution(events: list[Facts]) -> Execution:
         first["at"],
         last["at"],
         ends[-1] if ends else None,
+        first.get("gate"),
     )

@@ -15,6 +15,9 @@ WAITING_SECONDS: Final = 8.0
 """In quiet times: for how long a dead node's row may run; for how long a due run may wait, and how
 long it takes until no backlog is left once nothing new comes."""
 
+GATED_SECONDS: Final = 25.0
+"""The same for a run that waits at a gate: behind others of its key, or for its breaker."""
+
 # While these last, the whole database is away from some node, or from all.
 _STOPS_ALL = frozenset(
     {
@@ -62,6 +65,8 @@ def check_looks(history: History) -> Iterator[str]:
             yield f"C13: a dead node's run was still running after {look['orphaned']:.1f} s"
         if look["at"] > calm and look["waiting"] > WAITING_SECONDS and has_room(look):
             yield f"C13: a due run waited for {look['waiting']:.1f} s though all was quiet"
+        if look["at"] > calm and look["waiting_at_gates"] > GATED_SECONDS and has_room(look):
+            yield f"C13: a run waited at a gate for {look['waiting_at_gates']:.1f} s"
 
 
 def check_services(history: History) -> Iterator[str]:

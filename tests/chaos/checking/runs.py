@@ -101,12 +101,12 @@ def overlapping(
     for execution in sorted(executions, key=lambda each: each.began):
         active = [each for each in active if each.heard > execution.began]
         for other in active:
-            if not _was_frozen(history, other, execution.began):
+            if not was_frozen(history, other, execution.began):
                 yield other, execution
         active.append(execution)
 
 
-def _was_frozen(history: History, execution: Execution, at: float) -> bool:
+def was_frozen(history: History, execution: Execution, at: float) -> bool:
     """Whether what was heard of it after that instant is only its waking up."""
     waking = 0.1 * history.ttl + 0.6
     return any(
@@ -128,7 +128,9 @@ def check_attempts(history: History) -> Iterator[str]:
         if row["attempt"] > allowed:
             yield f"C8: run {run} was tried {row['attempt']} times, {allowed} are allowed"
         executions = history.executions_of.get(run, [])
-        if row.get("outcome") in UNSTARTED and executions:
+        # What waits between two attempts is superseded, too.
+        has_begun = row.get("outcome") == "superseded" and row["attempt"] > 0
+        if row.get("outcome") in UNSTARTED and executions and not has_begun:
             yield f"C8: run {run} ended as {row['outcome']}, but began {len(executions)} times"
         if row.get("outcome") == "lost" and row["delivery"] != "at_most_once":
             yield f"C8: run {run} is lost, but may be tried again"
@@ -176,7 +178,8 @@ def check_outcomes(history: History) -> Iterator[str]:
     )
     ended_two_nodes = {run for run, losses in early_losses.items() if losses >= 2}
     for row in history.table("ended"):
-        is_wanted = row["id"] in asked or row["schedule_id"] in deleted
+        is_replaced = (row["cancel_reason"] or "").startswith("replaced by run ")
+        is_wanted = row["id"] in asked or row["schedule_id"] in deleted or is_replaced
         if row["outcome"] == "cancelled" and not is_wanted:
             yield f"C8: run {row['id']} was cancelled by nobody ({row['cancel_reason']})"
         if (

@@ -1,0 +1,149 @@
+"""Gated work in the load: runs that pass limits, labels, a breaker or a policy on their way.
+
+The handler writes the name of its gate into its evidence. What may never be exceeded, `LIMITS`, is
+judged by the intervals that handlers have recorded, not by what the product says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.chaos.clients import Client
+
+PAUSE_SECONDS: Final = 0.15
+PER_SECONDS: Final = 2.0
+HEAVY: Final = 5
+
+
+@dataclass(frozen=True)
+class Limit:
+    """So many at once at most, or so many starts in any span of `PER_SECONDS`."""
+
+    most: int | None = None
+    rate: int | None = None
+
+
+LIMITS: Final[Mapping[str, Limit]] = {
+    "key one": Limit(most=1),
+    "key three": Limit(most=3),
+    "key rated": Limit(rate=4),
+    "key both": Limit(most=2),
+    "queue narrow": Limit(most=2),
+    "queue paced": Limit(rate=4),
+    "schedule g-queue": Limit(most=2),
+    "schedule g-replace": Limit(most=1),
+    "schedule g-terminate": Limit(most=1),
+    "schedule g-previous": Limit(most=1),
+}
+
+SETTINGS: Final = (
+    "SELECT pgcron.set_concurrency('three', 3)",
+    "SELECT pgcron.set_concurrency('both', 2)",
+    f"SELECT pgcron.set_concurrency('rated', NULL, 4, '{PER_SECONDS} s')",
+    "SELECT pgcron.set_queue('narrow', 2)",
+    f"SELECT pgcron.set_queue('paced', NULL, 4, '{PER_SECONDS} s')",
+    "SELECT pgcron.set_breaker('py:flaky', 3, '5 s', '1 s', '2 s')",
+)
+"""What the limits are made with; a key without a setting has one slot."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """`columns` of the run; the `limits` that it is under; the zone of nodes that may have it."""
+
+    limits: tuple[str, ...] = ()
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    zone: str | None = None
+    weight: int = 1
+
+
+RUNS: Final[Mapping[str, Gate]] = {
+    "one": Gate(("key one",), {"concurrency_key": "one"}),
+    "three": Gate(("key three",), {"concurrency_key": "three"}),
+    "rated": Gate(("key rated",), {"concurrency_key": "rated"}),
+    "narrow": Gate(("queue narrow",), {"queue": "narrow"}),
+    "paced": Gate(("queue paced",), {"queue": "paced"}),
+    "heavy": Gate((), {"weight": HEAVY, "concurrency_key": f"*weight {HEAVY}"}, weight=HEAVY),
+    "placed": Gate((), {"requires": ["zone=a"]}, zone="a"),
+    "both": Gate(
+        ("key both", "queue narrow"),
+        {"concurrency_key": "both", "queue": "narrow", "requires": ["zone=b"], "weight": 2},
+        zone="b",
+        weight=2,
+    ),
+    "guarded": Gate((), {"handler": "py:flaky"}),
+    "money": Gate((), {"handler": "py:transfer", "delivery": "transactional"}),
+}
+"""What clients enqueue."""
+
+SCHEDULES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "g-queue": {"overlap": "queue", "max_running": 2, "max_queued": 3},
+    "g-replace": {"overlap": "replace", "spec": "*/2 * * * * *"},
+    "g-terminate": {"overlap": "terminate", "spec": "*/3 * * * * *"},
+    "g-previous": {"overlap": "queue", "depends_on_previous": True, "spec": "*/2 * * * * *"},
+}
+"""Schedules with the policies that others have not, by name; the columns that they need."""
+
+GATES: Final[Mapping[str, Gate]] = {
+    **RUNS,
+    **{name: Gate((f"schedule {name}",)) for name in SCHEDULES},
+}
+
+
+async def create_gates(client: Client) -> None:
+    """Limits, and the schedules that are gated. Raises TimeoutError without an answer."""
+    for setting in SETTINGS:
+        query = setting.replace("SELECT ", "SELECT $1::int, ", 1)
+        if await client.ask("set", query) is None:
+            raise TimeoutError(setting)
+    for name, columns in SCHEDULES.items():
+        args = json.dumps({"gate": name, "seconds": 1.2 if name != "g-previous" else 0.3})
+        given = {"spec": "* * * * * *", **columns}
+        places = ", ".join(f"${number}" for number in range(4, len(given) + 4))
+        made = await client.ask(
+            "create",
+            "INSERT INTO pgcron.schedule (name, handler, max_attempts, retry_base, retry_cap,"
+            f" args, {', '.join(given)}) SELECT $2, 'py:gated', 100, '0.2 s', '2 s',"
+            f" $3::jsonb || jsonb_build_object('op', $1::int), {places} RETURNING id",
+            *(name, args, *given.values()),
+            name=name,
+        )
+        if made is None:
+            raise TimeoutError(name)
+
+
+async def enqueue_gated(client: Client, name: str, seconds: float) -> int | None:
+    """One run of this gate, by a plain INSERT; its id."""
+    columns = {"handler": "py:gated", **RUNS[name].columns}
+    args: dict[str, Any] = {"gate": name}
+    if columns["handler"] == "py:gated":
+        args["seconds"] = seconds
+    places = ", ".join(f"${number}" for number in range(3, len(columns) + 3))
+    run: int | None = await client.ask(
+        "enqueue",
+        f"INSERT INTO pgcron.run (args, max_attempts, retry_base, retry_cap, {', '.join(columns)})"
+        " SELECT $2::jsonb || jsonb_build_object('op', $1::int), 100, '0.2 s', '2 s',"
+        f" {places} RETURNING id",
+        *(json.dumps(args), *columns.values()),
+        handler=columns["handler"],
+    )
+    return run
+
+
+async def keep_enqueueing_gated(client: Client, ttl: float, stop: asyncio.Event) -> None:
+    """Of every gate, until it is told to stop."""
+    chance = client.chance
+    while not stop.is_set():
+        seconds = (
+            chance.uniform(0.5, 2.0) * ttl if chance.random() < 0.05 else chance.random() * 0.4
+        )
+        await enqueue_gated(client, chance.choice(sorted(RUNS)), round(seconds, 2))
+        if chance.random() < 0.02:
+            # After a cancelled fire no other of its schedule runs until something has succeeded.
+            query = "SELECT pgcron.run_now($2) FROM (SELECT $1::int) one"
+            await client.ask("run now", query, "g-previous", name="g-previous")
+        await asyncio.sleep(PAUSE_SECONDS)
