@@ -22,6 +22,10 @@ ENDED_TWICE: Final = "a run ended twice"
 ONCE_TWICE: Final = "an at_most_once run began twice"
 TWO_HOLDERS: Final = "two runs hold one schedule: the unique index was hit"
 SKIPPED_BETWEEN: Final = "a run between two attempts was skipped"
+TOO_MANY: Final = "more runs of a key execute than it has slots"
+TOO_SOON: Final = "more runs of a key start in a time than its rate says"
+CLAIMED_TWICE: Final = "a run was claimed that was claimed before"
+WAITING_HOLDER: Final = "a run that waits holds a slot of its key"
 DECIDED_TWICE: Final = "a fire is in the ledger and missed"
 UNDECIDED: Final = "a fire is neither in the ledger nor missed"
 OLD_GENERATION: Final = "a run of the old generation begins after the edit"
@@ -80,6 +84,10 @@ WHOLE: Final = (
     _full("two fires of one schedule", "run", 1, RUNS=2, OVERLAP=1, LAPSES=1, LOST=1),
     _full("two runs, superseded and blocked", "run", 1, RUNS=2, OTHERS=1, LOST=1),
     _full("a schedule, statement by statement", "overlap_slot", 0),
+    _full("a key, statement by statement", "key_slot", 0, DEATHS=1),
+    _full("a key that loses a slot", "key_slot", 1, DEATHS=1, SHRINK=1),
+    _full("a key with a rate", "key_slot", 1, DEATHS=1, RATE=2),
+    _full("a key with one slot and a rate", "key_slot", 1, DEATHS=1, SLOTS=1, RATE=1),
     _full("no edit, nothing late is run", "schedule", 1, EDIT=0, CATCHUP=0),
     _full("another timing", "schedule", 0, EDIT=1),
     _full("another timing, nothing late is run", "schedule", 1, EDIT=1, CATCHUP=0),
@@ -134,6 +142,14 @@ REMOVED: Final = (
     _without("ADVISORY", "overlap_slot", TWO_HOLDERS, 0),
     _without("FRESH", "overlap_slot", TWO_HOLDERS, 0),
     _without("KEEP_SLOT", "overlap_slot", SKIPPED_BETWEEN),
+    _without("PLACES", "key_slot", TOO_MANY, 0, SLOTS=1),
+    _without("COUNT", "key_slot", TOO_MANY, SHRINK=1),
+    _without("AGAIN", "key_slot", CLAIMED_TWICE, 0),
+    _without("ON_ROW", "key_slot", STUCK, 0, SLOTS=1, DEATHS=1),
+    _without("FREES", "key_slot", WAITING_HOLDER),
+    _without("RATE_LOCK", "key_slot", TOO_SOON, 0, RATE=2),
+    _without("FRESH", "key_slot", TOO_SOON, RATE=1),
+    _without("NEVER_BACK", "key_slot", TOO_SOON, RATE=1),
     _without("CAS_WATERMARK", "schedule", DECIDED_TWICE, 0, EDIT=0),
     _without("CAS_GENERATION", "schedule", OLD_GENERATION, 0, EDIT=2),
     _without("LEDGER", "schedule", "a fire is run twice", 0),
