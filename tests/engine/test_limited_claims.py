@@ -62,22 +62,19 @@ async def test_the_next_run_of_a_key_is_claimed_as_soon_as_the_last_one_is_over(
 
 
 @pytest.mark.parametrize(
-    "limit",
+    ("columns", "limit"),
     [
-        "SELECT pgcron.set_concurrency('eu', NULL, 1000, '1 hour')",
-        "SELECT pgcron.set_queue('default', NULL, 1000, '1 hour')",
-        "UPDATE pgcron.run SET weight = 2, concurrency_key = '*weight 2'",
+        ({"concurrency_key": "eu"}, "SELECT pgcron.set_concurrency('eu', NULL, 1000, '1 hour')"),
+        ({}, "SELECT pgcron.set_queue('default', NULL, 1000, '1 hour')"),
+        ({}, "UPDATE pgcron.run SET weight = 2, concurrency_key = '*weight 2'"),
     ],
 )
 async def test_what_has_a_capacity_gate_is_never_claimed_ahead(
-    workshop: Workshop, connection: Connection, limit: str
+    workshop: Workshop, connection: Connection, columns: dict[str, str], limit: str
 ) -> None:
     """Rule 15 of admission: no rate is counted, and no place held, for a run that waits here."""
-    await control.enqueue(connection, 100, concurrency_key="eu")
+    await control.enqueue(connection, 100, **columns)
     await connection.execute(limit)
-    await connection.execute(
-        "SELECT pgcron.set_concurrency('eu', NULL)" if "queue" in limit else ""
-    )
     workshop.dispatcher._prefetching.count(10_000, monotonic())
 
     await workshop.step()

@@ -44,7 +44,7 @@ mtype = { ready, running, succeeded, dead, cancelled, claim, finish, fail, relea
 typedef Row { mtype state; byte slot; byte attempt; byte owner };
 Row row[3];
 bit gone[3], kept[3];
-byte limit, counting, under_way, starts, begun, ended[3], gifts;
+byte limit, counting, under_way, starts, begun, ended[3], gifts, cancels;
 
 #define MUST(fine, sentence) if :: fine :: else -> printf("BROKEN: "); printf(sentence); assert(false) fi
 #define MOVE(r, from, to, why) assert(row[r].state == from); printf("run %d: %e -> %e (%e)\n", r, from, to, why); row[r].state = to
@@ -55,18 +55,19 @@ byte limit, counting, under_way, starts, begun, ended[3], gifts;
 #define TAKEN(p) (ON_ROW -> (row[0].slot == p || row[1].slot == p || row[2].slot == p) : kept[p])
 #define IS_LOCKED (RATE > 0 && RATE_LOCK)
 #define ROOM (RATE == 0 || starts < RATE)
+#define PLACE (!TAKEN(1) -> 1 : (limit > 1 && !TAKEN(2) -> 2 : 0))
 
 proctype Node(byte me) {
   byte head, place; bit room;
 end: do
-  :: atomic { !gone[me] && (WAITS(0) || WAITS(1) || WAITS(2)) -> under_way++;
+  :: atomic { !gone[me] && (WAITS(0) || WAITS(1) || WAITS(2)) && PLACE != 0 && ROOM -> under_way++;
        if :: FRESH -> skip :: else -> room = ROOM fi };              /* the wrong order: the snapshot is older than the lock */
      if
      :: atomic { !IS_LOCKED || counting == 0 -> if :: IS_LOCKED -> counting = me :: else fi };
         atomic {                                                     /* one snapshot; which run comes first is another for each node */
           if :: FRESH -> room = ROOM :: else fi;
           if :: WAITS(0) -> head = 1 :: WAITS(1) -> head = 2 :: WAITS(2) -> head = 3 :: else -> head = 0 fi;
-          place = (!TAKEN(1) -> 1 : (limit > 1 && !TAKEN(2) -> 2 : 0));
+          place = PLACE;
           if :: !room || (COUNT && RUNNING >= limit) -> place = 0 :: else fi };
         atomic {                                                     /* rows are locked, and all is committed */
           if :: head != 0 && place != 0 && (!AGAIN || WAITS(head - 1)) && !(PLACES && TAKEN(place)) ->
@@ -91,7 +92,7 @@ end: do
   :: atomic { row[r].state == running && !gone[row[r].owner] && row[r].attempt == ATTEMPTS -> kept[row[r].slot] = 0; END(r, running, dead, fail) }
   :: atomic { row[r].state == running && !gone[row[r].owner] && gifts < 1 -> gifts++; MOVE(r, running, ready, release); GIVE_BACK(r); row[r].attempt--;
        if :: NEVER_BACK -> skip :: else -> starts = (starts > 0 -> starts - 1 : 0) fi }
-  :: atomic { row[r].state == ready -> END(r, ready, cancelled, cancel) }
+  :: atomic { row[r].state == ready && cancels < 1 -> cancels++; END(r, ready, cancelled, cancel) }
   /* Any other node takes the run over: it knows of the row, and of nothing else. */
   :: atomic { row[r].state == running && gone[row[r].owner] && row[r].attempt < ATTEMPTS -> MOVE(r, running, ready, lapse); row[r].slot = 0; row[r].owner = 0 }
   :: atomic { row[r].state == running && gone[row[r].owner] && row[r].attempt == ATTEMPTS -> END(r, running, dead, lapse) }
