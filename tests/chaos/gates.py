@@ -14,7 +14,10 @@ from typing import Any, Final
 
 from tests.chaos.clients import Client
 
-PAUSE_SECONDS: Final = 0.15
+PAUSE_SECONDS: Final = 0.3
+AT_ONCE: Final = (1, 1, 1, 6)
+"""Runs of one gate: several at once are more than its limit lets begin."""
+
 PER_SECONDS: Final = 2.0
 HEAVY: Final = 5
 
@@ -88,6 +91,9 @@ SCHEDULES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Schedules with the policies that others have not, by name; the columns that they need."""
 
+_SECONDS: Final = {"g-queue": 2.2, "g-replace": 2.5, "g-terminate": 3.5, "g-previous": 0.3}
+"""How long their runs last: most of them longer than until the next fire."""
+
 GATES: Final[Mapping[str, Gate]] = {
     **RUNS,
     **{name: Gate((f"schedule {name}",)) for name in SCHEDULES},
@@ -101,7 +107,7 @@ async def create_gates(client: Client) -> None:
         if await client.ask("set", query) is None:
             raise TimeoutError(setting)
     for name, columns in SCHEDULES.items():
-        args = json.dumps({"gate": name, "seconds": 1.2 if name != "g-previous" else 0.3})
+        args = json.dumps({"gate": name, "seconds": _SECONDS[name]})
         given = {"spec": "* * * * * *", **columns}
         places = ", ".join(f"${number}" for number in range(4, len(given) + 4))
         made = await client.ask(
@@ -117,8 +123,11 @@ async def create_gates(client: Client) -> None:
 
 
 async def enqueue_gated(client: Client, name: str, seconds: float) -> int | None:
-    """One run of this gate, by a plain INSERT; its id."""
-    columns = {"handler": "py:gated", **RUNS[name].columns}
+    """One run of this gate, by a plain INSERT; its id. By its priority it may go before others that
+    a node has already chosen.
+    """
+    priority = client.chance.choice([0, 5, 9])
+    columns = {"handler": "py:gated", "priority": priority, **RUNS[name].columns}
     args: dict[str, Any] = {"gate": name}
     if columns["handler"] == "py:gated":
         args["seconds"] = seconds
@@ -142,8 +151,26 @@ async def keep_enqueueing_gated(client: Client, ttl: float, stop: asyncio.Event)
             chance.uniform(0.5, 2.0) * ttl if chance.random() < 0.05 else chance.random() * 0.4
         )
         await enqueue_gated(client, chance.choice(sorted(RUNS)), round(seconds, 2))
-        if chance.random() < 0.02:
-            # After a cancelled fire no other of its schedule runs until something has succeeded.
-            query = "SELECT pgcron.run_now($2) FROM (SELECT $1::int) one"
-            await client.ask("run now", query, "g-previous", name="g-previous")
+        if chance.random() < 0.04:
+            await _break_a_chain(client)
         await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _break_a_chain(client: Client) -> None:
+    """After a fire that was cancelled no other of its schedule runs, until something of it has
+    succeeded: so the one or the other.
+    """
+    name = "g-previous"
+    if client.chance.random() < 0.5:
+        query = "SELECT pgcron.run_now($2) FROM (SELECT $1::int) one"
+        await client.ask("run now", query, name, name=name)
+        return
+    found = "SELECT id FROM pgcron.run WHERE schedule = $1 ORDER BY due_at LIMIT 1"
+    try:
+        rows = await client.rows(found, name)
+    except Exception:  # a driver has many words for a database that is away
+        client.forget_connection()
+        return
+    for row in rows:
+        query = "SELECT pgcron.cancel_run($2) FROM (SELECT $1::int) one"
+        await client.ask("cancel", query, row["id"], run=row["id"])
