@@ -147,10 +147,11 @@ async def keep_enqueueing_gated(client: Client, ttl: float, stop: asyncio.Event)
     """Of every gate, until it is told to stop."""
     chance = client.chance
     while not stop.is_set():
-        seconds = (
-            chance.uniform(0.5, 2.0) * ttl if chance.random() < 0.05 else chance.random() * 0.4
-        )
-        await enqueue_gated(client, chance.choice(sorted(RUNS)), round(seconds, 2))
+        name = chance.choice(sorted(RUNS))
+        for _ in range(chance.choice(AT_ONCE)):
+            is_long = chance.random() < 0.03
+            seconds = chance.uniform(0.5, 2.0) * ttl if is_long else chance.random() * 0.4
+            await enqueue_gated(client, name, round(seconds, 2))
         if chance.random() < 0.04:
             await _break_a_chain(client)
         await asyncio.sleep(PAUSE_SECONDS)
