@@ -8,7 +8,8 @@ import random
 import pytest
 
 from tests.chaos.checking.history import Facts, History
-from tests.chaos.lying import Lie, began, has_ticks, some, tell
+from tests.chaos.checking.verdict import check
+from tests.chaos.lying import Lie, began, copy_of, has_ticks, some, tell
 from tests.chaos.synthetic import WALL
 
 
@@ -150,3 +151,19 @@ LIES: tuple[tuple[str, Lie], ...] = (
 @pytest.mark.parametrize(("checker", "lie"), LIES, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_lie_about_gated_work_is_seen(checker: str, lie: Lie) -> None:
     tell(checker, lie)
+
+
+def test_a_fire_may_run_after_one_whose_end_is_not_kept_any_more() -> None:
+    judged = 0
+    for seed in range(40):
+        history = copy_of(seed)
+        if not runs_after_a_fire_that_failed(history, random.Random(seed)):
+            continue
+        at = next(e["at"] for e in history.of("start") if e["fence"] == 500_000)
+        fault = {"kind": "fault", "number": 1, "nemesis": "N15", "name": "lose_partition"}
+        history.events.append({**fault, "phase": "on", "at": at - 1.0})
+        history.events.append({**fault, "phase": "off", "at": at - 0.5, "problem": None})
+        changed = History(history.events, history.tables, ttl=history.ttl)
+        assert check(changed).broken == []
+        judged += 1
+    assert judged

@@ -116,7 +116,10 @@ def _check_transfers(history: History) -> Iterator[str]:
 
 
 def _check_previous(history: History) -> Iterator[str]:
-    """A fire that depends on the one before it begins after that has succeeded."""
+    """A fire that depends on the one before it begins after that has succeeded. Of one whose end is
+    not kept any more nobody knows that it failed.
+    """
+    hidden = list(_without_history(history))
     ids = {execution.run for execution in history.executions if execution.gate == "g-previous"}
     schedules = {row["schedule_id"] for row in _all_runs(history) if row["id"] in ids}
     rows = [row for row in _all_runs(history) if row["schedule_id"] in schedules]
@@ -132,6 +135,8 @@ def _check_previous(history: History) -> Iterator[str]:
         if not executions:
             continue
         began = executions[0].began
+        if any(begin <= began <= end for begin, end in hidden):
+            continue
         over = before.get("finished_at")
         if over is None or history.boottime_of(over) > began + CLOCK_SLACK + history.slack:
             yield f"C16: run {fire['id']} began before the fire before it, {before['id']}, was over"
@@ -140,6 +145,15 @@ def _check_previous(history: History) -> Iterator[str]:
             for at in good
         ):
             yield f"C16: run {fire['id']} began, but the fire before it, {before['id']}, has failed"
+
+
+def _without_history(history: History) -> Iterator[tuple[float, float]]:
+    """From when to when a partition was away, and what was judged meanwhile may begin."""
+    faults = [event for event in history.of("fault") if event["name"] == "lose_partition"]
+    ends = {event["number"]: event["at"] for event in faults if event["phase"] == "off"}
+    for event in faults:
+        if event["phase"] == "on":
+            yield event["at"], ends.get(event["number"], float("inf")) + history.ttl
 
 
 def _check_due(history: History) -> Iterator[str]:
