@@ -35,10 +35,14 @@ STATE = "SELECT state, gate, overlap_slot FROM pgcron.run WHERE id = $1"
 VERSIONS = "SELECT xmin::text, ctid::text, state FROM pgcron.run ORDER BY id"
 
 
+def by_hand(schedule: int, overlap: str) -> dict[str, Any]:
+    """Columns of runs of a schedule that somebody asks for."""
+    return {"origin": "manual", "schedule_id": schedule, "overlap": overlap}
+
+
 async def skipping(connection: Connection, **columns: Any) -> dict[str, Any]:
     """Columns of runs of a schedule that skips what overlaps."""
-    schedule = await put_schedule(connection, **columns)
-    return {"origin": "manual", "schedule_id": schedule, "overlap": "skip"}
+    return by_hand(await put_schedule(connection, **columns), "skip")
 
 
 async def fires(connection: Connection, schedule: int, *ages: float) -> list[int]:
@@ -192,7 +196,7 @@ async def test_4_the_reason_shown_is_the_first_closed_gate(connection: Connectio
     """All of them are closed, and opened one by one."""
     node = await join(connection)
     schedule = await put_schedule(connection, overlap="queue")
-    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "queue"}
+    columns = by_hand(schedule, "queue")
     await connection.execute(LIMITS)
     await enqueue(connection, concurrency_key="eu", **columns)
     await admit(connection)
@@ -315,7 +319,7 @@ async def test_7_the_next_fire_has_its_slot_before_it_is_due_and_a_manual_run_ma
 async def test_8_what_is_replaced_is_asked_to_stop_once(connection: Connection) -> None:
     node = await join(connection)
     schedule = await put_schedule(connection, overlap="replace")
-    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "replace"}
+    columns = by_hand(schedule, "replace")
     await enqueue(connection, **columns)
     holder = await execute_one(connection, node)
     asked = "SELECT xmin::text, cancel_at, cancel_reason FROM pgcron.run WHERE id = $1"
@@ -334,7 +338,7 @@ async def test_8_what_is_replaced_is_asked_to_stop_once(connection: Connection) 
 async def test_9_fires_to_come_are_not_counted_as_queued(connection: Connection) -> None:
     node = await join(connection)
     schedule = await put_schedule(connection, overlap="queue", max_queued=1)
-    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "queue"}
+    columns = by_hand(schedule, "queue")
     await enqueue(connection, **columns)
     await execute_one(connection, node)
     later = await database_now(connection) + minutes(5)
@@ -354,7 +358,7 @@ async def test_10_between_attempts_a_run_keeps_its_overlap_slot_and_nothing_else
     node, other = await join(connection), await join(connection)
     await connection.execute("SELECT pgcron.set_concurrency('eu', 1, 3, '1 hour')")
     schedule = await put_schedule(connection, overlap="queue")
-    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "queue"}
+    columns = by_hand(schedule, "queue")
     [run, behind] = await enqueue(connection, 2, concurrency_key="eu", **columns)
     await admit(connection)
     held = await claim_limited(connection, node)
@@ -387,7 +391,7 @@ async def test_11_a_slot_that_nobody_claims_is_taken_back_only_if_no_node_could(
     await join(connection)
     rare = await join(connection, handlers=("py:rare",))
     schedule = await put_schedule(connection, overlap="queue")
-    columns = {"origin": "manual", "schedule_id": schedule, "overlap": "queue"}
+    columns = by_hand(schedule, "queue")
     [first] = await enqueue(connection, handler="py:rare", **columns)
     await admit(connection)
     [second] = await enqueue(connection, priority=0, **columns)

@@ -146,7 +146,7 @@ async def test_claimed_runs_are_held_before_others_of_the_claim_are_given_back(
     async with other.transaction():
         await other.execute("SELECT FROM pgcron.run WHERE id = $1 FOR UPDATE", wrong["id"])
         taking = asyncio.create_task(
-            workshop.dispatcher._acceptance.take(list(claimed), incarnation)  # type: ignore[arg-type]
+            workshop.dispatcher._acceptance.take(list(claimed), incarnation)
         )
         await until("it is held", lambda: workshop.runner.holds(light["id"]))
         assert not taking.done()
