@@ -151,6 +151,33 @@ async def test_a_node_walks_over_more_keys_than_one_look_sees(
     assert len(workshop.executor.executing) == 1
 
 
+async def test_a_free_key_is_found_behind_ten_thousand_full_ones(
+    workshop: Workshop, connection: Connection
+) -> None:
+    """Rule 19 of admission, which allows 100 ms: this is as long as three passes take."""
+    other = await control.join(connection)
+    await connection.execute(
+        "INSERT INTO pgcron.run (handler, concurrency_key, state, owner, token, fence, claimed_at,"
+        " attempt, key_slot) SELECT 'py:work', 'key ' || n, 'running', $1, gen_random_uuid(), n,"
+        " now(), 1, 1 FROM generate_series(1, 10000) n",
+        other.incarnation,
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.run (handler, concurrency_key) SELECT 'py:work', concurrency_key"
+        " FROM pgcron.run"
+    )
+    await workshop.step()
+    [free] = await control.enqueue(connection, concurrency_key="last")
+
+    began = monotonic()
+    workshop.dispatcher.wake()
+    for _ in range(3):
+        await workshop.dispatcher.run_once()
+
+    print(f"{1000 * (monotonic() - began):.0f} ms")
+    assert list(workshop.executor.executing) == [free]
+
+
 async def test_a_limited_queue_is_served_within_its_limit(
     workshop: Workshop, connection: Connection
 ) -> None:
