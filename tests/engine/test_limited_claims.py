@@ -154,7 +154,7 @@ async def test_a_node_walks_over_more_keys_than_one_look_sees(
 async def test_a_free_key_is_found_behind_ten_thousand_full_ones(
     workshop: Workshop, connection: Connection
 ) -> None:
-    """Rule 19 of admission, which allows 100 ms: this is as long as three passes take."""
+    """Rule 19 of admission: within three passes, each of which takes some 20 to 60 ms."""
     other = await control.join(connection)
     await connection.execute(
         "INSERT INTO pgcron.run (handler, concurrency_key, state, owner, token, fence, claimed_at,"
