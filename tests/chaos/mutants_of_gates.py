@@ -142,7 +142,7 @@ MUTANTS_OF_GATES: Final = (
         functions={
             "choose_gated": (
                 ("d.weight > free AS is_heavy", "false AS is_heavy"),
-                ("WHERE r.is_heavy OR r.upto <= free", "WHERE true"),
+                ("WHERE r.is_heavy OR r.upto <= r.room", "WHERE true"),
             )
         },
         needs=("N1",),

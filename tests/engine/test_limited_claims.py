@@ -66,21 +66,19 @@ async def test_the_next_run_of_a_key_is_claimed_as_soon_as_the_last_one_is_over(
     [
         ({"concurrency_key": "eu"}, "SELECT pgcron.set_concurrency('eu', NULL, 1000, '1 hour')"),
         ({}, "SELECT pgcron.set_queue('default', NULL, 1000, '1 hour')"),
-        ({}, "UPDATE pgcron.run SET weight = 2, concurrency_key = '*weight 2'"),
     ],
 )
-async def test_what_has_a_capacity_gate_is_never_claimed_ahead(
+async def test_what_a_rate_counts_is_never_claimed_ahead(
     workshop: Workshop, connection: Connection, columns: dict[str, str], limit: str
 ) -> None:
-    """Rule 15 of admission: no rate is counted, and no place held, for a run that waits here."""
+    """Rule 15 of admission: no start is counted for a run that waits here."""
     await control.enqueue(connection, 100, **columns)
     await connection.execute(limit)
     workshop.dispatcher._prefetching.count(10_000, monotonic())
 
     await workshop.step()
 
-    weight = 2 if "weight" in limit else 1
-    assert len(workshop.executor.executing) == SLOTS // weight
+    assert len(workshop.executor.executing) == SLOTS
     assert workshop.runner.waiting == 0
 
 
