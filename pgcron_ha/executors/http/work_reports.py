@@ -21,7 +21,6 @@ ignored.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -30,7 +29,7 @@ from pgcron_ha.db.commands.callbacks import CallbackAnswer, End
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Succeeded
-from pgcron_ha.executors.contract.progress import MOST_NOTE
+from pgcron_ha.executors.contract.progress import MOST_NOTE, checked
 from pgcron_ha.harmless import storable
 
 Kind: TypeAlias = Literal["running", "succeeded", "failed", "retry"]
@@ -84,7 +83,7 @@ def work_status_of(document: Any) -> WorkStatus:
 def percent_of(document: dict[str, Any]) -> float | None:
     """Its ``percentComplete``, if that is a number."""
     percent = _number(document.get("percentComplete"))
-    return None if percent is None else max(0.0, min(percent, 100.0))
+    return None if percent is None else min(percent, 100.0)
 
 
 def read_json(body: bytes) -> Any:
@@ -155,7 +154,7 @@ def _retry_after(document: dict[str, Any]) -> float | None:
     if given is None:
         return None
     seconds = _number(given)
-    if seconds is None or seconds < 0:
+    if seconds is None:
         raise InvalidInput(
             f"retry_after is {json.dumps(given)[:100]}",
             "It is a number of seconds from 0 on.",
@@ -171,8 +170,8 @@ def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str
         done, total = _number(reported.get("done")), _number(reported.get("total"))
         note = reported.get("note")
         text = storable(note, 4 * MOST_NOTE) if isinstance(note, str) else None
-        if done is not None and done >= 0:
-            return done, total if total is not None and total > 0 else None, text
+        if done is not None:
+            return done, total or None, text
     if percent is not None:
         return percent, 100.0, None
     return None, None, None
@@ -192,13 +191,10 @@ def _lines(reported: Any) -> tuple[str, ...]:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    """None for what is no number from 0 on."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    found = checked(value, None, None) if is_number else None
+    return None if found is None else found.done
 
 
 def _refuse_constant(name: str) -> Any:
