@@ -37,11 +37,6 @@ class RunLog:
         self.dropped = 0
         self.is_finished = False
 
-    def add_dropped(self, count: int) -> None:
-        """Count lines that were dropped before they came here."""
-        with self._lock:
-            self.dropped += count
-
     def write_line(self, stream: Stream, line: str) -> None:
         """Add one line; nothing happens after `finish`."""
         self._context.gave_sign = True

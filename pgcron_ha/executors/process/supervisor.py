@@ -60,7 +60,14 @@ class Supervisor:
         self._descriptors: deque[int] = deque()
         self._outgoing = bytearray()
         self._selector = selectors.DefaultSelector()
-        self._wake_up = _wake_up_at_signals()
+        self._wake_up, writing = socket.socketpair()
+        self._wake_up.setblocking(False)
+        writing.setblocking(False)
+        signal.set_wakeup_fd(writing.detach(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        # Also sent when only the node's starting thread ends; the parent's id then has not changed.
+        operating_system.set_parent_death_signal(signal.SIGUSR1)
         node.setblocking(False)
         self._selector.register(self._wake_up, selectors.EVENT_READ)
         self._selector.register(node, selectors.EVENT_READ)
@@ -242,18 +249,6 @@ class Supervisor:
             return
         except OSError:
             self._node_gone = True
-
-
-def _wake_up_at_signals() -> socket.socket:
-    reading, writing = socket.socketpair()
-    reading.setblocking(False)
-    writing.setblocking(False)
-    signal.set_wakeup_fd(writing.detach(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGUSR1, lambda *_: None)
-    # Also sent when only the node's starting thread ends; the parent's id then has not changed.
-    operating_system.set_parent_death_signal(signal.SIGUSR1)
-    return reading
 
 
 def _kill(pid: int) -> None:

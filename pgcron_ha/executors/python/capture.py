@@ -95,19 +95,16 @@ class _RunLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         context = current_run.get()
         if context is None:
-            self._say_as_before(record)
+            # With no handler at all, logging prints warnings; our being there must not end that.
+            last = logging.lastResort
+            is_only = logging.getLogger().handlers == [self]
+            if last is not None and is_only and record.levelno >= last.level:
+                last.handle(record)
             return
         try:
             context.log(f"{record.levelname} {record.name}: {self.format(record)}")
         except Exception:
             self.handleError(record)
-
-    def _say_as_before(self, record: logging.LogRecord) -> None:
-        """With no handler at all, logging prints warnings; our being there must not end that."""
-        last = logging.lastResort
-        is_only = logging.getLogger().handlers == [self]
-        if last is not None and is_only and record.levelno >= last.level:
-            last.handle(record)
 
 
 def _is_outside(record: logging.LogRecord) -> bool:

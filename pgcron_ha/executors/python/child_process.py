@@ -144,7 +144,7 @@ class ChildProcess(SupervisedProcess):
         for pipe in self.pipes:  # what was written before the run ended
             pipe.read_rest()
         if dropped and (log := context._open_log()) is not None:
-            log.add_dropped(dropped)
+            log.dropped += dropped  # before they came here
         if memory and isinstance(outcome, Failed) and outcome.error_class == "MemoryError":
             reported = f"the handler's process may hold {memory / 1e6:.0f} MB of memory"
             outcome = dataclasses.replace(outcome, message=f"{reported}: {outcome.message}")

@@ -44,10 +44,9 @@ class HandlerThreads:
             return list(self._threads)
 
     def _work(self) -> None:
-        while (context := self._take()) is not None:
-            following: Context | None = context
-            while following is not None:
-                following = self._execute(following)
+        following = self._take()
+        while following is not None:
+            following = self._execute(following) or self._take()
         with self._changed:
             self._threads.discard(threading.current_thread())
 
