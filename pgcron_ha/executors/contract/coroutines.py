@@ -21,20 +21,16 @@ def go_on(
     ``variables``. What is thrown into the awaiting task reaches the coroutine.
     """
     while True:
-        error: BaseException | None = None
-        answer = None
+        go: Callable[[Any], Any] = coroutine.send
         try:
-            answer = yield waited_for
+            given = yield waited_for
         except GeneratorExit:
             variables.run(coroutine.close)
             raise
         except BaseException as thrown:
-            error = thrown
+            go, given = coroutine.throw, thrown
         try:
-            if error is None:
-                waited_for = variables.run(coroutine.send, answer)
-            else:
-                waited_for = variables.run(coroutine.throw, error)
+            waited_for = variables.run(go, given)
         except StopIteration as end:
             return end.value
 
