@@ -1,4 +1,4 @@
-"""One process group as its supervisor sees it: how it is started, its limits and its end."""
+"""One process group as its supervisor sees it: how it is started, and its end."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A node that is killed or frozen can't end its children. This small process, with one thread and
 few imports, does: it kills all of them when its socket ends (the node is dead) and when the node's
-lease is over. It inherits the lock of the node's state directory,
-and so keeps it until the last child is gone.
+lease is over. It inherits the lock of the node's state directory, and so keeps it until the last
+child is gone.
 
 Messages are JSON, one a line. From the node: ``run`` (with its descriptors from stdout on),
 ``stop``, ``kill``, ``spare``, ``lease``. To the node: ``started``, ``ended``.
@@ -73,7 +73,7 @@ class Supervisor:
         self._selector.register(node, selectors.EVENT_READ)
 
     def serve_until_the_node_is_gone(self) -> None:
-        """Obey, report, and keep every limit."""
+        """Obey, report, and keep the lease."""
         while not self._node_gone:
             writing = selectors.EVENT_WRITE if self._outgoing else 0
             self._selector.modify(self._node, selectors.EVENT_READ | writing)
