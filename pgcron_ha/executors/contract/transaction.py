@@ -79,10 +79,9 @@ class RunTransaction:
         """The block is over; a failed one leaves nothing, and earlier ones as they were."""
         self._is_entered = False
         held, savepoint = self._held, self._savepoint
-        assert held is not None  # `enter` has begun it
         if savepoint is not None:
             await (savepoint.rollback() if is_failed else savepoint.commit())
-        elif is_failed:
+        elif is_failed and held is not None:
             self._held = None
             await held.roll_back()
 
