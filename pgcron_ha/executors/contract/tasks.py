@@ -42,6 +42,7 @@ _LOOK_SECONDS = 0.5
 """Between two looks at the lease: its clock goes on while the machine is suspended, timers do not.
 """
 
+_MAX_CLOSES = 100  # for a coroutine that swallows even the end of itself
 _SHUT_SECONDS = 2.0
 _END_SECONDS = 5.0
 
@@ -317,8 +318,10 @@ class TaskExecutor(LoopExecutor):
         # The task finds its coroutine closed when it is woken next; that is no failure to report.
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        with contextlib.suppress(BaseException):  # what it raises then
-            coroutine.close()  # `_execute` sees GeneratorExit, and finishes the run
+        for _ in range(_MAX_CLOSES):
+            with contextlib.suppress(BaseException):  # it goes on all the same
+                coroutine.close()  # `_execute` sees GeneratorExit, and finishes the run
+                break
 
     def _look_at_lease(self) -> None:
         if self._look is not None:
