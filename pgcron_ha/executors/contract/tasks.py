@@ -195,9 +195,8 @@ class TaskExecutor(LoopExecutor):
         self.cancel(context)
 
     def cancel(self, context: Context) -> None:
-        """Cancel its `execute`, once: a second time would break off what it does to end."""
-        if not self._live[context].cancelling():
-            self._live[context].cancel()
+        """Cancel its `execute`."""
+        self._live[context].cancel()
 
     async def shut(self) -> None:
         """Close what the runs have shared; called on the loop after the last of them."""

@@ -97,6 +97,11 @@ class HttpExecutor(TaskExecutor):
         """Its own or the destination's, whichever ends first."""
         return shorter(context.timeout, self._clients[context.handler].destination.timeout)
 
+    async def end(self, context: Context) -> None:
+        """A second cancellation would break off the close of its connection."""
+        if not self._live[context].cancelling():
+            self.cancel(context)
+
     async def shut(self) -> None:
         """Close the idle connections."""
         for client in self._clients.values():
