@@ -141,7 +141,8 @@ class App:
         lease_loss = mistakes.tried(read_lease_loss, on_lease_loss)
         circuit = None if breaker is None else mistakes.tried(read_breaker, breaker)
         checked = mistakes.tried(check_handler_defaults, defaults)
-        most = mistakes.tried(read_batch, batch, isolation, on_lease_loss, defaults.get("delivery"))
+        others = {"isolation": isolation, "on_lease_loss": on_lease_loss, **defaults}
+        most = mistakes.tried(read_batch, batch, others)
         if not are_collected():
             mistakes.raise_any()
 

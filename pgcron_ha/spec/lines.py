@@ -164,8 +164,11 @@ def _interval(words: list[str]) -> IntervalRule:
 
 def _spelled(words: list[str]) -> str | None:
     """How ``5 minutes`` and ``hour`` are written."""
-    match = _SPELLED.fullmatch(" ".join(words).lower().partition(" from ")[0])
-    return None if match is None else f'write "every {match[1] or 1}{match[2]}"'
+    spelled, begins, begin = " ".join(words).partition(" from ")
+    match = _SPELLED.fullmatch(spelled.lower())
+    if match is None or _DURATION.fullmatch(spelled):
+        return None
+    return f'write "every {match[1] or 1}{match[2]}{begins}{begin}"'
 
 
 def _duration(text: str) -> timedelta:

@@ -43,7 +43,7 @@ class ByHand:
     def end(self, run: int, outcome: Outcome = SUCCEEDED) -> None:
         """The handler of this run has stopped; its slot takes the next one."""
         context = self.executing.pop(run)
-        for each in context.batch or (context,):
+        for each in context._batch or (context,):
             self._done(each, outcome)
         following = self._feed()
         if following is not None:

@@ -10,6 +10,7 @@ import pytest
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
+    ExecutorServices,
     Failed,
     Interrupted,
     Outcome,
@@ -17,7 +18,9 @@ from pgcron_ha.executors.contract.base import (
     Succeeded,
 )
 from tests.engine.by_hand import ByHand, row, rows
+from tests.executors.running import Record
 from tests.product.engine import Ended, Runner
+from tests.product.executors import PythonExecutor, PythonHandler
 from tests.waiting import until
 
 
@@ -261,8 +264,8 @@ async def test_the_runs_of_one_call_have_one_slot(held: Held) -> None:
     held.runner.accept([row(run, handler="py:many") for run in (1, 2, 3, 4, 5)])
 
     first, second = held.executor.executing.values()
-    assert [run.run_id for run in first.batch or ()] == [1, 2, 3]
-    assert [run.run_id for run in second.batch or ()] == [4, 5]
+    assert [run.run_id for run in first._batch or ()] == [1, 2, 3]
+    assert [run.run_id for run in second._batch or ()] == [4, 5]
     assert (held.runner.executing, held.runner.waiting, held.runner.free_slots) == (2, 0, 0)
 
     held.executor.end(1)
@@ -294,3 +297,49 @@ async def test_a_run_that_waits_for_its_batch_ends_at_once_when_it_is_stopped(he
 
     assert isinstance(await held.outcome(3), Interrupted)
     assert held.runner.waiting == 0
+
+
+async def test_runs_of_different_executors_take_turns(held: Held) -> None:
+    class Alone(ByHand):
+        def handlers(self) -> frozenset[str]:
+            return frozenset({"py:alone"})
+
+    alone = Alone(held.runner.done, held.runner.feed_for("py isolated"))
+    held.runner.use({"py": held.executor, "py isolated": alone})
+    held.runner.accept(rows(*range(1, 9)))
+    held.runner.accept([row(11, handler="py:alone"), row(12, handler="py:alone")])
+
+    def in_use() -> bool:
+        return len(held.executor.executing) + len(alone.executing) == 2
+
+    ends = 0
+    while len(alone.executing) < 2:
+        held.executor.end(min(held.executor.executing))
+        ends += 1
+        await until("both slots are in use", in_use)
+
+    assert ends <= 4
+    alone.end(11)
+    await until("a plain run has the slot again", lambda: len(held.executor.executing) == 1)
+
+
+async def test_the_slot_of_a_run_that_its_executor_refuses_is_free_again() -> None:
+    async def many(batch: list[Context]) -> None:
+        pass
+
+    ended: list[Ended] = []
+    runner = Runner(2, lambda: True, ended.extend)
+    handlers = {"many": PythonHandler("many", many, batch=10)}
+    services = ExecutorServices(runner.done, runner.feed_for("py"), Record(), 2)
+    executor = PythonExecutor(handlers, services)
+    runner.use({"py": executor}, batches={"py:many": 10})
+    refused = [row(run, handler="py:many", delivery="transactional") for run in (1, 2, 3)]
+
+    for each in refused:
+        runner.accept([each])
+    runner.accept([row(4, handler="py:many")])
+
+    await until("all have ended", lambda: len(ended) == 4)
+    assert isinstance(ended[-1][1], Succeeded)
+    assert runner.executing == 0
+    await executor.close(5)

@@ -121,6 +121,20 @@ async def test_a_sign_of_life_begins_the_silence_anew(sign: str, ending: Ending)
     assert limits.exceeded([], now + 30) == limits.exceeded([context], now + 30) == []
 
 
+async def test_a_sign_of_a_batch_counts_for_all_its_runs(ending: Ending) -> None:
+    batch = [await executing(ending, 40, '{"silence_timeout": 30}') for _ in range(2)]
+    for context in batch:
+        context._batch = batch
+    limits, now = TimeLimits(), monotonic()
+    rows = [{"id": each.run_id, "silence_timeout": 30.0, "give_up_in": None} for each in batch]
+    limits.learn(batch, rows, now)  # type: ignore[arg-type]
+    batch[0].gave_sign = True
+
+    assert limits.exceeded(batch, now + 10) == []
+    assert limits.exceeded(batch, now + 39.9) == []
+    assert len(limits.exceeded(batch, now + 40)) == 2
+
+
 async def test_a_run_that_is_killed_is_not_given_grace(ending: Ending) -> None:
     (run,) = await ending.claim()
     ending.executor.begin(run, monotonic())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +30,7 @@ async def outcomes_of(function: Function, *runs: Context) -> list[Outcome]:
     """Of these runs, given to the executor as one batch."""
     record = Record()
     running = PythonExecutor(handler_of(function), record.services())
-    runs[0].batch = list(runs)
+    runs[0]._batch = list(runs)
     try:
         running.start(runs[:1])
         return [record.outcome(run) for run in runs]
@@ -103,7 +104,7 @@ async def test_results_that_are_not_one_for_each_run_fail_all(returned: Any) -> 
 
     for each in await outcomes_of(wrong, *runs_of(2)):
         assert isinstance(each, Failed)
-        assert each.error_class == "TypeError"
+        assert (each.error_class, each.retry) == ("InvalidResult", False)
         assert each.message.startswith("a batch of 2 runs returned ")
 
 
@@ -134,18 +135,21 @@ async def test_a_run_that_was_stopped_before_is_left_out() -> None:
     assert outcomes[1:] == [Succeeded(2, "2")] * 2
 
 
-async def test_a_transactional_run_is_refused_and_the_others_are_executed() -> None:
+@pytest.mark.parametrize("delivery", ["transactional", "at_most_once"])
+async def test_a_run_of_another_delivery_is_refused_and_the_others_are_executed(
+    delivery: str,
+) -> None:
     async def count(batch: list[Context]) -> list[int]:
         return [len(batch)] * len(batch)
 
-    own_commit, other = runs_of(2)
-    own_commit.delivery = "transactional"
+    unfit, other = runs_of(2)
+    unfit.delivery = delivery
 
-    refused, executed = await outcomes_of(count, own_commit, other)
+    refused, executed = await outcomes_of(count, unfit, other)
 
     assert isinstance(refused, Failed)
     assert not refused.retry
-    assert "can't have transactional runs" in refused.message
+    assert "only runs with delivery at_least_once" in refused.message
     assert executed == Succeeded(1, "1")
 
 
@@ -155,14 +159,35 @@ class Stopping:
     def __init__(self) -> None:
         self.begun = threading.Event()
         self.go_on = threading.Event()
+        self.cancellations = 0
         self.record = Record()
         self.runs = runs_of(3)
-        self.runs[0].batch = list(self.runs)
+        self.runs[0]._batch = list(self.runs)
 
     async def on_the_loop(self, batch: list[Context]) -> None:
+        """Once cancelled it waits for the test, so that a second cancellation would be seen."""
         self.begun.set()
-        while not self.go_on.is_set():
-            await Turn()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancellations += 1
+            while not self.go_on.is_set() and batch[0].stop_reason is not None:
+                try:
+                    await Turn()
+                except asyncio.CancelledError:
+                    self.cancellations += 1
+            raise
+
+    async def in_a_group(self, batch: list[Context]) -> None:
+        async def each(run: Context) -> None:
+            while not self.go_on.is_set():
+                await Turn()
+            run.check()
+
+        self.begun.set()
+        async with asyncio.TaskGroup() as group:
+            for run in batch:
+                group.create_task(each(run))
 
     def in_a_thread(self, batch: list[Context]) -> None:
         self.begun.set()
@@ -180,43 +205,33 @@ class Stopping:
         return [self.record.outcome(run) for run in self.runs]
 
 
-async def test_the_call_goes_on_while_one_of_its_runs_is_wanted() -> None:
+@pytest.mark.parametrize("function", ["on_the_loop", "in_a_thread", "in_a_group"])
+async def test_a_stop_of_one_run_stops_the_call_and_gives_the_others_back(function: str) -> None:
     stopping = Stopping()
-    running = stopping.start(stopping.on_the_loop)
+    running = stopping.start(getattr(stopping, function))
 
-    running.stop(stopping.runs[0], StopReason.CANCELLED)
     running.stop(stopping.runs[1], StopReason.CANCELLED)
-    stopping.go_on.set()
+    if function != "on_the_loop":  # it learns of it by itself
+        stopping.go_on.set()
 
-    assert stopping.outcomes() == [SUCCEEDED] * 3
+    outcomes = stopping.outcomes()
+    reasons = [each.reason for each in outcomes if isinstance(each, Interrupted)]
+    assert reasons == [StopReason.SHUTDOWN, StopReason.CANCELLED, StopReason.SHUTDOWN]
     await running.close(5)
 
 
-async def test_the_call_is_cancelled_when_all_its_runs_are_stopped() -> None:
+async def test_stops_of_all_runs_cancel_the_call_once_and_each_has_its_reason() -> None:
     stopping = Stopping()
     running = stopping.start(stopping.on_the_loop)
 
     for run, reason in zip(stopping.runs, StopReason, strict=False):
         running.stop(run, reason)
+    stopping.go_on.set()
 
     outcomes = stopping.outcomes()
     reasons = [each.reason for each in outcomes if isinstance(each, Interrupted)]
     assert reasons == list(StopReason)[:3]
-    await running.close(5)
-
-
-async def test_runs_that_nobody_stopped_come_back_when_another_ends_the_call() -> None:
-    stopping = Stopping()
-    running = stopping.start(stopping.in_a_thread)
-
-    running.stop(stopping.runs[1], StopReason.CANCELLED)
-    stopping.go_on.set()
-
-    first, stopped, third = stopping.outcomes()
-    assert isinstance(stopped, Interrupted)
-    for each in (first, third):
-        assert isinstance(each, Failed)
-        assert each.snooze
+    assert stopping.cancellations == 1
     await running.close(5)
 
 
@@ -230,6 +245,8 @@ async def test_runs_that_nobody_stopped_come_back_when_another_ends_the_call() -
         ({"batch": 100, "isolation": "process"}, "with isolation='process'"),
         ({"batch": 100, "on_lease_loss": "finish"}, "with on_lease_loss='finish'"),
         ({"batch": 100, "delivery": "transactional"}, "with delivery='transactional'"),
+        ({"batch": 100, "delivery": "at_most_once"}, "with delivery='at_most_once'"),
+        ({"batch": 100, "weight": 2}, "with weight=2"),
     ],
 )
 def test_what_batch_may_not_be_is_refused(options: dict[str, Any], message: str) -> None:

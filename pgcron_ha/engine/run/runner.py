@@ -85,7 +85,7 @@ class Runner:
         self._stopped_at: dict[int, float] = {}
         self._finishing: frozenset[str] = frozenset()
         self._batches: Mapping[str, int] = {}
-        self._lines: dict[str, list[str]] = {}
+        self._lines: list[tuple[str, str]] = []  # of what waits, each with the executor's name
         self._turns = 0
         self._failure: BaseException | None = None
         self.prepare: Callable[[list[Context]], None] | None = None
@@ -108,10 +108,8 @@ class Runner:
         self._finishing = finishing
         self._batches = batches or {}
         self._waiting = {line: deque() for line in (*executors, *self._batches)}
-        self._lines = {
-            kind: [kind, *(name for name in self._batches if self._kind(name) == kind)]
-            for kind in executors
-        }
+        self._lines = [(kind, kind) for kind in executors]
+        self._lines += [(name, self._kind(name)) for name in self._batches]
 
     # What the engine's loop asks and does.
 
@@ -322,17 +320,20 @@ class Runner:
 
     def feed_for(self, kind: str) -> Callable[[], Context | None]:
         """The feed of one executor: the next run for the slot that became free, or None, which
-        frees the slot.
+        frees the slot or gives it to the run of another executor: all take turns.
         """
 
         def feed() -> Context | None:
             if not self._heavy and self._may_start():
-                lines = self._lines[kind]
                 self._turns += 1
-                first = self._turns % len(lines)
-                for line in lines[first:] + lines[:first]:
-                    if context := self._take(line):
-                        return context
+                first = self._turns % len(self._lines)
+                for line, owner in self._lines[first:] + self._lines[:first]:
+                    if self._waiting[line] and (context := self._take(line)):
+                        if owner == kind:
+                            return context
+                        # The slot goes with it; only the engine's loop starts runs of others.
+                        post(self._loop, self._executors[owner].start, [context])
+                        return None
             with self._lock:
                 self.executing -= 1
             if self._heavy:
@@ -367,10 +368,10 @@ class Runner:
         except IndexError:
             return None
         if line in self._batches:
-            context.batch = [context]
+            context._batch = batch = [context]
             with contextlib.suppress(IndexError):
-                while len(context.batch) < self._batches[line]:
-                    context.batch.append(waiting.popleft())
+                while len(batch) < self._batches[line]:
+                    batch.append(waiting.popleft())
         return context
 
     def _remove_waiting(self, context: Context) -> None:

@@ -77,8 +77,12 @@ class TimeLimits:
         known = set(held)
         self._limits = {each: limits for each, limits in self._limits.items() if each in known}
         found = []
+        # What a call with several runs prints is a sign of all of them.
+        signs = {
+            each for each in self._limits if any(run.gave_sign for run in each._batch or [each])
+        }
         for context, limits in self._limits.items():
-            if context.gave_sign:
+            if context in signs:
                 context.gave_sign = False
                 limits.last_sign = now
             if now >= limits.give_up_at:
@@ -121,7 +125,7 @@ class Watch(Service):
         self._unresponsive_after = unresponsive_after
         self._on_unresponsive = on_unresponsive
         self.immune = 0
-        """Runs that go on although they were asked to stop and killed."""
+        """Slots of runs that go on although they were asked to stop and killed."""
         self._limits = TimeLimits()
 
     async def run_once(self) -> float | None:
@@ -136,8 +140,11 @@ class Watch(Service):
         return None
 
     def _look_at_immune(self, immune: Sequence[Context]) -> None:
-        now = monotonic()
-        self.immune = len(immune)
+        now, stuck = monotonic(), set(immune)
+        # Slots: the runs of a batch have one, which is stuck when all of them are.
+        calls = {id(each._batch): each._batch for each in immune if each._batch is not None}
+        alone = sum(each._batch is None for each in immune)
+        self.immune = alone + sum(stuck.issuperset(each) for each in calls.values())
         for context in immune:
             if context not in self._reported:
                 self._reported[context] = now

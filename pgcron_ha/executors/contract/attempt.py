@@ -78,8 +78,6 @@ class Attempt:
     started_monotonic: float | None = field(default=None, init=False)
     stop_reason: StopReason | None = field(default=None, init=False)
     outlives_lease: bool = field(default=False, init=False)
-    batch: list[Any] | None = field(default=None, init=False)
-    """The runs that one call of the handler gets, if it takes several; the first one has it."""
     gave_sign: bool = field(default=False, init=False)
     _services: RunServices | None = field(default=None, init=False)
     """None before it is given to an executor, and when it has ended."""
@@ -89,6 +87,8 @@ class Attempt:
     _transaction: Any = field(default=None, init=False)
     _previous_found: Any = field(default=None, init=False)
     _work: Any = field(default=None, init=False)
+    _batch: list[Any] | None = field(default=None, init=False)
+    """The runs that one call of the handler gets, this one among them, if it takes several."""
 
     def __repr__(self) -> str:
         return f"<Context run={self.run_id} handler={self.handler!r} attempt={self.attempt}>"

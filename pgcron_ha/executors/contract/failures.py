@@ -127,11 +127,16 @@ def outcome_of_error(error: BaseException, context: Attempt) -> Outcome:
 def _interruption(error: BaseException, reason: StopReason | None) -> Interrupted | None:
     if isinstance(error, Stopped):
         return Interrupted(reason or error.reason, bounded_text(str(error)))
-    if reason is not None and any(isinstance(each, _STOPS) for each in _chain(error)):
+    if reason is not None and is_stop(error):
         return Interrupted(reason, f"stopped: {reason}")
     if isinstance(error, Cancel):
         return Interrupted(StopReason.CANCELLED, _message(error))
     return None
+
+
+def is_stop(error: BaseException) -> bool:
+    """Whether a stop ended the handler, however it was passed on."""
+    return any(isinstance(each, _STOPS) for each in _chain(error))
 
 
 def _class_of(error: BaseException) -> str:

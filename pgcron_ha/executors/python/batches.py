@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.attempt import Stopped
+from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
-from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
+from pgcron_ha.executors.contract.failures import is_stop, outcome_of_error, outcome_of_result
+from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Interrupted, Outcome
 
 MOST_RUNS: Final = 1000
 """Of one batch: a node claims 500 at once, and 1000 ahead of its slots."""
 
-NO_TRANSACTION: Final = Failed(
+AT_LEAST_ONCE: Final = "at_least_once"
+
+UNFIT: Final = Failed(
     "InvalidInput",
-    "a handler that takes batches can't have transactional runs: each would need its own commit",
+    "a handler that takes batches has only runs with delivery at_least_once: a call that is stopped"
+    " for one of its runs begins anew for the others",
     retry=False,
 )
 
-_PUT_BACK: Final = Failed(
-    "Interrupted",
-    "the call was stopped because of another run of its batch",
-    after=timedelta(0),
-    snooze=True,
-)
+# As for a stop of the node: the attempt is given back.
+_GIVEN_BACK: Final = Interrupted(StopReason.SHUTDOWN, "its call was stopped for another run")
 
 
-def read_batch(
-    batch: int | None, isolation: str | None, on_lease_loss: str, delivery: str | None
-) -> int | None:
-    """From what `App.handler` was given; the other options may exclude it. Raises `ConfigError`."""
+def read_batch(batch: int | None, others: Mapping[str, object]) -> int | None:
+    """From what `App.handler` was given; `others` are its other options, some of which exclude it.
+
+    Raises `ConfigError`.
+    """
     if batch is None:
         return None
     if type(batch) is not int or not 2 <= batch <= MOST_RUNS:
@@ -42,12 +41,12 @@ def read_batch(
             f"It is the number of runs that one call takes at most, from 2 to {MOST_RUNS}.",
             "Write for example batch=100.",
         )
-    others = {"isolation": isolation, "on_lease_loss": on_lease_loss, "delivery": delivery}
-    for name, value in others.items():
-        if value in ("process", "finish", "transactional"):
+    alone = {"isolation": None, "on_lease_loss": "stop", "delivery": AT_LEAST_ONCE, "weight": 1}
+    for name, value in alone.items():
+        if others.get(name, value) not in (value, None):
             raise ConfigError(
-                f"batch is given together with {name}={value!r}",
-                "The runs of one call begin, stop and end together, in the node's process.",
+                f"batch is given together with {name}={others[name]!r}",
+                "The runs of one call begin and stop together, in one slot of the node's process.",
                 f"Leave one of them out: batch or {name}.",
             )
     return batch
@@ -69,19 +68,20 @@ def outcomes_of(context: Context, returned: Any) -> list[Outcome]:
     """The outcome of each run that the call had, in the order of its batch.
 
     A function with batch has returned None, or a list or tuple with the result, or the exception,
-    of each run. Raises TypeError for anything else.
+    of each run. After anything else all have failed, and are not tried again.
     """
-    batch = context.batch
+    batch = context._batch
     if batch is None:
         return [SUCCEEDED if returned is None else outcome_of_result(returned)]
     if returned is None:
         return [SUCCEEDED] * len(batch)
     if not isinstance(returned, list | tuple) or len(returned) != len(batch):
         size = f" with {len(returned)} values" if isinstance(returned, list | tuple) else ""
-        raise TypeError(
+        message = (
             f"a batch of {len(batch)} runs returned {type(returned).__name__}{size}: a handler"
             " with batch returns None, or a list with one result or exception for each run"
         )
+        return [Failed("InvalidResult", message, retry=False)] * len(batch)
     return [
         outcome_of_error(each, context)
         if isinstance(each, BaseException)
@@ -93,12 +93,12 @@ def outcomes_of(context: Context, returned: Any) -> list[Outcome]:
 
 
 def outcomes_of_error(context: Context, error: BaseException) -> list[Outcome]:
-    """As `outcomes_of`, after the function has raised. Runs that nobody asked to stop come back at
-    once, without having used an attempt, if the call ended because others were.
+    """As `outcomes_of`, after the function has raised. Runs that nobody asked to stop are given
+    back if the call was stopped for others.
     """
-    batch = context.batch or [context]
-    was_stopped = isinstance(error, Stopped) and any(each.stop_reason for each in batch)
+    batch = context._batch or [context]
+    was_stopped = any(each.stop_reason for each in batch) and is_stop(error)
     return [
-        _PUT_BACK if was_stopped and each.stop_reason is None else outcome_of_error(error, each)
+        _GIVEN_BACK if was_stopped and each.stop_reason is None else outcome_of_error(error, each)
         for each in batch
     ]

@@ -80,7 +80,8 @@ class Child:
             asyncio.run(self._executor.close(_END_SECONDS))
 
     def _received(self) -> Iterator[dict[str, Any]]:
-        with contextlib.suppress(OSError):  # a handler closed it
+        # A handler closed it, or the node died within a message.
+        with contextlib.suppress(OSError, json.JSONDecodeError):
             yield from map(json.loads, self._connection.makefile("rb"))
 
     def _obey(self, message: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ from pgcron_ha.executors.contract.coroutines import go_on
 from pgcron_ha.executors.contract.outcome import Outcome, stopped_early
 from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
-from pgcron_ha.executors.python.batches import NO_TRANSACTION, outcomes_of, outcomes_of_error
+from pgcron_ha.executors.python.batches import AT_LEAST_ONCE, UNFIT, outcomes_of, outcomes_of_error
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.executors.python.threads import HandlerThreads
@@ -79,7 +79,8 @@ class PythonExecutor(LoopExecutor):
     def start(self, contexts: Sequence[Context]) -> None:
         """Hand the async ones over to the loop, and each plain one to a thread."""
         for context in contexts:
-            if (ready := self._prepare(context)) is not None:
+            # Of a run that is refused the slot takes the next one.
+            if (ready := self._prepare(context) or self._next()) is not None:
                 self._start(ready)
 
     def kill(self, context: Context) -> bool:
@@ -127,8 +128,8 @@ class PythonExecutor(LoopExecutor):
             self._report_end(context, refused)
             return False
         context._work = handler = self._handlers[context.handler]
-        if context.delivery == "transactional" and handler.batch is not None:
-            self._report_end(context, NO_TRANSACTION)
+        if handler.batch is not None and context.delivery != AT_LEAST_ONCE:
+            self._report_end(context, UNFIT)
             return False
         if context.delivery == "transactional" and self._transactions and self._flush:
             context._transaction = RunTransaction(
@@ -148,8 +149,8 @@ class PythonExecutor(LoopExecutor):
 
     def _report_ends(self, context: Context, outcomes: Sequence[Outcome]) -> None:
         for each, outcome in zip(_all_of(context), outcomes, strict=True):
-            each.batch = None
             self._report_end(each, outcome)
+            each._batch = None
 
     def _next(self) -> Context | None:
         """What the slot that became free does now."""
@@ -221,11 +222,10 @@ class PythonExecutor(LoopExecutor):
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
-        # One call with several runs goes on while one of them is wanted.
         task = context._work
-        if context.started_monotonic is None or not isinstance(task, asyncio.Task):
-            return
-        if not task.cancelling() and all(each.stop_reason for each in _all_of(context)):
+        if context.started_monotonic is not None and isinstance(task, asyncio.Task):
+            for each in _all_of(context):
+                each._work = None  # another stop must not break off what this one lets it do
             task.cancel()
 
     def _leave_loop(self) -> None:
@@ -275,7 +275,7 @@ def _end_copy(*_: object) -> NoReturn:
 
 
 def _all_of(context: Context) -> Sequence[Context]:
-    return context.batch or (context,)
+    return context._batch or (context,)
 
 
 def _first(runs: list[Context]) -> Context | None:
@@ -284,7 +284,7 @@ def _first(runs: list[Context]) -> Context | None:
         return None
     if runs[0]._work.batch is not None:
         for each in runs:
-            each.batch = runs
+            each._batch = runs
     return runs[0]
 
 

@@ -91,8 +91,8 @@ class PythonHandler:
 
     def call(self, context: Context) -> Any:
         """Call the function; for an async one this gives its coroutine. After `refusal`."""
-        if context.batch is not None:
-            return self.function(list(context.batch))
+        if context._batch is not None:
+            return self.function(list(context._batch))
         if self.takes_context:
             return self.function(context, **context._values)
         return self.function(**context._values)
