@@ -81,7 +81,7 @@ def test_a_spec_that_cannot_be_is_refused_with_all_three_sentences(text: str, me
         ("@dialy", 'did you mean "@daily"?'),
         ("@every 5m", 'for an interval write "every 90m"'),
         ("every 5 minutes", 'write "every 5m"'),
-        ("every 2 HOURS from 2026-01-01T00:00Z", 'write "every 2h"'),
+        ("every 2 HOURS from 2026-01-01T00:00Z", 'write "every 2h from 2026-01-01T00:00Z"'),
         ("every 30 sec", 'write "every 30s"'),
         ("every day", 'write "every 1d"'),
         ("every 5minutes", 'write "every 5m"'),

@@ -19,7 +19,7 @@ from tests.web.seed import seed
 
 @pytest.fixture
 def mortal() -> Iterator[ThrowAwayServer]:
-    with ThrowAwayServer() as server:
+    with ThrowAwayServer(durable=True) as server:
         yield server
 
 
