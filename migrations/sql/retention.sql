@@ -146,25 +146,30 @@ BEGIN ATOMIC
    ORDER BY o.fire_at DESC LIMIT 2);
 END;
 
--- A fingerprint of the rules by which something of a day that ended then is over; NULL: by none.
-CREATE FUNCTION pgcron.retention_word(day_end timestamptz) RETURNS text
+-- A fingerprint of the rules.
+CREATE FUNCTION pgcron.retention_word() RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT md5(jsonb_agg(jsonb_build_array(r.queue, r.outcome, extract(epoch FROM r.keep))
-               ORDER BY r.queue COLLATE "C", r.outcome COLLATE "C")::text)
-  FROM pgcron.retention_rule r WHERE retention_word.day_end <= now() - r.keep $$;
+  SELECT md5(coalesce(jsonb_agg(jsonb_build_array(r.queue, r.outcome, extract(epoch FROM r.keep))
+                 ORDER BY r.queue COLLATE "C", r.outcome COLLATE "C")::text,
+               ''))
+  FROM pgcron.retention_rule r $$;
 
--- Days of history to be swept: never swept yet, by other rules than are due for it now, or not to
--- the end. A day is swept when it is over for a rule as a whole, as partitions are dropped.
+-- Days of history to be swept: never swept yet, by other rules, not to the end, or since when
+-- another rule has become due. A day is swept when it is over for a rule as a whole, as partitions
+-- are dropped.
 CREATE FUNCTION pgcron.unswept_partitions()
   RETURNS TABLE (partition text, until timestamptz, is_begun boolean)
 LANGUAGE sql STABLE AS $$
   SELECT day.name, day.high,
-         s.ended_at IS NULL AND s.rules = due.rules AND s.file = pg_relation_filenode(day.id)
+         s.ended_at IS NULL AND s.rules = word.rules AND s.file = pg_relation_filenode(day.id)
   FROM pgcron.partitions_of('history') day
-  CROSS JOIN LATERAL (SELECT pgcron.retention_word(day.high) AS rules) due
+  CROSS JOIN (SELECT pgcron.retention_word() AS rules) word
   LEFT JOIN pgcron.retention_sweep s ON s.partition = day.name
-  WHERE isfinite(day.low) AND NOT day.is_detached AND due.rules IS NOT NULL
-    AND (s.rules IS DISTINCT FROM due.rules OR s.ended_at IS NULL)
+  WHERE isfinite(day.low) AND NOT day.is_detached
+    AND EXISTS (SELECT FROM pgcron.retention_rule r WHERE day.high <= now() - r.keep)
+    AND (s.partition IS NULL OR s.rules <> word.rules OR s.ended_at IS NULL
+         OR EXISTS (SELECT FROM pgcron.retention_rule r
+                    WHERE day.high <= now() - r.keep AND day.high > s.began_at - r.keep))
   ORDER BY day.high $$;
 
 -- Removes what is over from the next few pages of one day. While another session works on a day,
@@ -203,7 +208,7 @@ BEGIN
   END LOOP;
   IF day IS NULL THEN RETURN; END IF;
   IF is_begun IS NOT TRUE THEN
-    held.rules := pgcron.retention_word(held.until); held.began_at := now();
+    held.rules := pgcron.retention_word(); held.began_at := now();
     held.file := pg_relation_filenode(day);
     held.page := 0; held.remaining := 0;
   END IF;
