@@ -15,15 +15,12 @@ BEGIN ATOMIC
          history_of.error, history_of.result;
 END;
 
--- Writes the history of runs that end. Where there is no partition for their instant it goes
--- into the overflow: a run must be able to end all the same.
-CREATE FUNCTION pgcron.into_history(ended pgcron.history[]) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO pgcron.history SELECT e.* FROM unnest(ended) e;
-EXCEPTION WHEN check_violation THEN
-  INSERT INTO pgcron.history_overflow SELECT e.* FROM unnest(ended) e;
-END $$;
+-- Why each of these runs ends: `reason`, and the run that it had to wait for, if one is given.
+CREATE FUNCTION pgcron.reasons_of(run_ids bigint[], holders bigint[], reason text)
+  RETURNS TABLE (id bigint, reason text)
+LANGUAGE sql STABLE AS $$
+  SELECT DISTINCT ON (g.id) g.id, concat(reasons_of.reason, ' (run ' || g.holder || ')')
+  FROM unnest(run_ids, holders) g(id, holder) ORDER BY g.id $$;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed
@@ -36,23 +33,29 @@ CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason t
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   ending bigint[];
-  ended pgcron.history[];
 BEGIN
   ending := ARRAY(SELECT r.id FROM pgcron.run r
                   WHERE r.id = ANY(run_ids) AND r.state <> 'running'
                     AND (outcome <> 'expired' OR r.attempt = 0)
                   ORDER BY r.id FOR UPDATE);
   IF ending = '{}' THEN RETURN; END IF;
-  ended := ARRAY(
-      SELECT DISTINCT ON (r.id) h FROM unnest(run_ids, holders) given(id, holder)
-      JOIN pgcron.run r ON r.id = given.id
-      CROSS JOIN LATERAL pgcron.history_of(r, outcome,
-          concat(reason, ' (run ' || given.holder || ')')) h
-      WHERE r.id = ANY(ending));
-  UPDATE pgcron.occurrence o
-  SET decision = end_waiting_runs.outcome, reason = e.error, decided_at = now()
-  FROM unnest(ended) e WHERE o.schedule_id = e.schedule_id AND o.fire_at = e.scheduled_for;
-  PERFORM pgcron.into_history(ended);
+  UPDATE pgcron.occurrence o SET decision = outcome, reason = given.reason, decided_at = now()
+  FROM pgcron.run r JOIN pgcron.reasons_of(run_ids, holders, end_waiting_runs.reason) given
+    ON given.id = r.id
+  WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
+    AND o.fire_at = r.scheduled_for;
+  BEGIN
+    INSERT INTO pgcron.history
+    SELECT h.* FROM pgcron.run r
+    JOIN pgcron.reasons_of(run_ids, holders, end_waiting_runs.reason) given ON given.id = r.id
+    CROSS JOIN LATERAL pgcron.history_of(r, outcome, given.reason) h WHERE r.id = ANY(ending);
+  -- no partition for now(): a run must be able to end all the same
+  EXCEPTION WHEN check_violation THEN
+    INSERT INTO pgcron.history_overflow
+    SELECT h.* FROM pgcron.run r
+    JOIN pgcron.reasons_of(run_ids, holders, end_waiting_runs.reason) given ON given.id = r.id
+    CROSS JOIN LATERAL pgcron.history_of(r, outcome, given.reason) h WHERE r.id = ANY(ending);
+  END;
   IF outcome IN ('skipped', 'superseded') THEN
     INSERT INTO pgcron.given_back (schedule_id, runs)
     SELECT s.id, count(*) FROM pgcron.run r JOIN pgcron.schedule s ON s.id = r.schedule_id
@@ -266,7 +269,13 @@ BEGIN
       IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'schedule'); END IF;
     END IF;
   END IF;
-  PERFORM pgcron.into_history(ARRAY(
-      SELECT h FROM pgcron.history_of(ending, outcome, error, node_name, result, finished_at) h));
+  BEGIN
+    INSERT INTO pgcron.history
+    SELECT h.* FROM pgcron.history_of(ending, outcome, error, node_name, result, finished_at) h;
+  -- no partition for this instant: a run must be able to end all the same
+  EXCEPTION WHEN check_violation THEN
+    INSERT INTO pgcron.history_overflow
+    SELECT h.* FROM pgcron.history_of(ending, outcome, error, node_name, result, finished_at) h;
+  END;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;
 END $$;
