@@ -9,7 +9,8 @@
 -- its slots, of each queue as many as it may have. Of one priority the key with the fewest running
 -- runs goes first, so that no backlog keeps the others from a shared queue; those without a key
 -- count as one. `aged` takes what is due longest, whatever its priority and key. `ahead`: so many
--- more, but for those that a rate counts or that may start only once.
+-- more, but for those that a rate counts, that may start only once, or that are heavy: what waits
+-- for several slots keeps light ones from them.
 CREATE FUNCTION pgcron.choose_gated(places pgcron.gated_search, keys text[], handlers text[],
     labels text[], probes bigint[], free int, ahead int, aged boolean, at timestamptz)
   RETURNS TABLE (id bigint, slot int, is_too_heavy boolean)
@@ -36,8 +37,8 @@ BEGIN
     head AS MATERIALIZED (
       SELECT d.*, CASE WHEN aged THEN 0 ELSE d.priority END AS level, d.weight > free AS is_heavy,
              l.slots, l.runs, l.quota, l.open,
-             CASE WHEN d.is_once OR l.quota IS NOT NULL OR d.queue = ANY(rated) THEN free
-                  ELSE free + ahead END AS room
+             CASE WHEN d.is_once OR d.weight > 1 OR l.quota IS NOT NULL OR d.queue = ANY(rated)
+                  THEN free ELSE free + ahead END AS room
       FROM pgcron.gated_candidates(places.pair_queues, places.pair_keys, places.pair_priorities,
           places.pair_rooms, places.limited, places.open_queues, handlers, free + ahead, labels,
           places.placed_queues, probes) d
@@ -143,7 +144,8 @@ BEGIN
   IF chosen IS NOT NULL THEN
     claimed := pgcron.take_chosen(incarnation, chosen, slots, me.labels, at);
     IF cardinality(claimed) < cardinality(chosen) THEN RETURN NEXT pgcron.no_claim('again'); END IF;
-    RETURN QUERY SELECT (pgcron.claim_of(r)).* FROM pgcron.run r WHERE r.id = ANY(claimed);
+    RETURN QUERY SELECT (pgcron.claim_of(r)).* FROM pgcron.run r WHERE r.id = ANY(claimed)
+      ORDER BY array_position(chosen, r.id);
     PERFORM pgcron.count_claimed(claimed, (search.places).limited, at);
   END IF;
   IF cardinality(claimed) < free AND kept.id IS NULL AND (search.places).pair_keys <> '{}' THEN

@@ -1516,7 +1516,7 @@ CREATE VIEW pgcron.waiting AS
 COMMENT ON VIEW pgcron.waiting IS 'Private: of the engine.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK (pgcron.run_is_fine(run.*));
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (state = 'running'::text) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (num_nonnulls(gate, concurrency_key, requires) = 0) AND ((overlap IS NULL) = (overlap_slot IS NULL))) OR ((has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)) AND (pgcron.is_common_run(run.*) OR pgcron.judge_run(run.*)))));
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);

@@ -74,12 +74,44 @@ async def test_what_a_rate_counts_is_never_claimed_ahead(
     """Rule 15 of admission: no start is counted for a run that waits here."""
     await control.enqueue(connection, 100, **columns)
     await connection.execute(limit)
-    workshop.dispatcher._prefetching.count(10_000, monotonic())
+    workshop.dispatcher._gated_prefetching.count(10_000, monotonic())
 
     await workshop.step()
 
     assert len(workshop.executor.executing) == SLOTS
     assert workshop.runner.waiting == 0
+
+
+async def test_plain_runs_have_their_turn_beside_a_backlog_of_keys_claimed_ahead(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await connection.execute("SELECT pgcron.set_concurrency('*', NULL)")
+    await control.enqueue(connection, 400, concurrency_key="a", priority=9)
+    plain = set(await control.enqueue(connection, 100, priority=0))
+    workshop.dispatcher._gated_prefetching.count(1000, monotonic())
+    ended = []
+
+    for _ in range(300):
+        await workshop.turn()
+        if workshop.executor.executing:
+            ended.append(next(iter(workshop.executor.executing)))
+            workshop.executor.end(ended[-1])
+
+    assert len(plain & set(ended)) > 50
+
+
+async def test_a_full_node_asks_for_no_run_of_a_key_until_it_has_room(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await connection.execute("SELECT pgcron.set_concurrency('*', NULL)")
+    await control.enqueue(connection, 20, concurrency_key="a")
+    await workshop.step()
+    assert len(workshop.executor.executing) == SLOTS
+
+    pause = await workshop.turn()
+
+    assert pause is not None
+    assert pause > POLL_SECONDS / 2
 
 
 async def test_a_full_key_keeps_no_node_from_being_idle(

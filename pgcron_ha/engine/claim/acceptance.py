@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
-from operator import itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 _NOT_BEGUN: Final = "asked to stop before it began"
 _STALLED: Final = "those that execute here last too long"
-_URGENCY: Final = itemgetter("priority", "due", "id")
 
 
 class Acceptance:
@@ -58,13 +56,13 @@ class Acceptance:
         """When a run last ended here, or the first of a burst was claimed."""
 
     async def take(self, rows: list[Row], incarnation: UUID | None) -> None:
-        """Pass the rows to the runner, or back to the database if this node is now stopping or
-        endangered. Claims of an earlier incarnation never begin: other nodes may hold them.
+        """Pass the rows in their order to the runner, or back to the database if this node is now
+        stopping or endangered. Claims of an earlier incarnation never begin: other nodes may hold
+        them.
 
         What may begin is with the runner before anything is waited for: until then nobody knows
         that it is held here. What is heavier here than its row says is given back.
         """
-        rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
         heavy = {row["id"]: row["weight"] for row in rows if row["weight"] > 1}
         if not self._may_begin(incarnation):
             if rows and self._session.incarnation is not None:

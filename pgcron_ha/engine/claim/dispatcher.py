@@ -7,6 +7,7 @@ is given back. Runs that may start only once are claimed for free slots only.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from operator import itemgetter
 from time import monotonic
 from typing import ClassVar, Final
 
@@ -47,6 +48,7 @@ IDLE_LOOKS: Final = 3
 FULL_CLAIMS_OF_A_BUSY_NODE: Final = 3
 """After this many full claims in a row a node polls by itself, and enqueuers need not notify it."""
 
+_URGENCY: Final = itemgetter("priority", "due", "id")
 _BROKEN: Final = "the breaker of their handler is open"
 
 
@@ -81,6 +83,7 @@ class Dispatcher(Service):
         self._has_broken = False
         self._order = SearchOrder(queues)
         self._prefetching = Prefetch(prefetch)
+        self._gated_prefetching = Prefetch(prefetch)
         self._acceptance = Acceptance(
             link, session, runner, self._prefetching, weights or {}, expect
         )
@@ -106,6 +109,8 @@ class Dispatcher(Service):
         """These runs ended here: the prefetch is adjusted, and there may be room for more."""
         now = monotonic()
         self._prefetching.count(len(ended), now)
+        gated = sum(self._gated.has_claimed(context.run_id) for context, _, _ in ended)
+        self._gated_prefetching.count(gated, now)
         self._acceptance.progress_at = now
         self._may_have_retries |= any(type(outcome) is not Succeeded for _, outcome, _ in ended)
         if self._awaited() and self._unused() >= self._awaited():
@@ -188,9 +193,13 @@ class Dispatcher(Service):
                     return self._until_due()
         elif self._due_index.is_old(_LOOK_SECONDS):
             await self._due_index.look()
-        if self._gated_wait() and self._gated.has_turn():
-            await self._claim_gated()
-        limit = min(self._wanted(), CLAIM_BATCH)
+        ahead = 0
+        if self._gated_are_due() and self._unused():
+            if self._gated.has_turn():
+                await self._claim_gated()
+            elif self._free():  # after a full turn of theirs the others have one that is as long
+                ahead = self._gated_prefetching.ahead_of_gates
+        limit = min(self._wanted() + ahead, CLAIM_BATCH)
         claimed = await self._claim(limit) if limit else 0
         if claimed and claimed == limit:
             self._due_index.expect_more()
@@ -246,6 +255,7 @@ class Dispatcher(Service):
         # Rows that an unanswered statement claimed all the same are found by the next beats.
         rows = await self._claims.rows("plain runs", "claim", plain=limit, **order)
         COUNTERS.claimed(len(rows), limit, self._claims.answered_after)
+        rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
         await self._acceptance.take(rows, incarnation)
         if with_once and all(row["delivery"] == "at_least_once" for row in rows):
             self._due_index.expect_none_once()
@@ -275,7 +285,7 @@ class Dispatcher(Service):
     def _until_due(self) -> float:
         """Seconds to the next waiting run, as far as the last look knows."""
         until = min(self._idle_interval, self._due_index.due_at - monotonic())
-        if self._gated_wait():
+        if self._gated_wait() and self._unused():
             until = min(until, self._gated.look_at - monotonic())
         return max(_SHORTEST_SLEEP, until)
 
@@ -288,7 +298,7 @@ class Dispatcher(Service):
         if not free:
             return 0
         incarnation = self._session.incarnation
-        ahead = self._prefetching.ahead_of_gates
+        ahead = self._gated_prefetching.ahead_of_gates
         found = await self._claims.settle(self._gated.claim(free, ahead))
         COUNTERS.claimed(len(found.claimed), free, self._claims.answered_after)
         if found.blocked:

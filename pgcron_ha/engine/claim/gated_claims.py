@@ -71,6 +71,10 @@ class GatedClaims:
         yields, self._yields = self._yields, False
         return self.is_due() and not yields
 
+    def has_claimed(self, run: int) -> bool:
+        """Whether it was claimed here, and its end is not settled."""
+        return run in self._claimed
+
     def settled(self, holds: Callable[[int], bool]) -> None:
         """The database knows of ends; `holds` says whether a run is still held here. One that is
         not may have left a slot of its key, or room in its queue.
