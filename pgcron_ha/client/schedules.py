@@ -45,10 +45,9 @@ class CodeSchedule:
             name: POLICIES[name].kind() if value is None and POLICIES[name].is_removable else value
             for name, value in self.policies.items()
         }
-        named = {"name": self.name, "spec": self.spec, "handler": self.handler, **policies}
-        return await functions.put_schedule(
-            connection, **named, managed_by="code", actor=actor, interface="code", schema=schema
-        )
+        policies |= {"managed_by": "code", "actor": actor, "interface": "code"}
+        identity = (self.name, self.spec, self.handler)
+        return await functions.put_schedule(connection, *identity, **policies, schema=schema)
 
 
 DEFAULTS: Final[Mapping[str, Any]] = {

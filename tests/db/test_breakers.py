@@ -325,7 +325,7 @@ async def test_a_fallback_handler_executes_what_waits_and_the_run_says_so(
     (found,) = await claim(connection, node)
     await finish(connection, [found])
 
-    assert [row["run_id"] for row in diverted] == [run] == [found["id"]]
+    assert [row[0] for row in diverted] == [run] == [found["id"]]
     assert found["handler"] == OTHER
     (said,) = await call(connection, "diversion_of_run", run_id=run)
     assert (said["breaker"], said["asked_handler"], said["asked_queue"]) == (

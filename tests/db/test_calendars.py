@@ -20,13 +20,13 @@ async def put(connection: Connection, name: str, content: str) -> int:
     [row] = await call(
         connection,
         "put_calendar",
-        name=name,
+        calendar=name,
         content=content,
         actor="ann",
         interface="sql",
         take_over=False,
     )
-    return int(row["calendar_id"])
+    return int(row[0])
 
 
 async def refused(connection: Connection, name: str, content: str) -> asyncpg.PostgresError:
@@ -173,16 +173,16 @@ async def test_a_calendar_in_use_is_not_deleted(connection: Connection) -> None:
     schedule = await put_schedule(connection, "nightly", spec=HOURLY)
 
     with pytest.raises(asyncpg.PostgresError) as error:
-        await call(connection, "delete_calendar", name="holidays", actor="ann")
+        await call(connection, "delete_calendar", calendar="holidays", actor="ann")
 
     assert error.value.sqlstate == "PC011"
     assert error.value.detail == "By schedule nightly, calendar closed."
     await connection.execute("DELETE FROM pgcron.schedule WHERE id = $1", schedule)
-    await call(connection, "delete_calendar", name="closed", actor="ann")
-    await call(connection, "delete_calendar", name="holidays", actor="ann")
+    await call(connection, "delete_calendar", calendar="closed", actor="ann")
+    await call(connection, "delete_calendar", calendar="holidays", actor="ann")
     assert not await connection.fetch("SELECT FROM pgcron.calendar")
     with pytest.raises(asyncpg.PostgresError) as error:
-        await call(connection, "delete_calendar", name="closed", actor="ann")
+        await call(connection, "delete_calendar", calendar="closed", actor="ann")
     assert error.value.sqlstate == "PC010"
 
 

@@ -40,7 +40,7 @@ async def open_callback(connection: Connection, run: Row) -> list[Row]:
 
 
 async def answer(connection: Connection, run: Row, hashed: bytes = HASH, **said: Any) -> str:
-    values = {**NOTHING, "run_id": run["id"], "fence": run["fence"], "token_hash": hashed, **said}
+    values = {**NOTHING, "run": run["id"], "fence": run["fence"], "token_hash": hashed, **said}
     (row,) = await call(connection, "answer_callback", **values)
     found: str = row[0]
     return found

@@ -155,7 +155,7 @@ async def test_a_run_whose_time_in_all_is_over_between_attempts_dies_of_its_last
     await connection.execute("UPDATE pgcron.run SET due_at = now()")
 
     assert await claim(connection, node) == []
-    assert [row["run_id"] for row in await call(connection, "give_up_runs", at_most=9)] == [run_id]
+    assert [row[0] for row in await call(connection, "give_up_runs", at_most=9)] == [run_id]
 
     letter = await connection.fetchrow("SELECT * FROM pgcron.dead_letter")
     assert letter is not None

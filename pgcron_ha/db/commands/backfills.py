@@ -28,13 +28,13 @@ backfill: Final = Call[int](
 known. InvalidInput, TooLarge, NotFound; Conflict with one that is under way.
 """
 
-pause_backfill: Final = Call[None]("pause_backfill", "backfill")
+pause_backfill: Final = Call[None]("pause_backfill", "backfill_id")
 """Makes no more runs until it is resumed. NotFound, Conflict when it is over."""
 
-resume_backfill: Final = Call[None]("resume_backfill", "backfill")
+resume_backfill: Final = Call[None]("resume_backfill", "backfill_id")
 """Goes on. NotFound, Conflict when it is over."""
 
-stop_backfill: Final = Call[int]("stop_backfill", "backfill", note=None)
+stop_backfill: Final = Call[int]("stop_backfill", "backfill_id", note=None)
 """Makes no more runs and cancels those that wait: how many. NotFound, Conflict when over."""
 
 decided_between: Final = Call[int]("decided_between", "schedule_id", "since", "until")

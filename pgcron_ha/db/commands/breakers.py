@@ -18,16 +18,16 @@ diversion_of_run: Final = Rows("diversion_of_run", "run_id").one
 """The breaker whose fallback took a run, and what the run asked for; None: no other took it."""
 
 set_breaker: Final = Call[None](
-    "set_breaker", "name", "failures", "within", "open_for", handlers=()
+    "set_breaker", "breaker", "failures", "within", "open_for", handlers=()
 )
 """These settings count before what nodes declare. `handlers` share it with the one that it is
 named after. InvalidInput.
 """
 
-reset_breaker: Final = Call[bool]("reset_breaker", "name")
+reset_breaker: Final = Call[bool]("reset_breaker", "breaker")
 """Closes it; what waits for it goes. Whether it was not closed. NotFound."""
 
-delete_breaker: Final = Call[None]("delete_breaker", "name")
+delete_breaker: Final = Call[None]("delete_breaker", "breaker")
 """It is gone; a node that declares it makes it anew when it starts. NotFound."""
 
 

@@ -13,13 +13,13 @@ from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
-put_calendar: Final = Call[int]("put_calendar", "name", "content", take_over=False)
+put_calendar: Final = Call[int]("put_calendar", "calendar", "content", take_over=False)
 """Makes or changes it, and with it the future runs of the schedules that use it; its id.
 
 Warns if files define it, unless it is taken over: then no file owns it any more.
 """
 
-delete_calendar: Final = Call[None]("delete_calendar", "name")
+delete_calendar: Final = Call[None]("delete_calendar", "calendar")
 """NotFound; Conflict, which names them, if schedules or calendars use it."""
 
 calendars_of: Final = Call[str | None]("calendars_of", "spec")

@@ -42,8 +42,8 @@ def hash_of_token(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-_known_callbacks: Final = Call[list[int]]("known_callbacks", "run_ids", "fences", "token_hashes")
-_answer_callback: Final = Call[Taken]("answer_callback", "run_id", "fence", "token_hash")
+_known_callbacks: Final = Call[list[int]]("known_callbacks", "runs", "fences", "token_hashes")
+_answer_callback: Final = Call[Taken]("answer_callback", "run", "fence", "token_hash")
 
 
 async def known_callbacks(connection: Any, keys: Sequence[CallbackKey], **options: Any) -> set[int]:

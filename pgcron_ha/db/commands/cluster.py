@@ -29,13 +29,13 @@ pause_cluster: Final = Call[None]("pause_cluster", note=None)
 resume_cluster: Final = Call[None]("resume_cluster")
 """Runs are claimed again."""
 
-pause_queue: Final = Call[None]("pause_queue", "name", note=None)
+pause_queue: Final = Call[None]("pause_queue", "queue", note=None)
 """Nobody claims from the queue until it is resumed; what runs goes on."""
 
-resume_queue: Final = Call[None]("resume_queue", "name")
+resume_queue: Final = Call[None]("resume_queue", "queue")
 """The queue is claimed from again; nothing happens to one that was not paused."""
 
-set_queue: Final = Call[None]("set_queue", "name", "max_running")
+set_queue: Final = Call[None]("set_queue", "queue", "max_running")
 """Limits how many of the queue's runs execute at once on all nodes together, and how many (`rate`)
 start in any span of `per`; None is no limit.
 """

@@ -50,7 +50,7 @@ enqueue_many: Final = Call[list[int]]("enqueue_many", "runs")
 Its objects have what `enqueue` takes, by the names of the SQL function's arguments.
 """
 
-put_schedule: Final = Call[int]("put_schedule", "name", "spec", "handler")
+put_schedule: Final = Call[int]("put_schedule", "schedule", "spec", "handler")
 """Creates or changes the schedule of that name; its id. One that is so is not touched.
 
 Its options are `pgcron_ha.client.options.POLICIES`; None is unchanged. VersionConflict when it
@@ -59,16 +59,16 @@ has not the `expected_version` (0: when there is one) any more.
 
 _pause_schedule: Final = Call[None]("pause_schedule", "name", "note")
 
-resume_schedule: Final = Call[None]("resume_schedule", "name")
+resume_schedule: Final = Call[None]("resume_schedule", "schedule")
 """Fires again from now on. NotFound."""
 
-rename_schedule: Final = Call[None]("rename_schedule", "name", "new_name")
+rename_schedule: Final = Call[None]("rename_schedule", "schedule", "new_name")
 """The same schedule under another name, with its history. NotFound; Conflict: it is taken."""
 
-delete_schedule: Final = Call[None]("delete_schedule", "name")
+delete_schedule: Final = Call[None]("delete_schedule", "schedule")
 """Ends what has not started and removes the schedule; its history stays. NotFound."""
 
-run_now: Final = Call[int]("run_now", "name", args=None)
+run_now: Final = Call[int]("run_now", "schedule", args=None)
 """The id of a run beside the schedule's fires; `args` None means the schedule's, and so does
 `overlap`. NotFound, InvalidInput.
 
@@ -157,16 +157,16 @@ async def once(
 
 MOST_CHANGED: Final = 100
 
-skip_occurrence: Final = Call[None]("skip_occurrence", "name", "instant", note=None)
+skip_occurrence: Final = Call[None]("skip_occurrence", "schedule", "fire_time", note=None)
 """The fire does not run. NotFound; Conflict when it has begun or is over; InvalidInput."""
 
-move_occurrence: Final = Call[None]("move_occurrence", "name", "instant", "moved_to", note=None)
+move_occurrence: Final = Call[None]("move_occurrence", "schedule", "fire_time", "due_at", note=None)
 """The fire is due at another instant to come, before or after. Raises as `skip_occurrence`."""
 
-edit_occurrence: Final = Call[None]("edit_occurrence", "name", "instant", "args", note=None)
+edit_occurrence: Final = Call[None]("edit_occurrence", "schedule", "fire_time", "args", note=None)
 """The fire gets other args (JSON text). Raises as `skip_occurrence`, and TooLarge."""
 
-restore_occurrence: Final = Call[None]("restore_occurrence", "name", "instant")
+restore_occurrence: Final = Call[None]("restore_occurrence", "schedule", "fire_time")
 """The fire is as the schedule says. Raises as `skip_occurrence`; NotFound if it was so."""
 
 changed_occurrence: Final = Rows("changed_occurrences", "schedule_id", "fire_at", at_most=1).one

@@ -24,7 +24,7 @@ class Restored(NamedTuple):
     note: str
 
 
-edit_schedule: Final = Call[int]("edit_schedule", "name", "changes")
+edit_schedule: Final = Call[int]("edit_schedule", "schedule", "changes")
 """Changes columns of a schedule, given as a JSON object (null: the default); its version.
 
 The `note` is kept with the version. NotFound, VersionConflict, InvalidInput.
@@ -36,7 +36,7 @@ written_schedule: Final = Rows("written_schedule", "name").existing(*NO_SCHEDULE
 written_version: Final = Rows("written_version", "name", "version").one
 """As `written_schedule`, of an earlier version; None: it is not kept."""
 
-_restore_schedule: Final = Call[int]("restore_schedule", "name", "version")
+_restore_schedule: Final = Call[int]("restore_schedule", "schedule", "version")
 _schedule_versions: Final = Rows("schedule_versions", "name", limit=MOST_VERSIONS)
 
 

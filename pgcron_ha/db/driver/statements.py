@@ -2,7 +2,8 @@
 
 A file holds statements that begin with ``-- name: claim``; comment lines after it say which
 transition it makes (``-- ready -> running``) and the reasons for its form. Parameters are written
-``:run_ids``.
+``:run_ids``. One that has only its name and comments calls the SQL function of that name, which a
+script of the migration makes: its parameters are the function's arguments.
 
 What needs a later revision than the oldest that this program works with says so in the line after
 its name: ``-- since: pgcron_0002``. It may be a variant of an older statement of that name, which
@@ -19,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.errors import ConfigError, SchemaError
 
 _PLAIN: Final = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,39}")
@@ -32,6 +34,16 @@ _TWINS: Final = {
     "finish_runs_overflow": ("finish_runs", *_OVERFLOW),
     "forget_overruns": ("forget_progress", "pgcron.progress ", "pgcron.overrun "),
     "page_runs_overflow": ("page_runs_ended", *_OVERFLOW),
+}
+_FUNCTION: Final = re.compile(
+    r"^CREATE FUNCTION pgcron\.(\w+)\(((?:[^()]|\([^()]*\))*)\)\s+(RETURNS TABLE)?", re.MULTILINE
+)
+_ARGUMENT: Final = re.compile(r"(?:^|,)\s*(\w+)\s+([\w.]+(?:\[\])?)")
+# JSON comes as text and durations as seconds, so that neither a caller's JSON codec nor a driver's
+# idea of an interval matters.
+_GIVEN: Final = {
+    "jsonb": ":{0}::text::jsonb",
+    "interval": "pg_catalog.make_interval(secs => :{0}::float8)",
 }
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
@@ -149,16 +161,32 @@ def varying(schema: str = DEFAULT_SCHEMA) -> frozenset[str]:
     return frozenset(each.name for each in every_variant(schema) if each.since is not None)
 
 
+@lru_cache(maxsize=1)
+def _calls() -> dict[str, str]:
+    """The statements that call the functions of the migration, by their names."""
+    found: dict[str, str] = {}
+    for path in (MIGRATIONS / "sql").glob("*.sql"):
+        for name, arguments, returns in _FUNCTION.findall(path.read_text(encoding="utf-8")):
+            kinds = dict(_ARGUMENT.findall(arguments))
+            has_columns = kinds.pop("OUT", returns)  # what begins with OUT is no argument
+            given = ", ".join(
+                f"{each} => {_GIVEN.get(kind, f':{each}::{kind}').format(each)}"
+                for each, kind in kinds.items()
+            )
+            found[name] = f"SELECT {'* FROM ' if has_columns else ''}pgcron.{name}({given})"
+    return found
+
+
 def _parse(text: str) -> Iterator[Statement]:
     pieces = _NAME.split(text)
     for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
         lines = body.strip().splitlines()
-        since = _SINCE.match(lines[0])
+        since = _SINCE.match(lines[0]) if lines else None
         if since is not None:
             del lines[0]
         comment = "\n".join(line[3:] for line in lines if line.startswith("-- "))
         code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
-        statement = _numbered(name, comment, code.strip().rstrip(";"))
+        statement = _numbered(name, comment, code.strip().rstrip(";") or _calls()[name])
         yield replace(statement, since=since[1]) if since else statement
 
 

@@ -51,7 +51,6 @@ LEFT JOIN LATERAL (SELECT w.look_at, w.id FROM waiting w ORDER BY w.look_at DESC
 -- blocked -> superseded
 -- ready -> blocked
 -- ready -> superseded
-SELECT ready, skipped, superseded, left_out FROM pgcron.admit_overlap(:schedules::bigint[]);
 
 -- name: admit_previous
 -- blocked -> ready

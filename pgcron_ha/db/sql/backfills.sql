@@ -1,21 +1,12 @@
 -- name: backfill
-SELECT pgcron.backfill(schedule => :schedule::text, since => :since::timestamptz,
-                       until => :until::timestamptz, direction => :direction::text,
-                       parallelism => :parallelism::int,
-                       overlap => :overlap::text, if_ran => :if_ran::text,
-                       args => :args::text::jsonb, note => :note::text, actor => :actor::text,
-                       planned => :planned::int) AS backfill;
 
 -- name: pause_backfill
-SELECT pgcron.pause_backfill(:backfill::bigint, :actor::text);
 
 -- name: resume_backfill
-SELECT pgcron.resume_backfill(:backfill::bigint, :actor::text);
 
 -- name: stop_backfill
 -- ready -> cancelled
 -- blocked -> cancelled
-SELECT pgcron.stop_backfill(:backfill::bigint, :note::text, :actor::text) AS cancelled;
 
 -- name: decided_between
 -- How many instants of the range have a row of their own in the ledger.
@@ -67,9 +58,6 @@ CROSS JOIN LATERAL (
 ORDER BY b.id;
 
 -- name: step_backfill
-SELECT s.state, s.taken, s.made
-FROM pgcron.step_backfill(:backfill::bigint, :reached::timestamptz, :instants::timestamptz[],
-                          :is_last::boolean) s;
 
 -- name: plan_backfill
 -- How many instants it has, once for all.

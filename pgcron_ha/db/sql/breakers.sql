@@ -4,8 +4,6 @@ SELECT pgcron.put_breakers(:declared::jsonb);
 -- name: look_at_breakers
 -- Those that are not closed, after probes that are over were settled, and new ones chosen. Nothing
 -- in it waits.
-SELECT name, state, handlers, fallback_queue, probe_run, seconds, reason, last_error
-FROM pgcron.look_at_breakers();
 
 -- name: block_broken
 -- ready -> blocked
@@ -22,7 +20,6 @@ SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   FOR UPDATE SKIP LOCKED), 'breaker');
 
 -- name: divert_runs
-SELECT pgcron.divert_runs(:at_most) AS run_id;
 
 -- name: forget_diversions
 -- As old as history may get.
@@ -31,16 +28,10 @@ DELETE FROM pgcron.diversion g WHERE g.ctid = ANY(ARRAY(
   ORDER BY o.at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: set_breaker
-SELECT pgcron.set_breaker(:name::text, :failures::int, make_interval(secs => :within::float8),
-                          make_interval(secs => :open_for::float8),
-                          make_interval(secs => :open_for_at_most::float8), :fallback_handler::text,
-                          :fallback_queue::text, :handlers::text[], :actor::text);
 
 -- name: reset_breaker
-SELECT pgcron.reset_breaker(:name::text, :actor::text);
 
 -- name: delete_breaker
-SELECT pgcron.delete_breaker(:name::text);
 
 -- name: list_breakers
 -- The open ones first.

@@ -1,9 +1,6 @@
 -- name: put_calendar
-SELECT pgcron.put_calendar(:name::text, :content::text, :actor::text, :interface::text,
-                           :take_over::boolean) AS calendar_id;
 
 -- name: delete_calendar
-SELECT pgcron.delete_calendar(:name::text, :actor::text);
 
 -- name: calendars_of
 SELECT pgcron.calendars_of(:spec::text)::text AS calendars;

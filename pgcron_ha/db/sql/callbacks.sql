@@ -29,11 +29,8 @@ RETURNING c.run_id, c.fence, c.status, c.result::text AS result, c.error, c.retr
 
 -- name: known_callbacks
 -- Checked before the body of a request is read; for all that wait at once.
-SELECT pgcron.known_callbacks(:run_ids, :fences, :token_hashes);
 
 -- name: answer_callback
-SELECT pgcron.answer_callback(:run_id, :fence, :token_hash, :status, :result, :error, :retry_after,
-                              :done, :total, :note, :lines);
 
 -- name: forget_callbacks
 -- For a day an answer may be delivered once more; what is still waited for stays.

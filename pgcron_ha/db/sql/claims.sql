@@ -129,4 +129,3 @@ SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
   CROSS JOIN LATERAL pgcron.waiting_candidates(asked.queue, :at_most::int) head LIMIT :at_most));
 
 -- name: broken_settings
-SELECT kind, name, error FROM pgcron.broken_settings();

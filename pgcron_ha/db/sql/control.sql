@@ -88,18 +88,12 @@ WHERE o.action = 'move' AND o.due_at < o.fire_at
 ORDER BY o.due_at LIMIT :at_most;
 
 -- name: skip_occurrence
-SELECT pgcron.skip_occurrence(:name::text, :instant::timestamptz, :note::text, :actor::text);
 
 -- name: move_occurrence
-SELECT pgcron.move_occurrence(:name::text, :instant::timestamptz, :moved_to::timestamptz,
-                              :note::text, :actor::text);
 
 -- name: edit_occurrence
-SELECT pgcron.edit_occurrence(:name::text, :instant::timestamptz, :args::text::jsonb, :note::text,
-                              :actor::text);
 
 -- name: restore_occurrence
-SELECT pgcron.restore_occurrence(:name::text, :instant::timestamptz, :actor::text);
 
 -- name: changed_occurrences
 -- The one at :fire_at, or (NULL) those of a schedule that lie ahead, by their time.

@@ -30,7 +30,6 @@ RETURNING id;
 -- running -> dead
 -- running -> lost
 -- running -> cancelled
-SELECT run_id, verdict FROM pgcron.fail_runs(:ends::text::jsonb);
 
 -- name: finish_late
 -- ready -> succeeded

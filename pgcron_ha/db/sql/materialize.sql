@@ -168,7 +168,6 @@ SELECT t.schedule_id FROM totals t;
 
 -- name: reopen_ledger
 -- Makes the ledger partition of fires for which it is gone or does not exist yet.
-SELECT pgcron.reopen_ledger(:instants::timestamptz[]);
 
 -- name: mark_invalid
 -- A schedule that this node can't read (another version wrote it, a zone vanished), or whose runs

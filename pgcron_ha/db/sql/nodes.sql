@@ -168,10 +168,8 @@ LIMIT :at_most;
 SELECT run_id, verdict FROM pgcron.reap_runs(cardinality(:run_ids::bigint[]), :run_ids);
 
 -- name: cordon_node
-SELECT pgcron.cordon_node(:node::text, :note::text, :actor::text);
 
 -- name: uncordon_node
-SELECT pgcron.uncordon_node(:node::text, :actor::text);
 
 -- name: held_by_node
 -- How many runs the living processes of a name, or the one of an incarnation, hold.

@@ -1,7 +1,4 @@
 -- name: apply_schedules
-SELECT name, change, previous, content
-FROM pgcron.apply_schedules(definitions => :definitions::text::jsonb, source => :source::text,
-                            take_over => :take_over::boolean, actor => :actor::text);
 
 -- name: prune_schedules
 SELECT name, previous
@@ -20,9 +17,6 @@ ORDER BY s.name LIMIT :at_most::int;
 SELECT jsonb_populate_record(NULL::pgcron.schedule, pgcron.schedule_defaults()) AS content;
 
 -- name: restore_schedule
-SELECT r.schedule_id, r.new_version, r.note
-FROM pgcron.restore_schedule(:name::text, :version::int, :actor::text, :interface::text,
-                             :expected_version::int) r;
 
 -- name: schedule_versions
 -- Newest first; a deletion follows what it deleted, and a schedule that is gone is found by its
@@ -36,8 +30,6 @@ WHERE v.schedule_id = pgcron.schedule_of_versions(:name::text)
 ORDER BY v.version DESC LIMIT :limit::int;
 
 -- name: edit_schedule
-SELECT pgcron.edit_schedule(:name::text, :changes::text::jsonb, :expected_version::int, :note::text,
-                            :actor::text, :interface::text) AS version;
 
 -- name: written_schedule
 -- As people wrote it, every column.
@@ -77,6 +69,3 @@ ON CONFLICT (schedule_id) DO UPDATE
 RETURNING schedule_id;
 
 -- name: why
-SELECT w.decision, w.reason, w.run_id, w.outcome, w.code, w.meaning, w.note, w.actor, w.decided_at,
-       w.due_at, w.late_by, w.until
-FROM pgcron.why(:schedule::text, :instant::timestamptz) w;

@@ -25,8 +25,6 @@ LIMIT :limit::int;
 -- name: sweep_history
 -- Ended runs that a rule of retention keeps no longer, from a few pages of one day; no row: nothing
 -- is due.
-SELECT partition, removed, removed_in_all, remaining, is_over
-FROM pgcron.sweep_history(:pages::int);
 
 -- name: spent_partitions
 -- Days whose table is worth rewriting, each assigned to one node.
@@ -70,7 +68,6 @@ SELECT pgcron.set_retention(justify_hours(make_interval(secs => :keep::float8)),
                             :outcome::text, :actor::text);
 
 -- name: delete_retention
-SELECT pgcron.delete_retention(:queue::text, :outcome::text, :actor::text);
 
 -- name: set_table_retention
 SELECT pgcron.set_table_retention(:relation::text,

@@ -1,5 +1,4 @@
 -- name: ensure_partitions
-SELECT pgcron.ensure_partitions() AS made;
 
 -- name: outlived_partitions
 -- Partitions whose every row is older than the table's retention.
@@ -80,7 +79,6 @@ ORDER BY r.expire_at LIMIT :at_most;
 -- ready -> dead
 -- blocked -> dead
 -- Runs that wait for another attempt and whose total time is over.
-SELECT pgcron.give_up_runs(:at_most) AS run_id;
 
 -- name: notice_overruns
 -- Runs of schedules that last longer than expected, each reported once: to the node whose statement
@@ -231,4 +229,3 @@ WHERE o.decision = 'run' AND o.fire_at <= now() AND o.fire_at > now() - interval
 LIMIT :at_most;
 
 -- name: channel
-SELECT pgcron.channel();
