@@ -38,9 +38,7 @@ ALLOWED = (
     ("pgcron_ha/db/driver/hosts.py", "BEGIN ", "asked before anything is prepared"),
     ("pgcron_ha/db/driver/hosts.py", "ROLLBACK", "asked before anything is prepared"),
     ("pgcron_ha/db/driver/pooling.py", "ROLLBACK", "asked before anything is prepared"),
-    ("pgcron_ha/db/driver/link.py", "BEGIN ", "a transaction with settings; can't be prepared"),
-    ("pgcron_ha/db/driver/link.py", "COMMIT", "a transaction with settings; can't be prepared"),
-    ("pgcron_ha/db/driver/link.py", "ROLLBACK", "a transaction with settings; can't be prepared"),
+    ("pgcron_ha/db/driver/link.py", "SET LOCAL ", "settings of a transaction; can't be prepared"),
     ("pgcron_ha/db/driver/statements.py", "SELECT …pgcron.", "a named statement of a function"),
     ("pgcron_ha/db/driver/transactions.py", "SET ", "a setting of the session; can't be prepared"),
     (

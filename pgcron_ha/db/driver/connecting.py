@@ -75,8 +75,8 @@ async def connect(
 ) -> asyncpg.Connection:
     """A connection to the database of `dsn` with these settings; `timeout` seconds for connecting.
 
-    Through a pooler its transactions begin with the settings; a caller that keeps statements must
-    do that itself. Raises DatabaseUnavailable with a hint.
+    Through a pooler its transactions begin with the settings. Raises DatabaseUnavailable with a
+    hint.
     """
     with reaching():
         connection, is_pooled = await connect_plainly(
@@ -106,7 +106,7 @@ async def prepare_connection(
     await connection.execute(settings.in_session(version.major, is_pooled=is_pooled))
     if not settings.is_for_handlers:
         await read_far_values(connection)
-    if is_pooled and hasattr(connection, "begin_with"):  # a pool gives a proxy of it
+    if is_pooled:
         connection.begin_with(settings.in_transaction(version.major))
 
 

@@ -49,7 +49,7 @@ IMPATIENT: ContextVar[bool] = ContextVar("impatient", default=False)
 of their time."""
 
 _IMPATIENCE: Final = (
-    f"; SET LOCAL lock_timeout = 200; SET LOCAL statement_timeout = {STATEMENT_TIMEOUT_MS // 2}"
+    f"SET LOCAL lock_timeout = 200; SET LOCAL statement_timeout = {STATEMENT_TIMEOUT_MS // 2}"
 )
 
 
@@ -143,9 +143,9 @@ class Link:
 
     async def execute(self, command: str) -> None:
         """A command that takes no parameters and can't be a named statement (DETACH, DROP of a
-        partition).
+        partition). Not in a transaction, which some of them refuse.
         """
-        await self.check(lambda connection: connection.execute(command))
+        await self.check(lambda connection: asyncpg.Connection.execute(connection, command))
 
     async def check(self, judge: Callable[[asyncpg.Connection], Any]) -> Any:
         """Opens the connection and lets `judge` look at it; what it finds or raises comes back."""
@@ -198,8 +198,8 @@ class Link:
         arguments = [parameters[key] for key in statement.parameters]
         connection = await self._open()
         rows: list[Row] = await self._answer(
-            self._in_transaction(connection, statement.sql, arguments)
-            if self.is_pooled or IMPATIENT.get()
+            _impatiently(connection, statement.sql, arguments)
+            if IMPATIENT.get()
             else connection.fetch(statement.sql, *arguments)
         )
         return rows
@@ -225,26 +225,11 @@ class Link:
         )
         try:
             if self._greeting is not None:
-                await self._in_transaction(connection, self._greeting, ())
+                await connection.fetch(self._greeting)
         except BaseException:
             connection.terminate()
             raise
         return connection
-
-    async def _in_transaction(
-        self, connection: asyncpg.Connection, command: str, arguments: Sequence[Any]
-    ) -> list[Row]:
-        """One statement with settings that end with its transaction."""
-        settings = self._settings.in_transaction(connection.get_server_version().major)
-        impatience = _IMPATIENCE if IMPATIENT.get() else ""
-        await connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {settings}{impatience}")
-        try:
-            rows: list[Row] = await connection.fetch(command, *arguments)
-        except asyncpg.PostgresError:
-            await connection.execute("ROLLBACK")
-            raise
-        await connection.execute("COMMIT")
-        return rows
 
     async def _answer(self, sending: Any) -> Any:
         blockers: list[Row] = []
@@ -323,6 +308,15 @@ async def answer_or_drop(
     if not is_answered:
         raise Unanswered("the database did not answer in time", "It may have happened.")
     return task.result()
+
+
+async def _impatiently(
+    connection: asyncpg.Connection, command: str, arguments: Sequence[Any]
+) -> list[Row]:
+    async with connection.transaction(isolation="read_committed"):
+        await connection.execute(_IMPATIENCE)
+        rows: list[Row] = await connection.fetch(command, *arguments)
+        return rows
 
 
 def unanswered(error: BaseException) -> Unanswered:

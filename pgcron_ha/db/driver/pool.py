@@ -117,12 +117,6 @@ class Pool:
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    def transaction_settings(self, connection: Any) -> str:
-        """What comes behind the first command of a transaction: settings, through a pooler."""
-        if not self._is_pooled:
-            return ""
-        return "; " + self._settings.in_transaction(connection.get_server_version().major)
-
     def use(self) -> PoolUse:
         """How the connections are used right now."""
         if self._pool is None:
@@ -153,6 +147,7 @@ class Pool:
         made = await asyncpg.create_pool(
             dsn,
             connect=_CONNECT,
+            connection_class=ClientConnection,
             password=self._password,
             init=self._prepare,
             reset=self._tidy,
@@ -224,9 +219,7 @@ class ClientPools:
         """A connection of this loop's pool, made when none is free. Raises DatabaseUnavailable."""
         loop = asyncio.get_running_loop()
         if loop not in self._pools:
-            self._pools[loop] = Pool(
-                lambda: dsn, MOST_CONNECTIONS, CLIENT, connection_class=ClientConnection
-            )
+            self._pools[loop] = Pool(lambda: dsn, MOST_CONNECTIONS, CLIENT)
         pool = self._pools[loop]
         connection = await pool.acquire(_CONNECT_SECONDS)
         try:
@@ -272,7 +265,7 @@ class ReadPool(Pool):
         connection = await self.acquire(_ANSWER_SECONDS)
         try:
             with answers():
-                await self._begin(connection)
+                await connection.execute(_BEGIN)
                 yield connection
                 await connection.execute("ROLLBACK")  # there is nothing to commit
         except BaseException:
@@ -286,12 +279,9 @@ class ReadPool(Pool):
         await super().close(seconds)
 
     async def _check(self, connection: Any) -> None:
-        await self._begin(connection)
+        await connection.execute(_BEGIN)
         await require_revision(connection, self._schema)
         await connection.execute("ROLLBACK")
-
-    async def _begin(self, connection: Any) -> None:
-        await connection.execute(_BEGIN + self.transaction_settings(connection))
 
 
 async def _give_up(connection: Any) -> None:

@@ -118,9 +118,7 @@ async def connect_plainly(
     """
     known = _known.get(dsn)
     is_careful = known is not None and _is_careful(known, keeps_statements)
-    options = cache_options(is_careful)
-    if not keeps_statements:  # a caller that does begins its transactions with its settings
-        options["connection_class"] = ClientConnection
+    options = cache_options(is_careful) | {"connection_class": ClientConnection}
     if password is not None:
         options["password"] = password
     connection = await open_connection(dsn, timeout=timeout, **options)

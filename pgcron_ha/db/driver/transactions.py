@@ -125,7 +125,7 @@ class Transactions:
                 # Its snapshot is taken at its beginning: a later write to the row makes it fail.
                 # So a node writes to the row of a long run before that.
                 await connection.fetch(self._mark, [run], [token], [elapsed])
-            await held.begin(MARK_TRANSACTION + self._pool.transaction_settings(connection))
+            await held.begin(MARK_TRANSACTION)
         except BaseException as error:
             held.drop()
             if isinstance(error, CONNECTION_ERRORS):
