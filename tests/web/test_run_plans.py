@@ -38,7 +38,6 @@ VALUES: dict[str, Any] = {
 MOST = {
     "page_runs_alive": 20,
     "page_runs_ended": 200,
-    "page_runs_overflow": 0,
     "page_run_choices": 2_000,
     "page_run_counts": 510,
     "page_history_start": 200,

@@ -29,11 +29,9 @@ _FOLDER: Final = Path(__file__).parents[1] / "sql"
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _SINCE: Final = re.compile(r"^-- since: (\w+)$")
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
-_OVERFLOW: Final = ("pgcron.history ", "pgcron.history_overflow ")
 _TWINS: Final = {
-    "finish_runs_overflow": ("finish_runs", *_OVERFLOW),
+    "finish_runs_overflow": ("finish_runs", "pgcron.history ", "pgcron.history_overflow "),
     "forget_overruns": ("forget_progress", "pgcron.progress ", "pgcron.overrun "),
-    "page_runs_overflow": ("page_runs_ended", *_OVERFLOW),
 }
 _FUNCTION: Final = re.compile(
     r"^CREATE FUNCTION pgcron\.(\w+)\(((?:[^()]|\([^()]*\))*)\)\s+(RETURNS TABLE)?", re.MULTILINE
@@ -132,8 +130,8 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     They are those for a database at `revision`. Without it they are the oldest of each name, which
     a database of every revision takes that has what it needs.
 
-    Some have twins that differ in a word: ``finish_runs_overflow`` and ``page_runs_overflow``, of
-    runs that end while history has no partition for them; ``forget_overruns``, of another table.
+    Some have twins that differ in a word: ``finish_runs_overflow``, of runs that end while history
+    has no partition for them; ``forget_overruns``, of another table.
     """
     found = Statements(every_variant(schema), revision)
     for name, (twin, text, instead) in _TWINS.items():

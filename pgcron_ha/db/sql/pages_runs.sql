@@ -71,13 +71,13 @@ WITH looked AS MATERIALIZED (
          CASE WHEN :schedule_id::bigint IS NOT NULL THEN h.finished_at END AS rank,
          :error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0 AS has_error
   FROM ((SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error
-         FROM pgcron.history e
+         FROM pgcron.ended_runs e
          WHERE NOT :of_letters::boolean AND :schedule_id::bigint IS NULL AND e.id < :before::bigint
            AND e.finished_at >= :low::timestamptz AND e.finished_at < :high::timestamptz
          ORDER BY e.id DESC LIMIT :look::int)
         UNION ALL
         (SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error
-         FROM pgcron.history e
+         FROM pgcron.ended_runs e
          WHERE e.schedule_id = :schedule_id::bigint AND e.finished_at <= :end_at::timestamptz
            AND (e.finished_at, e.id) < (:end_at::timestamptz, :before::bigint)
            AND e.finished_at >= :since::timestamptz AND e.finished_at < :until::timestamptz
@@ -108,15 +108,15 @@ ORDER BY m.rank DESC, m.id DESC;
 -- they are made, and what ended before an instant was made before it. Each step is one descent of
 -- an index; sixty steps halve every number there can be.
 WITH RECURSIVE step(low_id, high_id, steps) AS (
-  SELECT (SELECT h.id FROM pgcron.history h ORDER BY h.id LIMIT 1),
-         (SELECT h.id FROM pgcron.history h ORDER BY h.id DESC LIMIT 1), 0
+  SELECT (SELECT h.id FROM pgcron.ended_runs h ORDER BY h.id LIMIT 1),
+         (SELECT h.id FROM pgcron.ended_runs h ORDER BY h.id DESC LIMIT 1), 0
   UNION ALL
   SELECT CASE WHEN p.created_at < :until::timestamptz THEN p.id ELSE s.low_id END,
          CASE WHEN p.created_at < :until::timestamptz THEN s.high_id
               ELSE s.low_id + (s.high_id - s.low_id + 1) / 2 - 1 END,
          s.steps + 1
   FROM step s CROSS JOIN LATERAL (
-    SELECT h.id, h.created_at FROM pgcron.history h
+    SELECT h.id, h.created_at FROM pgcron.ended_runs h
     WHERE h.id >= s.low_id + (s.high_id - s.low_id + 1) / 2 ORDER BY h.id LIMIT 1) p
   WHERE s.high_id > s.low_id AND s.steps < 64)
 SELECT coalesce(max(s.low_id), 0) AS id FROM step s;

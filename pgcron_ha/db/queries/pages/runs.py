@@ -260,10 +260,7 @@ async def _ended(
     if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
         start = await _history_start(connection, schema=schema, until=wanted.until)
         values["before"] = start["id"] + NUMBERS_MARGIN
-    history = await _scan(connection, "page_runs_ended", schema, wanted, **values, **bounds)
-    values["before"] = before
-    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, **values, **bounds)
-    return _together([history, overflow])
+    return await _scan(connection, "page_runs_ended", schema, wanted, **values, **bounds)
 
 
 def _together(scans: list[_Scan]) -> _Scan:
@@ -295,10 +292,7 @@ async def _live_of_schedule(
     scan = await _scan(
         connection, "page_runs_alive", schema, wanted, **of_it, look=LIVE_ROWS, limit=LIVE_ROWS
     )
-    live = sorted(scan.rows, key=lambda row: (row["at"], row["id"]), reverse=True)
-    # Rows without a partition are few and soon moved over; they belong to the newest.
-    overflow = await _scan(connection, "page_runs_overflow", schema, wanted, **of_it)
-    return [*live, *overflow.rows]
+    return sorted(scan.rows, key=lambda row: (row["at"], row["id"]), reverse=True)
 
 
 def _around(wanted: RunFilter, period: str) -> tuple[datetime, datetime]:
