@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.product.db import Named, Query, Statement, commands, health, load, pages, plain, queries
+from tests.product.db import Named, Statement, commands, health, load, pages, plain, queries
 
 STATEMENT = Statement("pause", "", "SELECT $1, $2, $3", ("name", "note", "actor"))
 PAUSE = Named("pause", "name", note="why not")
@@ -63,9 +63,7 @@ def test_every_command_names_a_statement_and_parameters_that_it_has() -> None:
     for place, command in found.items():
         statement = load()[command.name]
         known = set(statement.parameters)
-        free = known - command.defaults.keys() - set(command.required)
-        given = dict.fromkeys(free) if type(command) is Query else {}
-        assert set(command.bound(statement, command.required, given)) == known, place
+        assert set(command.bound(statement, command.required, {})) == known, place
 
 
 def test_durations_are_seconds_and_arrays_lists_for_every_driver() -> None:

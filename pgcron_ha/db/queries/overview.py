@@ -37,7 +37,6 @@ DEMAND_CAP: Final = 5000
 # All nodes with all that they offer.
 LISTED_NODES: Final[Mapping[str, Any]] = {
     **UNRESPONSIVE,
-    **dict.fromkeys(("incarnation", "is_dead", "ended_within", "queue", "handler")),
     "names": 10_000,
 }
 
@@ -103,7 +102,7 @@ invalid_schedules: Final = Rows("list_invalid_schedules", limit=DEFAULT_LIMIT)
 may_read_history: Final = Call[bool]("read_rights")
 """Whether this role may read the runs of others."""
 
-_runs_of_ids: Final = Rows("runs_of_ids", "run_ids", most=0, since=None, until=None)
+_runs_of_ids: Final = Rows("runs_of_ids", "run_ids", most=0)
 _LISTED: Final = (
     *("id", "uuid", "origin", "schedule", "fire_time", "handler", "queue", "priority", "state"),
     *("gate", "attempt", "max_attempts", "delivery", "due_at", "started_at", "finished_at"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
@@ -82,19 +82,8 @@ class Rows(Named):
 
 class Query(Rows):
     """`Rows` for a page: inside the transaction of its pool, which words the errors. JSON stays
-    text, durations are seconds, and each parameter without a default must be given: by its name,
-    unless it is a required one.
+    text, and durations are seconds.
     """
-
-    def bound(
-        self, statement: Statement, values: Sequence[Any], options: dict[str, Any]
-    ) -> dict[str, Any]:
-        """All parameters of the statement. Raises TypeError for one that is missing or unknown."""
-        known = {*self.required[: len(values)], *self.defaults, *options}
-        missing = set(statement.parameters) - known
-        if len(values) > len(self.required) or missing:
-            raise TypeError(f"{self.name} needs {', '.join(sorted(missing)) or 'names'}")
-        return super().bound(statement, values, options)
 
     async def _send(self, connection: Any, statement: Statement, values: Values) -> list[Row]:
         return await _as_sent(connection, statement, values)

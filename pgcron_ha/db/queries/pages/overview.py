@@ -36,9 +36,7 @@ waiting: Final = Query("waiting_groups", look=LOOK, most=COUNTED_EXACTLY, queues
 blocked_schedules: Final = Query("page_blocked_schedules", look=COUNTED_EXACTLY, limit=ROWS)
 """Schedules (`schedule_id`) with waiting fires, because no live node offers their handler."""
 
-running: Final = Query(
-    "page_running", queue=None, incarnation=None, look=COUNTED_EXACTLY, limit=ROWS
-)
+running: Final = Query("page_running", look=COUNTED_EXACTLY, limit=ROWS)
 """What runs (of one ``queue``, on one ``incarnation``), the longest first, and on which `node`;
 `timeout` in seconds.
 """

@@ -31,7 +31,7 @@ NO_RUN: Final = (
     "`pgcron-ha runs list` lists runs.",
 )
 
-runs_of_ids: Final = Query("runs_of_ids", "run_ids", since=None, until=None)
+runs_of_ids: Final = Query("runs_of_ids", "run_ids")
 """Everything about runs, by number, the highest first. `args` and `result` are JSON text of at
 most ``most`` characters, `args_bytes` and `result_bytes` their whole size (with ``most`` 0 all of
 them are None), `timeout` is in seconds, `retry` is its policy's JSON text or None.
@@ -72,7 +72,7 @@ lines_before: Final = Query("page_lines_before", most=MOST_LINE + 1, limit=LINES
 than is shown.
 """
 
-lines_after: Final = Query("list_lines", attempt=None, most=MOST_LINE + 1, limit=LINES + 1)
+lines_after: Final = Query("list_lines", most=MOST_LINE + 1, limit=LINES + 1)
 """The first lines after one (``after_attempt``, ``after_sequence``), in order: one more than is
 shown.
 """

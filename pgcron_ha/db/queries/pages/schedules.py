@@ -19,11 +19,7 @@ CALENDARS: Final = 200
 LEDGER_LOOK: Final = 20_000
 DECISIONS: Final = ("run", "skipped", "superseded", "expired", "cancelled", "missed")
 
-schedules: Final = Query(
-    "page_schedules",
-    **dict.fromkeys(("ids", "text", "queue", "enabled", "owner", "tags", "after")),
-    runs=LAST_RUNS,
-)
+schedules: Final = Query("page_schedules", runs=LAST_RUNS)
 """At most ``limit`` schedules by name, with the facts that health is judged from.
 
 ``text`` is any part of the name or handler, ``tags`` are those that it has at least, ``after`` is
@@ -41,7 +37,7 @@ new_schedules: Final = Query("page_new_schedules", look=NEW_LOOK, limit=MOST_IDS
 Looks at the `NEW_LOOK` that were made last.
 """
 
-occurrences: Final = Query("page_occurrences", decision=None, look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
+occurrences: Final = Query("page_occurrences", look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
 """Decisions on the fires of ``schedule_id`` ``before`` an instant (None: all), newest first: a
 single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
 
@@ -64,9 +60,7 @@ near_names: Final = Query("page_schedule_names", "text", limit=NEAR_NAMES).names
 queue_names: Final = Query("page_queue_names", limit=NAMES).names
 """The queues that schedules name."""
 
-offered: Final = Query(
-    "page_offered", **dict.fromkeys(("handler", "queue", "requires")), limit=NAMES
-).the
+offered: Final = Query("page_offered", limit=NAMES).the
 """What living nodes take: the first `NAMES` ``handlers`` and ``queues``, and ``is_served``: whether
 one of them takes the handler's runs from the queue, with these labels.
 """
