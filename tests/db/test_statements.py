@@ -44,6 +44,11 @@ async def test_every_statement_prepares(database: str) -> None:
     assert await prepare_all(database, "pgcron") == list(load(revision=NEWEST))
 
 
+def test_no_statement_is_written_twice() -> None:
+    written = [(each.name, each.since) for each in every_variant()]
+    assert len(set(written)) == len(written)
+
+
 async def test_variants_of_a_statement_are_called_and_answer_alike(
     connection: Connection,
 ) -> None:

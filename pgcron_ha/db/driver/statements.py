@@ -26,8 +26,7 @@ from pgcron_ha.errors import ConfigError, SchemaError
 _PLAIN: Final = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,39}")
 DEFAULT_SCHEMA: Final = "pgcron"
 _FOLDER: Final = Path(__file__).parents[1] / "sql"
-_NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_SINCE: Final = re.compile(r"^-- since: (\w+)$")
+_HEAD: Final = re.compile(r"^-- name: (\w+)$(?:\n-- since: (\w+)$)?", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
 _TWINS: Final = {
     "finish_runs_overflow": ("finish_runs", "pgcron.history ", "pgcron.history_overflow "),
@@ -143,14 +142,10 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
 @lru_cache(maxsize=16)
 def every_variant(schema: str = DEFAULT_SCHEMA) -> tuple[Statement, ...]:
     """All statements of the files, in their order."""
-    found: dict[tuple[str, str | None], Statement] = {}
-    for path in sorted(_FOLDER.glob("*.sql")):
-        for statement in _parse(in_schema(path.read_text(encoding="utf-8"), schema)):
-            key = statement.name, statement.since
-            if key in found:
-                raise ConfigError(f"statement {statement.name!r} is defined twice", str(path))
-            found[key] = statement
-    return tuple(found.values())
+    texts = (path.read_text(encoding="utf-8") for path in sorted(_FOLDER.glob("*.sql")))
+    return tuple(
+        replace(each, sql=in_schema(each.sql, schema)) for text in texts for each in _parse(text)
+    )
 
 
 @lru_cache(maxsize=16)
@@ -176,22 +171,19 @@ def _calls() -> dict[str, str]:
 
 
 def _parse(text: str) -> Iterator[Statement]:
-    pieces = _NAME.split(text)
-    for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
+    pieces = _HEAD.split(text)
+    for name, since, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
         lines = body.strip().splitlines()
-        since = _SINCE.match(lines[0]) if lines else None
-        if since is not None:
-            del lines[0]
         comment = "\n".join(line[3:] for line in lines if line.startswith("-- "))
         code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
-        statement = _numbered(name, comment, code.strip().rstrip(";") or _calls()[name])
-        yield replace(statement, since=since[1]) if since else statement
+        sql, parameters = _numbered(code.strip().rstrip(";") or _calls()[name])
+        yield Statement(name, comment, sql, parameters, since)
 
 
-def _numbered(name: str, comment: str, code: str) -> Statement:
+def _numbered(code: str) -> tuple[str, tuple[str, ...]]:
     order: dict[str, int] = {}
 
     def number(match: re.Match[str]) -> str:
         return f"${order.setdefault(match[1], len(order) + 1)}"
 
-    return Statement(name, comment, _PARAMETER.sub(number, code), tuple(order))
+    return _PARAMETER.sub(number, code), tuple(order)
