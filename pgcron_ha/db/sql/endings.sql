@@ -41,15 +41,14 @@ SELECT pgcron.finish_late(:run_ids, :fences, :results, :node) AS run_id;
 -- name: locked_runs
 -- Those of these claims whose rows are locked by others, after a completion had to wait for one.
 -- The other rows are locked here for a moment only.
-WITH held AS MATERIALIZED (
+WITH mine AS MATERIALIZED (
   SELECT r.id FROM pgcron.run r
   JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id
       AND r.token = given.token
-  WHERE r.id = ANY(:run_ids) FOR UPDATE OF r SKIP LOCKED)
-SELECT r.id FROM pgcron.run r
-JOIN unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token) ON r.id = given.id
-    AND r.token = given.token
-WHERE r.id = ANY(:run_ids) AND r.id NOT IN (SELECT held.id FROM held);
+  WHERE r.id = ANY(:run_ids))
+SELECT m.id FROM mine m WHERE m.id <> ALL(ARRAY(
+  SELECT r.id FROM pgcron.run r WHERE r.id = ANY(ARRAY(SELECT n.id FROM mine n))
+  FOR UPDATE SKIP LOCKED));
 
 -- name: end_refused_run
 -- running -> dead

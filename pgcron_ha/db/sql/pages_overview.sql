@@ -2,15 +2,14 @@
 -- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
 SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
        CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
-       (SELECT count(*) FROM pgcron.schedule s) AS schedules,
-       (SELECT count(*)
-        FROM (SELECT FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
-        LIMIT :most::int + 1) bounded) AS dead_letters,
-       (SELECT count(*)
-        FROM (SELECT FROM pgcron.dead_letter d
-        WHERE d.closed_at IS NULL AND d.died_at > now() - interval '1 hour'
-                              LIMIT :most::int + 1) bounded) AS dead_letters_of_last_hour
-FROM pgcron.cluster c;
+       (SELECT count(*) FROM pgcron.schedule s) AS schedules, open.dead_letters,
+       open.dead_letters_of_last_hour
+FROM pgcron.cluster c
+CROSS JOIN (SELECT count(*) AS dead_letters,
+                   count(*) FILTER (WHERE newest.died_at > now() - interval '1 hour')
+                     AS dead_letters_of_last_hour
+            FROM (SELECT d.died_at FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
+                  ORDER BY d.died_at DESC LIMIT :most::int + 1) newest) open;
 
 -- name: page_due
 -- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait

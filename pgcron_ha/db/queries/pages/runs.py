@@ -192,14 +192,12 @@ async def runs_of_schedule(
         )
         if len(scan.rows) > wanted.rows or not scan.is_cut:
             break
-    rows = scan.rows[: wanted.rows]
-    if len(scan.rows) > wanted.rows:
-        last = rows[-1]
-        return RunPage([*first, *rows], Position(0, last["id"], last["at"]), scan.looked)
-    if not scan.is_cut:
-        return RunPage([*first, *rows], None, scan.looked)
-    beyond = Position(0, scan.floor, scan.floor_at)
-    return RunPage([*first, *rows], beyond, scan.looked, scan.floor_at, is_stopped=True)
+    rows, is_full = scan.rows[: wanted.rows], len(scan.rows) > wanted.rows
+    beyond = Position(0, scan.floor, scan.floor_at) if scan.is_cut else None
+    if is_full:
+        beyond = Position(0, rows[-1]["id"], rows[-1]["at"])
+    is_stopped = scan.is_cut and not is_full
+    return RunPage([*first, *rows], beyond, scan.looked, scan.floor_at, is_stopped)
 
 
 async def detailed(connection: Any, page: RunPage, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
