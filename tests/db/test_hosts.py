@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pgcron_ha.errors import DatabaseUnavailable
-from tests.product.db import HANDLER, ClientPools, connect, handler_pool, open_connection
+from tests.product.db import HANDLER, ClientPools, HandlerPool, connect, open_connection
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.sessions import USUAL
 
@@ -60,7 +60,7 @@ async def test_a_frozen_host_before_the_primary_keeps_nobody(
     async with pools.connection(dsn) as connection:
         assert await connection.fetchval("SELECT inet_server_port()") == primary.port
     await pools.close()
-    handlers = handler_pool(lambda: dsn, 1, HANDLER)
+    handlers = HandlerPool(lambda: dsn, 1, HANDLER)
     held = await handlers.acquire()
     assert await held.fetchval("SELECT inet_server_port()") == primary.port
     handlers.give_back(held)

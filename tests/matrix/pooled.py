@@ -21,13 +21,13 @@ from tests.product.db import (
     PROFILE,
     Busy,
     ClientPools,
+    HandlerPool,
     Link,
     Pooling,
     ReadPool,
     check,
     connect,
     connect_client,
-    handler_pool,
     is_pooled,
     migrate,
     pooling_of,
@@ -119,7 +119,7 @@ async def test_nothing_is_left_to_those_who_get_the_session_next(
     links: list[Link], database: str
 ) -> None:
     reading, pools, client = ReadPool(database), ClientPools(), await connect_client(database)
-    handlers = handler_pool(lambda: database, 2, HANDLER._replace(local=("lock_timeout = '7s'",)))
+    handlers = HandlerPool(lambda: database, 2, HANDLER._replace(local=("lock_timeout = '7s'",)))
     await asyncio.gather(*(link.rows("expired_runs", at_most=5) for link in links))
     assert not await links[0].listen(lambda _: None)
     await (await connect(database)).close()
@@ -142,7 +142,7 @@ async def test_nothing_is_left_to_those_who_get_the_session_next(
 
 
 async def test_a_profile_whose_sessions_would_be_shared_is_refused(database: str) -> None:
-    profile = handler_pool(lambda: database, 2, PROFILE, needs_session=True)
+    profile = HandlerPool(lambda: database, 2, PROFILE, needs_session=True)
 
     with pytest.raises(DatabaseUnavailable, match="hands sessions around") as refused:
         await profile.acquire()

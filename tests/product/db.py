@@ -26,7 +26,7 @@ from pgcron_ha.db.driver.dsn import driver_dsn, each_host, password_of, without_
 from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Row, TableBusy, Unanswered
 from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, command_in_use, use_command
-from pgcron_ha.db.driver.pool import ClientPools, ReadPool, connect_client, handler_pool
+from pgcron_ha.db.driver.pool import ClientPools, HandlerPool, ReadPool, connect_client
 from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, is_pooled, pooling_of
 from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
 from pgcron_ha.db.driver.session_settings import CONTROL, HANDLER, PROFILE
@@ -65,6 +65,7 @@ __all__ = [
     "CallbackKey",
     "ClientPools",
     "Failing",
+    "HandlerPool",
     "Isolation",
     "Link",
     "Named",
@@ -103,7 +104,6 @@ __all__ = [
     "explain_answer",
     "fitting",
     "functions",
-    "handler_pool",
     "hash_of_token",
     "health",
     "is_newer",

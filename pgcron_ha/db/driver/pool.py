@@ -27,7 +27,7 @@ from pgcron_ha.db.driver.session_settings import (
     PAGES,
     SessionSettings,
 )
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import DatabaseUnavailable
 
 Connection: TypeAlias = asyncpg.Connection
@@ -173,13 +173,17 @@ class Pool:
             await connection.execute(f"{connection.get_reset_query()}\n{_TIDY}{settings}")
 
 
-def handler_pool(
-    dsn: Callable[[], str], most: int, settings: SessionSettings, *others: Any, **options: Any
-) -> Pool:
+class HandlerPool(Pool):
     """Connections that handlers use as they like, and that are closed after a minute unused."""
-    return Pool(
-        dsn, most, settings, *others, is_tidied=True, max_inactive_connection_lifetime=60, **options
-    )
+
+    def __init__(
+        self, *arguments: Any, schema: str = DEFAULT_SCHEMA, node: str = "", **options: Any
+    ) -> None:
+        """`node` is the name that runs keep which are completed on them."""
+        super().__init__(*arguments, is_tidied=True, max_inactive_connection_lifetime=60, **options)
+        self.schema = schema
+        self.statements = load(schema)
+        self.node = node
 
 
 def cut(connection: Any) -> None:

@@ -20,9 +20,9 @@ import asyncpg
 from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS
 from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import unanswered
-from pgcron_ha.db.driver.pool import cut, handler_pool
+from pgcron_ha.db.driver.pool import HandlerPool, cut
 from pgcron_ha.db.driver.session_settings import PROFILE
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement, load
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.driver.transactions import MARK_TRANSACTION, HeldConnection
 from pgcron_ha.errors import PgcronError
 
@@ -126,7 +126,7 @@ class Login:
     owns_schema: bool
 
 
-class SqlDatabase:
+class SqlDatabase(HandlerPool):
     """The database of a profile. Belongs to the loop that first uses it."""
 
     def __init__(
@@ -137,16 +137,10 @@ class SqlDatabase:
         schema: str = DEFAULT_SCHEMA,
         node: str = "",
     ) -> None:
-        """`dsn` and `password` are called for each new connection; both may raise ConfigError.
-        `node` is the name that is recorded with completed runs.
-        """
-        self.node = node
-        self.statements = load(schema)
-        self._schema = schema
-        self._dsn = dsn
-        self._password = password
-        self.pool = handler_pool(
-            dsn, most, PROFILE, read_by_text, password=password, needs_session=True
+        """`dsn` and `password` are called for each new connection; both may raise ConfigError."""
+        of_runs = {"schema": schema, "node": node}
+        super().__init__(
+            dsn, most, PROFILE, read_by_text, password=password, needs_session=True, **of_runs
         )
 
     async def open(self, settings: Mapping[str, str]) -> SqlSession:
@@ -154,15 +148,15 @@ class SqlDatabase:
 
         Raises DatabaseUnavailable, SqlError, or ConfigError.
         """
-        connection = await self.pool.acquire()
+        connection = await self.acquire()
         try:
-            row = await connection.fetchrow(self.statements["describe_session"].sql, self._schema)
+            row = await connection.fetchrow(self.statements["describe_session"].sql, self.schema)
             login = Login(**row)
             names, values = list(settings), list(settings.values())
             await connection.fetch(self.statements["give_settings"].sql, names, values)
         except BaseException as error:
             cut(connection)
-            self.pool.give_back(connection)
+            self.give_back(connection)
             raise_reported(error)
         return SqlSession(self, connection, login)
 
@@ -171,10 +165,6 @@ class SqlDatabase:
         session = await self.open({})
         session.leave()
         return session.login
-
-    async def close(self) -> None:
-        """Ends all connections."""
-        await self.pool.close()
 
     @asynccontextmanager
     async def outside(self) -> AsyncIterator[asyncpg.Connection]:
@@ -195,8 +185,7 @@ class SqlSession(HeldConnection):
     """
 
     def __init__(self, database: SqlDatabase, connection: Any, login: Login) -> None:
-        finish = database.statements["finish_run"].sql
-        super().__init__(database.pool, connection, finish, database.node)
+        super().__init__(database, connection)
         self.login = login
         self._database = database
         self._signalling = asyncio.Lock()
@@ -292,7 +281,7 @@ class SqlSession(HeldConnection):
             self._may_be_cancelled = False
 
     async def _fetch(self, other: asyncpg.Connection, name: str) -> Any:
-        statement: Statement = self._database.statements[name]
+        statement = self._database.statements[name]
         return await other.fetchval(statement.sql, self.login.pid, self.login.began)
 
     def _reported(self, error: Exception) -> BaseException:

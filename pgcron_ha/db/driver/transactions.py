@@ -12,9 +12,9 @@ import asyncpg
 
 from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, unavailable
 from pgcron_ha.db.driver.link import HANDLER_ANSWER_SECONDS, answer_or_drop, unanswered
-from pgcron_ha.db.driver.pool import Pool, cut, handler_pool
+from pgcron_ha.db.driver.pool import HandlerPool, cut
 from pgcron_ha.db.driver.session_settings import TRANSACTION
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import from_sqlstate
 
 Isolation: TypeAlias = Literal["read_committed", "repeatable_read", "serializable"]
@@ -34,13 +34,10 @@ class HeldConnection:
     `commit`, `roll_back` and `leave`.
     """
 
-    def __init__(self, pool: Pool, connection: Any, finish: str, node: str) -> None:
-        """`finish` is the statement of a fenced completion, `node` the name that the run keeps."""
+    def __init__(self, pool: HandlerPool, connection: Any) -> None:
         self.connection = connection
         """An `asyncpg.Connection`."""
         self._pool = pool
-        self._finish = finish
-        self._node = node
         self._transaction: Any = None
         self._is_over = False
 
@@ -48,8 +45,9 @@ class HeldConnection:
         """The fenced completion, in this transaction: raises what `_reported` makes of the refusal
         when the token does not hold the run any more, TransactionEnded, and Unanswered.
         """
-        values = (run, str(token), elapsed, result, self._node)
-        row = await self._answer(self.connection.fetchrow(self._finish, *values))
+        finish = self._pool.statements["finish_run"].sql
+        values = (run, str(token), elapsed, result, self._pool.node)
+        row = await self._answer(self.connection.fetchrow(finish, *values))
         if not row["is_same"]:
             raise TransactionEnded("a statement of the run's own ended its transaction")
 
@@ -101,30 +99,25 @@ class HeldConnection:
             raise reported from error
 
 
-class Transactions:
+class Transactions(HandlerPool):
     """At most `most` at a time; further callers wait. Belongs to the loop that first uses it."""
 
     def __init__(self, dsn: str, most: int, schema: str = DEFAULT_SCHEMA, node: str = "") -> None:
-        """`node` is the name that completed runs keep."""
-        self._pool = handler_pool(lambda: dsn, most, TRANSACTION)
-        self._node = node
-        statements = load(schema)
-        self._finish = statements["finish_run"].sql
-        self._mark = statements["mark_started"].sql
-        self._previous = statements["previous_result"].sql
+        super().__init__(lambda: dsn, most, TRANSACTION, schema=schema, node=node)
 
     async def begin(self, run: int, token: UUID, elapsed: float, isolation: Isolation) -> Open:
         """Begins one, `elapsed` seconds after its run's handler.
 
         Raises DatabaseUnavailable, or the server's error.
         """
-        connection = await self._pool.acquire()
-        held = Open(self._pool, connection, self._finish, self._node, isolation)
+        connection = await self.acquire()
+        held = Open(self, connection, isolation)
         try:
             if isolation != "read_committed":
                 # Its snapshot is taken at its beginning: a later write to the row makes it fail.
                 # So a node writes to the row of a long run before that.
-                await connection.fetch(self._mark, [run], [token], [elapsed])
+                mark = self.statements["mark_started"].sql
+                await connection.fetch(mark, [run], [token], [elapsed])
             await held.begin(MARK_TRANSACTION)
         except BaseException as error:
             held.drop()
@@ -139,29 +132,23 @@ class Transactions:
         """
         try:
             async with asyncio.timeout(HANDLER_ANSWER_SECONDS):
-                connection = await self._pool.acquire()
+                connection = await self.acquire()
                 try:
-                    return await connection.fetchrow(self._previous, run)
+                    return await connection.fetchrow(self.statements["previous_result"].sql, run)
                 except BaseException:
                     cut(connection)
                     raise
                 finally:
-                    self._pool.give_back(connection)
+                    self.give_back(connection)
         except CONNECTION_ERRORS as error:
             raise unavailable(error) from error
-
-    async def close(self) -> None:
-        """Ends all connections, at once those that are in use."""
-        await self._pool.close()
 
 
 class Open(HeldConnection):
     """A transaction under way."""
 
-    def __init__(
-        self, pool: Pool, connection: Any, finish: str, node: str, isolation: Isolation
-    ) -> None:
-        super().__init__(pool, connection, finish, node)
+    def __init__(self, pool: HandlerPool, connection: Any, isolation: Isolation) -> None:
+        super().__init__(pool, connection)
         self.isolation = isolation
         self._transaction = connection.transaction(isolation=isolation)
 
