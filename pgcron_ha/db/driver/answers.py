@@ -19,7 +19,6 @@ from pgcron_ha.errors import (
     from_sqlstate,
 )
 
-# SQLAlchemy wraps the driver's error, which wraps asyncpg's: three links are all there are.
 _LONGEST_CHAIN: Final = 6
 _NO_OBJECT: Final = ("3F000", "42P01", "42883", "42703")  # schema, table, function, column
 # SQLSTATEs, or their classes of two characters: what they mean for a caller, and what to do.
@@ -64,7 +63,7 @@ def explain_answer(error: BaseException) -> PgcronError | None:
     SQLSTATEs of class ``PC`` become the error that raised them; for others the server's text is the
     message. A lost connection is `DatabaseUnavailable`.
     """
-    answered = [link for link in _chain(error) if isinstance(getattr(link, "sqlstate", None), str)]
+    answered = [one for one in chain_of(error) if isinstance(getattr(one, "sqlstate", None), str)]
     if answered:
         return _explained(answered[-1])  # the driver's own error; what is around it adds no word
     return _explained_without_answer(error)
@@ -107,7 +106,8 @@ def _explained_without_answer(error: BaseException) -> PgcronError | None:
     return None
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def chain_of(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what is wrapped in it: SQLAlchemy's has the driver's, and that asyncpg's."""
     link: Any = error
     for _ in range(_LONGEST_CHAIN):
         if link is None:

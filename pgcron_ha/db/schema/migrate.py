@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from pgcron_ha.assets import MIGRATIONS
-from pgcron_ha.db.driver.answers import explain_answer
+from pgcron_ha.db.driver.answers import chain_of, explain_answer
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.revision import NEWEST, is_newer, read_revision, require_known
 from pgcron_ha.db.driver.session_settings import MIGRATION, PATH
@@ -204,10 +204,7 @@ def _take_turn(connection: Connection) -> None:
 
 def _answer_of(error: Exception) -> Any:
     """What the server said, from inside SQLAlchemy's error."""
-    found: Any = error
-    while found is not None and not isinstance(found, asyncpg.PostgresError):
-        found = found.__cause__ or found.__context__
-    return found
+    return next((each for each in chain_of(error) if isinstance(each, asyncpg.PostgresError)), None)
 
 
 def _explained(error: Exception) -> Exception:
