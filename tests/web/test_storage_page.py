@@ -80,7 +80,7 @@ async def test_a_table_that_is_none_is_told_with_the_nearest(full_site: Site) ->
 async def test_who_holds_a_snapshot_is_named(
     full_site: Site, full_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "HELD_SECONDS", 0.0)
+    monkeypatch.setitem(storage.snapshot_holders.defaults, "seconds", 0.0)
     holder = await asyncpg.connect(
         full_database, server_settings={"application_name": "a <report>"}
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, literal
-from pgcron_ha.db.queries.rows import Row, fetch
+from pgcron_ha.db.driver.statements import literal
+from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.model.storage import TableSize, tables_of
 
 # Ten years of daily partitions of each table that has them.
@@ -28,23 +28,23 @@ class Storage(NamedTuple):
     """Whether the role can see other roles' snapshots."""
 
 
-async def tables(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> tuple[TableSize, ...]:
+_role: Final = Query("read_role").the
+_sizes: Final = Query("list_table_sizes", limit=MOST_RELATIONS)
+snapshot_holders: Final = Query(
+    "list_snapshot_holders", age=HELD_TRANSACTIONS, seconds=HELD_SECONDS, limit=MOST_HOLDERS
+)
+
+
+async def tables(connection: Any, **options: Any) -> tuple[TableSize, ...]:
     """Every table of the schema with its partitions, the largest first."""
-    return tables_of(await fetch(connection, "list_table_sizes", schema, limit=MOST_RELATIONS))
+    return tables_of(await _sizes(connection, **options))
 
 
-async def storage(connection: Any, *, schema: str = DEFAULT_SCHEMA) -> Storage:
+async def storage(connection: Any, **options: Any) -> Storage:
     """All of it; reads the catalog and statistics, and no row of the tables."""
-    (role,) = await fetch(connection, "read_role", schema)
-    holders = await fetch(
-        connection,
-        "list_snapshot_holders",
-        schema,
-        age=HELD_TRANSACTIONS,
-        seconds=HELD_SECONDS,
-        limit=MOST_HOLDERS,
-    )
-    return Storage(await tables(connection, schema=schema), holders, role["sees_all"])
+    role = await _role(connection, **options)
+    holders = await snapshot_holders(connection, **options)
+    return Storage(await tables(connection, **options), holders, role["sees_all"])
 
 
 def release_words(holder: Row) -> str:
