@@ -32,14 +32,9 @@ VERSION_TABLE: Final = "alembic_version"
 _OWN: Final = re.compile(r"pgcron_(\d{4})")
 
 
-def is_own(revision: object) -> bool:
-    """Whether it is the name of a revision of pgcron_ha."""
-    return isinstance(revision, str) and _OWN.fullmatch(revision) is not None
-
-
 def is_newer(revision: str | None, than: str) -> bool:
     """Whether `revision` is one of pgcron_ha's and later than `than`."""
-    return revision is not None and is_own(revision) and revision > than
+    return _number(revision) > _number(than)
 
 
 @lru_cache(maxsize=1)
@@ -75,7 +70,7 @@ async def read_revision(connection: asyncpg.Connection, schema: str = DEFAULT_SC
 def newest_of(noted: Sequence[object], schema: str) -> str | None:
     """What the rows of the version table say. Raises SchemaError when it is somebody else's."""
     revisions = [str(each) for each in noted]
-    others = sorted(each for each in revisions if not is_own(each))
+    others = sorted(each for each in revisions if _number(each) < 0)
     if others:
         raise foreign_table(schema, f"It says {', '.join(others)}, no revision of pgcron_ha.")
     return max(revisions, default=None)
@@ -131,7 +126,7 @@ async def require_known(
     """Raises SchemaError when the database's revision `found` is more than one later than this
     program's, or is this program's and was made by other scripts.
     """
-    if is_newer(found, NEWEST) and _number(found) > _number(NEWEST) + 1:
+    if _number(found) > _number(NEWEST) + 1:
         raise SchemaError(
             f"the schema {schema!r} is at revision {found}",
             f"This program brings {NEWEST}, and works with the revision after it, too.",
@@ -150,5 +145,6 @@ async def require_known(
 
 
 def _number(revision: str | None) -> int:
+    """Of a revision of pgcron_ha; -1 of what is none."""
     match = _OWN.fullmatch(revision or "")
-    return int(match[1]) if match else 0
+    return int(match[1]) if match else -1
