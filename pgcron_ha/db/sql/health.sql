@@ -8,26 +8,26 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_prepared_statements p
 WHERE p.name = :name::text) AS is_there;
 
 -- name: read_server
+WITH setting AS MATERIALIZED (
+  SELECT d.name, d.setting = 'off' AS is_off, d.reset_val FROM pg_catalog.pg_settings d)
 SELECT current_setting('server_version') AS version, clock_timestamp() AS now,
        pg_is_in_recovery() AS is_standby,
-       ARRAY(SELECT d.name FROM pg_catalog.pg_settings d
-           WHERE d.name IN ('autovacuum', 'track_counts') AND d.setting = 'off'
-           ORDER BY 1) AS without,
-       ARRAY(SELECT d.name FROM pg_catalog.pg_settings d
-           WHERE d.name IN ('fsync', 'full_page_writes') AND d.setting = 'off'
-           ORDER BY 1) AS careless,
+       ARRAY(SELECT d.name FROM setting d
+             WHERE d.name IN ('autovacuum', 'track_counts') AND d.is_off ORDER BY 1) AS without,
+       ARRAY(SELECT d.name FROM setting d
+             WHERE d.name IN ('fsync', 'full_page_writes') AND d.is_off ORDER BY 1) AS careless,
        -- The default for other sessions of this role; the engine's sessions wait for the disk
        -- regardless.
-       (SELECT d.reset_val FROM pg_catalog.pg_settings d
+       (SELECT d.reset_val FROM setting d
         WHERE d.name = 'synchronous_commit') AS synchronous_commit,
        current_setting('synchronous_standby_names') <> '' AS is_synchronous,
        current_setting('max_connections')::int
            - current_setting('superuser_reserved_connections')::int AS most_connections,
        (SELECT count(*) FROM pg_catalog.pg_stat_activity a
         WHERE a.backend_type = 'client backend') AS connections,
-       (SELECT d.reset_val FROM pg_catalog.pg_settings d
+       (SELECT d.reset_val FROM setting d
         WHERE d.name = 'default_transaction_isolation') AS default_isolation,
-       (SELECT d.reset_val = 'on' FROM pg_catalog.pg_settings d
+       (SELECT d.reset_val = 'on' FROM setting d
         WHERE d.name = 'default_transaction_read_only') AS is_read_only;
 
 -- name: list_snapshot_holders

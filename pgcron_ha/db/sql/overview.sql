@@ -148,17 +148,8 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_le
                WHERE c.node = n.name AND c.lifted_at IS NULL) AS is_cordoned_alone,
        (SELECT e.beat_sequence FROM pgcron.node e WHERE e.incarnation = n.incarnation) AS beats,
        n.tzdata,
-       (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata,
-       (SELECT count(*)
-        FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner = n.incarnation
-        LIMIT :look_unresponsive::int) held) AS runs,
-       ARRAY(SELECT r.id
-           FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
-           WHERE e.state = 'running' AND e.owner = n.incarnation AND n.state <> 'dead'
-           LIMIT :look_unresponsive::int) r
-             WHERE r.kill_at < now() - make_interval(secs => :killed_for::float8)
-               OR r.cancel_at < now() - make_interval(secs => :asked_for::float8)
-             ORDER BY r.id LIMIT :few::int) AS unresponsive_runs
+       (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata, held.runs,
+       held.unresponsive[1 : :few::int] AS unresponsive_runs
 FROM (SELECT * FROM pgcron.nodes e
       WHERE (:incarnation::uuid IS NULL OR e.incarnation = :incarnation::uuid)
         AND (:is_dead::boolean IS NULL OR (e.state = 'dead') = :is_dead::boolean)
@@ -169,4 +160,14 @@ FROM (SELECT * FROM pgcron.nodes e
              OR EXISTS (SELECT FROM pgcron.offer o
                  WHERE o.incarnation = e.incarnation AND o.handler = :handler::text))
       ORDER BY e.ended_at DESC NULLS FIRST, e.name, e.started_at DESC LIMIT :limit::int) n
+CROSS JOIN LATERAL (
+  SELECT count(*) AS runs,
+         coalesce(array_agg(r.id ORDER BY r.id) FILTER (
+             WHERE n.state <> 'dead'
+               AND (r.kill_at < now() - make_interval(secs => :killed_for::float8)
+                    OR r.cancel_at < now() - make_interval(secs => :asked_for::float8))),
+                  '{}') AS unresponsive
+  FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
+        WHERE e.state = 'running' AND e.owner = n.incarnation
+        LIMIT :look_unresponsive::int) r) held
 ORDER BY n.ended_at DESC NULLS FIRST, n.name, n.started_at DESC;

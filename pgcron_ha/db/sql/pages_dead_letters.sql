@@ -47,7 +47,6 @@ SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.queue, d.p
 FROM (SELECT l.* FROM (
         (SELECT e.* FROM pgcron.dead_letter e
          WHERE :state::text = 'open' AND e.closed_at IS NULL
-           AND e.died_at <= coalesce(:before_at::timestamptz, 'infinity')
            AND (e.died_at, e.run_id) < (coalesce(:before_at::timestamptz, 'infinity'),
                 coalesce(:before_id::bigint, 0))
          ORDER BY e.died_at DESC, e.run_id DESC LIMIT :look::int)

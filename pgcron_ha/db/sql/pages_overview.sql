@@ -49,17 +49,15 @@ ORDER BY alike.oldest_due;
 -- alone.
 WITH recent AS MATERIALIZED (
   SELECT h.finished_at, h.outcome,
-         extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at))::float8 AS delay
+         CASE WHEN h.started_at IS NOT NULL AND h.finished_at > now() - interval '5 minutes'
+              THEN greatest(extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at)), 0)
+         END::float8 AS delay
   FROM pgcron.history h ORDER BY h.id DESC LIMIT :look::int)
 SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
        count(*) FILTER (WHERE r.finished_at > now() - interval '1 minute'
                         AND r.outcome IN ('succeeded', 'dead', 'lost')) AS ended_in_a_minute,
-       count(*) FILTER (WHERE r.delay IS NOT NULL
-                        AND r.finished_at > now() - interval '5 minutes') AS started,
-       percentile_cont(0.99) WITHIN GROUP (ORDER BY greatest(r.delay,
-           0)) FILTER (WHERE r.delay IS NOT NULL
-           AND r.finished_at > now() - interval '5 minutes')
-         AS start_delay_p99,
+       count(r.delay) AS started,
+       percentile_cont(0.99) WITHIN GROUP (ORDER BY r.delay) AS start_delay_p99,
        count(*) = :look::int AS is_cut
 FROM recent r;
 

@@ -12,19 +12,17 @@ FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
 WITH share AS MATERIALIZED (
   SELECT q.queue, least(:most::int, greatest(:budget::int / count(*) OVER (), 100))::int AS rows
   FROM pgcron.waiting_queues(:limit::int) q)
-SELECT s.queue, count(*) FILTER (WHERE NOT span.is_later) AS due,
-       count(*) FILTER (WHERE span.is_later) AS later,
+SELECT s.queue, due.runs AS due, later.runs AS later,
        (SELECT min(head.due_at)
         FROM pgcron.waiting_runs(s.queue, '-infinity', 'infinity', 1) head) AS first_due,
-       count(*) FILTER (WHERE NOT span.is_later) >= s.rows
-         OR count(*) FILTER (WHERE span.is_later) >= s.rows AS is_cut
+       greatest(due.runs, later.runs) >= s.rows AS is_cut
 FROM share s
-CROSS JOIN (VALUES (timestamptz '-infinity', now(), false),
-                   (now() + interval '1 us', 'infinity', true)) span(since, until, is_later)
-CROSS JOIN LATERAL (SELECT w.due_at
-                    FROM pgcron.waiting_runs(s.queue, span.since, span.until, s.rows) w
-                    LIMIT s.rows) r
-GROUP BY s.queue, s.rows ORDER BY s.queue;
+CROSS JOIN LATERAL (SELECT count(*) AS runs FROM (
+    SELECT FROM pgcron.waiting_runs(s.queue, '-infinity', now(), s.rows) LIMIT s.rows) w) due
+CROSS JOIN LATERAL (SELECT count(*) AS runs FROM (
+    SELECT FROM pgcron.waiting_runs(s.queue, now() + interval '1 us', 'infinity', s.rows)
+    LIMIT s.rows) w) later
+WHERE due.runs + later.runs > 0 ORDER BY s.queue;
 
 -- name: page_queue_running
 SELECT r.queue, count(*) AS runs
