@@ -29,38 +29,37 @@ FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
 server: Final = Rows("read_server").the
 """Version, clock, and the settings that work or safety depend on."""
 
+
+def _listed(name: str, **parameters: Any) -> Rows:
+    return Rows(name, limit=DEFAULT_LIMIT, **parameters)
+
+
 READINGS: Final[dict[str, Any]] = {
     # Holders that keep dead rows: kind, name, age in transactions, seconds, other_database (None:
     # it is in this one); the oldest first.
-    "snapshot_holders": Rows(
-        "list_snapshot_holders",
-        age=OLD_SNAPSHOT_TRANSACTIONS,
-        seconds=LONG_TRANSACTION_SECONDS,
-        limit=DEFAULT_LIMIT,
+    "snapshot_holders": _listed(
+        "list_snapshot_holders", age=OLD_SNAPSHOT_TRANSACTIONS, seconds=LONG_TRANSACTION_SECONDS
     ),
     # Replication slots that nobody reads, and that keep much of the log: name, bytes.
-    "idle_slots": Rows("list_idle_slots", least=MUCH_LOG_BYTES, limit=DEFAULT_LIMIT),
+    "idle_slots": _listed("list_idle_slots", least=MUCH_LOG_BYTES),
     # Tables of the schema for which somebody turned autovacuum off: name, option.
-    "tables_without_autovacuum": Rows("list_tables_without_autovacuum", limit=DEFAULT_LIMIT),
+    "tables_without_autovacuum": _listed("list_tables_without_autovacuum"),
     # Indexes of the schema that no statement uses: name, relation, has_partitions.
-    "broken_indexes": Rows("list_broken_indexes", limit=DEFAULT_LIMIT),
+    "broken_indexes": _listed("list_broken_indexes"),
     # Tables with ``least`` dead rows that outnumber the living: name, dead, living, vacuumed_at.
-    "dead_rows": Rows("list_dead_rows", least=MANY_DEAD_ROWS, limit=DEFAULT_LIMIT),
+    "dead_rows": _listed("list_dead_rows", least=MANY_DEAD_ROWS),
     # Days of history of `LARGE_DAY_BYTES` that rules of retention have emptied by half or more, and
     # that nodes leave as they are: name, bytes, remaining runs, dropped_at.
-    "spent_days": Rows("list_spent_days", least=LARGE_DAY_BYTES, limit=DEFAULT_LIMIT),
+    "spent_days": _listed("list_spent_days", least=LARGE_DAY_BYTES),
     # Indexes of ``least`` bytes that are mostly empty: name, bytes, entries.
-    "swollen_indexes": Rows(
-        "list_swollen_indexes",
-        least=LARGE_INDEX_BYTES,
-        bytes_an_entry=MOST_BYTES_AN_ENTRY,
-        limit=DEFAULT_LIMIT,
+    "swollen_indexes": _listed(
+        "list_swollen_indexes", least=LARGE_INDEX_BYTES, bytes_an_entry=MOST_BYTES_AN_ENTRY
     ),
     # Overflow rows, at-most-once work, living nodes, the shortest lease, where partitions end.
     "risks": Rows("read_risks").the,
     # What schedules want and no living node takes: handler, queue, requires, how many `schedules`,
     # and the name of one.
-    "unserved_schedules": Rows("list_unserved_schedules", look=LOOK, limit=DEFAULT_LIMIT),
+    "unserved_schedules": _listed("list_unserved_schedules", look=LOOK),
     # The version of tzdata that decides, and nodes with older ones.
     "zones": Rows("read_zones", limit=DEFAULT_LIMIT).the,
     # Fires of the last day that were decided and have no run; there must be none.
@@ -68,28 +67,23 @@ READINGS: Final[dict[str, Any]] = {
     # Ages of the oldest transaction id: of the schema's oldest table, and of all databases.
     "wraparound": Rows("read_wraparound").the,
     # Tables that nobody ever vacuumed though much has changed: name, dead, inserted.
-    "never_vacuumed": Rows(
-        "list_never_vacuumed",
-        least=MANY_DEAD_ROWS,
-        seconds=YOUNG_STATISTICS_SECONDS,
-        limit=DEFAULT_LIMIT,
+    "never_vacuumed": _listed(
+        "list_never_vacuumed", least=MANY_DEAD_ROWS, seconds=YOUNG_STATISTICS_SECONDS
     ),
     # Spans to come without a partition between others: relation, since, until.
-    "partition_gaps": Rows("list_partition_gaps", limit=DEFAULT_LIMIT),
+    "partition_gaps": _listed("list_partition_gaps"),
     # Partitions that are detached, or half so: relation, partition, low, high, was_own,
     # is_pending, is_outlived.
     "stray_partitions": Rows("stray_partitions"),
     # Excess privileges, and objects with the wrong owner: kind, name, who, remedy (if kind, name
     # and who do not imply it).
-    "excess_privileges": Rows(
-        "list_privileges_excess", known=list(FOR_EVERYBODY), limit=DEFAULT_LIMIT
-    ),
+    "excess_privileges": _listed("list_privileges_excess", known=list(FOR_EVERYBODY)),
     # The caller's role: name, whether it is a superuser, has the owner's rights, can see others.
     "role": Rows("read_role").the,
     # How full the server's queue of notifications is, and the oldest open transactions.
     "notification_queue": Rows("read_notification_queue").the,
     # Sessions that hold our advisory locks for long: name, process_id, seconds.
-    "lock_holders": Rows("list_lock_holders", seconds=LONG_LOCK_SECONDS, limit=DEFAULT_LIMIT),
+    "lock_holders": _listed("list_lock_holders", seconds=LONG_LOCK_SECONDS),
 }
 """What the doctor reads, by name: a row, or the rows of a list, each of which is a finding."""
 
