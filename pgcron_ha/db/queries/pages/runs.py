@@ -177,7 +177,9 @@ async def runs_of_schedule(
     wanted = replace(wanted, schedule=None)  # it may have had another name
     first: list[Row] = []
     if position.at is None:
-        first = await _live_of_schedule(connection, schedule_id, wanted, schema)
+        of_it: dict[str, Any] = {"schedule_id": schedule_id, "indexed": False, "look": LIVE_ROWS}
+        live = await _scan(connection, "page_runs_alive", schema, wanted, **of_it, limit=LIVE_ROWS)
+        first = sorted(live.rows, key=lambda row: (row["at"], row["id"]), reverse=True)
     most = LOOK if position.at is None else FURTHER_LOOK
     for look in (min(2 * wanted.rows, SHORT_LOOK), SHORT_LOOK, most):
         scan = await _scan(
@@ -228,20 +230,22 @@ run_of_key: Final = Query("page_key_run").one
 async def _live(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
     """The live runs that are wanted."""
     words = {word for word in wanted.states if word in LIVE_WORDS}
+    if not words or not before:
+        return _NOTHING
     indexed = words & _INDEXED if words != set(LIVE_WORDS) else set()
-    scans: list[_Scan] = []
+    found = walked = _NOTHING
     values: dict[str, Any] = {"before": before, "look": look}
-    if indexed and before:
+    if indexed:
         values |= {"states": indexed, "indexed": True}
-        scan = await _scan(connection, "page_runs_alive", schema, wanted, **values)
-        if scan.is_cut:  # too many: the index has no order to page them by
-            indexed = set()
-        else:
-            scans.append(scan)
-    if words - indexed and before:
+        found = await _scan(connection, "page_runs_alive", schema, wanted, **values)
+        if found.is_cut:  # too many: the index has no order to page them by
+            found, indexed = _NOTHING, set()
+    if words - indexed:
         values |= {"states": words - indexed, "indexed": False}
-        scans.append(await _scan(connection, "page_runs_alive", schema, wanted, **values))
-    return _together(scans)
+        walked = await _scan(connection, "page_runs_alive", schema, wanted, **values)
+    # Below the floor of the walk nobody has looked at all of them.
+    rows = [row for row in (*found.rows, *walked.rows) if row["id"] >= walked.floor]
+    return replace(walked, rows=rows, looked=found.looked + walked.looked)
 
 
 async def _ended(
@@ -261,14 +265,6 @@ async def _ended(
     return await _scan(connection, "page_runs_ended", schema, wanted, **values, **bounds)
 
 
-def _together(scans: list[_Scan]) -> _Scan:
-    """Scans of one group as one: below the highest floor nobody has looked at all of it."""
-    deepest = max(scans, key=lambda scan: scan.floor, default=_NOTHING)
-    rows = [row for scan in scans for row in scan.rows if row["id"] >= deepest.floor]
-    looked = sum(scan.looked for scan in scans)
-    return _Scan(rows, looked, deepest.is_cut, deepest.floor, deepest.floor_at)
-
-
 async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
     values: dict[str, Any] = {"look": LOOK, "limit": wanted.rows + 1, "before": HIGHEST_ID}
     values |= {"schedule_id": None, "end_at": FAR_AHEAD, "low": LONG_AGO, "high": FAR_AHEAD}
@@ -281,16 +277,6 @@ async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **mo
     if looked < values["look"]:
         return _Scan(rows, looked)
     return _Scan(rows, looked, True, floor or 0, floor_at)
-
-
-async def _live_of_schedule(
-    connection: Any, schedule_id: int, wanted: RunFilter, schema: str
-) -> list[Row]:
-    of_it: dict[str, Any] = {"schedule_id": schedule_id, "indexed": False}
-    scan = await _scan(
-        connection, "page_runs_alive", schema, wanted, **of_it, look=LIVE_ROWS, limit=LIVE_ROWS
-    )
-    return sorted(scan.rows, key=lambda row: (row["at"], row["id"]), reverse=True)
 
 
 def _around(wanted: RunFilter, period: str) -> tuple[datetime, datetime]:
