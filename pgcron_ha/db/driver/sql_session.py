@@ -70,10 +70,8 @@ def as_json(value: Any) -> Any:
         return value
     if isinstance(value, list | tuple):
         return [as_json(each) for each in value]
-    if isinstance(value, dict):
+    if hasattr(value, "items"):  # a record, or JSON's own
         return {str(key): as_json(each) for key, each in value.items()}
-    if hasattr(value, "items"):  # a record
-        return {key: as_json(each) for key, each in value.items()}
     return str(value)
 
 
