@@ -27,8 +27,7 @@ ORDER BY c.next_fire, s.id LIMIT :at_most::int;
 SELECT v.version, v.since, v.content FROM pgcron.schedule_version v
 WHERE v.schedule_id = :schedule_id::bigint AND v.operation <> 'delete'
   AND v.version >= coalesce((SELECT max(e.version) FROM pgcron.schedule_version e
-      WHERE e.schedule_id = :schedule_id::bigint AND e.since <= :after::timestamptz),
-                            0)
+      WHERE e.schedule_id = :schedule_id::bigint AND e.since <= :after::timestamptz), 0)
 ORDER BY v.version;
 
 -- name: entries_of_schedule
@@ -41,16 +40,14 @@ SELECT o.fire_at, o.decision, coalesce(r.created_at, past.created_at) AS made_at
        coalesce(r.origin, past.origin) IS NOT DISTINCT FROM 'backfill'
            OR (o.decision <> 'run' AND o.decided_at < o.fire_at)
        OR coalesce(coalesce(past.began, r.claimed_at,
-                            CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at,
-                   false)
+                            CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at, false)
        OR EXISTS (SELECT FROM pgcron.occurrence_override e
            WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)
        OR (o.run_id IS NOT NULL AND r.id IS NULL AND past.origin IS NULL) AS is_by_hand,
        o.run_id IS NOT NULL AND r.id IS NULL AND past.origin IS NULL AS is_gone
 FROM pgcron.occurrence o LEFT JOIN pgcron.run r ON r.id = o.run_id
 LEFT JOIN LATERAL (SELECT h.origin, h.created_at, coalesce(h.claimed_at, h.finished_at) AS began
-FROM pgcron.history h WHERE h.id = o.run_id LIMIT 1) past
-    ON true
+FROM pgcron.history h WHERE h.id = o.run_id LIMIT 1) past ON true
 WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at > :after::timestamptz
   AND o.fire_at <= :until::timestamptz
 ORDER BY o.fire_at LIMIT :at_most::int;

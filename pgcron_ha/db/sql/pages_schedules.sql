@@ -6,8 +6,7 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, 
        s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
        s.owner, s.tags,
        s.created_at, s.updated_at, c.status,
-       coalesce(c.error ->> 'message', c.error::text) AS error, c.watermark, c.since,
-       s.max_runs,
+       coalesce(c.error ->> 'message', c.error::text) AS error, c.watermark, c.since, s.max_runs,
        coalesce(c.runs_made >= s.max_runs, false)
            OR (c.status = 'valid' AND c.next_fire = 'infinity'
          AND NOT EXISTS (SELECT FROM pgcron.run r
@@ -38,8 +37,7 @@ LEFT JOIN LATERAL (
          count(r.scheduled_for) FILTER (WHERE r.attempt = 0 AND r.due_at <= now()) AS late_fires,
          min(left(r.last_error, 300)) FILTER (WHERE r.attempt > 0) AS retry_error
   FROM (SELECT e.scheduled_for, e.attempt, e.due_at, e.last_error FROM pgcron.run e
-  WHERE e.schedule_id = s.id AND e.state <> 'running' LIMIT 1000) r) waiting
-      ON true
+  WHERE e.schedule_id = s.id AND e.state <> 'running' LIMIT 1000) r) waiting ON true
 LEFT JOIN LATERAL (
   SELECT min(r.id) AS id, min(coalesce(r.started_at, r.claimed_at)) AS since,
          max(extract(epoch FROM pgcron.time_allowed(r.timeout)))::float8 AS timeout,
@@ -62,8 +60,7 @@ LEFT JOIN LATERAL (
          array_agg(left(h.error, 300) ORDER BY h.finished_at DESC) AS errors
   FROM (SELECT e.id, e.outcome, e.finished_at, e.started_at, e.error FROM pgcron.history e
         WHERE e.schedule_id = s.id AND e.finished_at <= now() ORDER BY e.finished_at DESC
-        LIMIT :runs::int) h) last
-          ON true
+        LIMIT :runs::int) h) last ON true
 ORDER BY s.name;
 
 -- name: page_next_schedules
@@ -148,6 +145,5 @@ LEFT JOIN LATERAL (SELECT h.outcome, h.started_at, h.finished_at, h.attempt, h.c
 FROM pgcron.history h
                    WHERE h.id = o.run_id AND live.id IS NULL
                      AND h.finished_at >= o.decided_at - interval '1 day'
-                   LIMIT 1) past
-                     ON true
+                   LIMIT 1) past ON true
 ORDER BY o.fire_at DESC, o.last_at DESC;

@@ -26,8 +26,7 @@ LEFT JOIN LATERAL (
     '''([^'']+)''::timestamp with time zone\\)\\)+$') m(part)
   WHERE o.conrelid = c.oid AND o.contype = 'c'
     AND pg_get_partkeydef(p.oid) = 'RANGE (' || m.part[1] || ')'
-  LIMIT 1) checked
-    ON true
+  LIMIT 1) checked ON true
 CROSS JOIN LATERAL (SELECT regexp_match(c.relname,
     '_([1-9][0-9]{3})(0[1-9]|1[0-2])([0-9]{2})?$') AS part) digits
 CROSS JOIN LATERAL (
