@@ -8,7 +8,8 @@ script of the migration makes: its parameters are the function's arguments.
 What needs a later revision than the oldest that this program works with says so in the line after
 its name: ``-- since: pgcron_0002``. It may be a variant of an older statement of that name, which
 stays for databases that are not migrated yet. Variants return the same columns; the newest takes
-all parameters, an older one those that it has a use for.
+all parameters, an older one those that it has a use for. So a call of a function whose arguments a
+revision changes is written out for the databases before it.
 """
 
 from __future__ import annotations
