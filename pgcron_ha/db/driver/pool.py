@@ -40,6 +40,8 @@ _PAGE_CONNECT_SECONDS: Final = 3.0
 # After the server should have stopped a page's statement, the connection is taken for dead.
 _ANSWER_SECONDS: Final = PAGE_TIMEOUT_MS / 1000 + 2
 _CLOSE_SECONDS: Final = 3.0
+# Then it is the pool's, which closes what nobody uses for some minutes.
+_SPARE_SECONDS: Final = 60.0
 _CONNECT: Final[Any] = open_connection  # asyncpg's protocol for it names what nobody needs
 _RELEASE_SECONDS: Final = 10.0
 # What asyncpg's own reset leaves as the handler made it.
@@ -194,6 +196,14 @@ def cut(connection: Any) -> None:
         pass  # it broke before, and the pool took it back
 
 
+def has_ended(connection: Any) -> bool:
+    """Whether one of a pool has been closed, by whomever; the pool knows it then."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:  # the pool took it back
+        return True
+
+
 async def connect_client(dsn: str) -> Connection:
     """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
     return await connect(dsn, COMMAND, timeout=_CONNECT_SECONDS)
@@ -212,30 +222,73 @@ async def tried(connection: Connection, *, keep: bool) -> AsyncIterator[None]:
     await (transaction.commit() if keep else transaction.rollback())
 
 
+class ClientPool(Pool):
+    """A pool whose last used connection stays at hand for a while: to give it back and take it
+    again costs a program more than all else that an enqueue does on its side.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(lambda: dsn, MOST_CONNECTIONS, CLIENT)
+        self._spare: Any = None
+        self._waiting = 0
+        self._retiring: asyncio.TimerHandle | None = None
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        """A connection, made when none is free. Raises DatabaseUnavailable."""
+        connection, self._spare = self._spare, None
+        if connection is None or has_ended(connection):
+            self._waiting += 1
+            try:
+                connection = await self.acquire(_CONNECT_SECONDS)
+            finally:
+                self._waiting -= 1
+        try:
+            yield connection
+        except BaseException:
+            await self.release(connection)  # whatever was left under way ends first
+            raise
+        if self._spare is not None or self._waiting or self._pool is None:
+            await self.release(connection)
+            return
+        self._spare = connection
+        if self._retiring is None:
+            loop = asyncio.get_running_loop()
+            self._retiring = loop.call_later(_SPARE_SECONDS, self._retire)
+
+    async def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+        """As its base."""
+        if self._retiring is not None:
+            self._retiring.cancel()
+            self._retire()
+        await super().close(seconds)
+
+    def _retire(self) -> None:
+        connection, self._spare, self._retiring = self._spare, None, None
+        if connection is not None:
+            self.give_back(connection)
+
+
 class ClientPools:
     """A small pool for each event loop: an App serves a program's and its handlers'."""
 
     def __init__(self) -> None:
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = WeakKeyDictionary()
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ClientPool] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def connection(self, dsn: str) -> AsyncIterator[Any]:
         """A connection of this loop's pool, made when none is free. Raises DatabaseUnavailable."""
         loop = asyncio.get_running_loop()
         if loop not in self._pools:
-            self._pools[loop] = Pool(lambda: dsn, MOST_CONNECTIONS, CLIENT)
-        pool = self._pools[loop]
-        connection = await pool.acquire(_CONNECT_SECONDS)
-        try:
+            self._pools[loop] = ClientPool(dsn)
+        async with self._pools[loop].connection() as connection:
             yield connection
-        finally:
-            await pool.release(connection)
 
     async def close(self) -> None:
         """Close what was opened in this event loop; the next use opens it again."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
-            await pool.close(_CLOSE_SECONDS)
+            await pool.close()
 
 
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -1,0 +1,66 @@
+"""The connections of an App: few, used again, and replaced when they broke."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeAlias
+
+import asyncpg
+import pytest
+
+from pgcron_ha import App
+from pgcron_ha.errors import NotFound
+from tests.waiting import until
+
+Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+_OURS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+
+async def sessions(reader: Reader) -> list[int]:
+    return [row["pid"] for row in await reader.fetch(f"SELECT pid {_OURS} ORDER BY pid")]
+
+
+async def test_calls_in_turn_use_one_connection_and_closing_leaves_none(
+    database: str, connection: Reader
+) -> None:
+    async with App(dsn=database) as app:
+        await app.enqueue("py:report")
+        first = await sessions(connection)
+        await app.enqueue_many([{"handler": "py:report"}] * 3)
+        with pytest.raises(NotFound):
+            await app.run(10**9)
+        await app.enqueue("py:report")
+
+        assert await sessions(connection) == first
+        assert len(first) == 1
+
+    await until("all are gone", lambda: _none(connection))
+
+
+async def test_calls_at_once_wait_for_few_connections(database: str, connection: Reader) -> None:
+    async with App(dsn=database) as app:
+        await app.enqueue("py:report")
+        runs = await asyncio.gather(*[app.enqueue("py:report") for _ in range(60)])
+        runs += await asyncio.gather(*[app.enqueue("py:report") for _ in range(60)])
+
+        assert len(set(runs)) == 120
+        assert 1 <= len(await sessions(connection)) <= 4
+
+
+async def test_a_connection_at_hand_that_the_server_ended_is_replaced(
+    database: str, connection: Reader
+) -> None:
+    async with App(dsn=database) as app:
+        await app.enqueue("py:report")
+        await connection.fetch(f"SELECT pg_terminate_backend(pid) {_OURS}")
+        await until("it is gone", lambda: _none(connection))
+
+        await app.enqueue("py:report")
+        await app.enqueue("py:report")
+
+        assert len(await sessions(connection)) == 1
+
+
+async def _none(connection: Reader) -> bool:
+    return not await sessions(connection)
