@@ -187,8 +187,8 @@ BEGIN
       fresh AS (
         INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
               parent_run, queue, priority, handler, args, delivery, max_attempts, timeout,
-              retry_base, retry_cap, retry, overlap, concurrency_key, requires, weight, expire_at,
-              time_limits, created_by)
+              retry_base, retry_cap, retry, overlap, concurrency_key, requires, weight, tags,
+              expire_at, time_limits, created_by)
         SELECT n.run_id,
                CASE WHEN n.is_claim
                     THEN md5(plan.uuid::text || '/' || extract(epoch FROM n.fire_at)::text)::uuid
@@ -200,7 +200,7 @@ BEGIN
                nullif(plan.timeout, '1 hour'), nullif(plan.retry_base, '2 seconds'),
                nullif(plan.retry_cap, '1 hour'), plan.retry, policy,
                pgcron.concurrency_key_of(plan.concurrency_key, plan.weight), plan.requires,
-               nullif(plan.weight, 1), now() + plan.give_up_after,
+               nullif(plan.weight, 1), plan.tags, now() + plan.give_up_after,
                pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()),
                format('backfill %s by %s', b.id, b.created_by)
         FROM numbered n

@@ -6,7 +6,7 @@ CREATE TYPE pgcron.run_request AS (handler text, args jsonb, queue text, priorit
   max_attempts int, delivery text, retry jsonb, concurrency_key text, requires text[],
   unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval,
   debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval,
-  weight int);
+  weight int, tags text[]);
 
 -- Returns the id of the new run, or of the run that a living idempotency key already named.
 CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default',
@@ -18,7 +18,7 @@ CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text
     on_conflict text DEFAULT NULL, debounce interval DEFAULT NULL,
     debounce_max interval DEFAULT NULL, start_within interval DEFAULT NULL,
     give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL,
-    weight int DEFAULT NULL) RETURNS bigint
+    weight int DEFAULT NULL, tags text[] DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
@@ -36,7 +36,7 @@ BEGIN
     RETURN pgcron.enqueue_unique(ROW(handler, args, queue, priority, due_at, NULL, NULL, timeout,
           max_attempts, delivery, retry, concurrency_key, requires, unique_key, unique_scope,
           unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after,
-          silence_timeout, weight)::pgcron.run_request, actor);
+          silence_timeout, weight, tags)::pgcron.run_request, actor);
   END IF;
   IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
     limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
@@ -58,13 +58,14 @@ BEGIN
     END IF;
   END IF;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-        delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
+        delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight,
+        tags)
   VALUES (coalesce(new_id, nextval('pgcron.run_id_seq')), coalesce(handler, ''),
           coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5),
           coalesce(due_at, now()), nullif(timeout, '1 hour'), max_attempts,
           coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
           pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
-          limits, nullif(weight, 1))
+          limits, nullif(weight, 1), nullif(tags, '{}'))
   RETURNING id INTO new_id;
   RETURN new_id;
 END $$;
@@ -158,7 +159,7 @@ LANGUAGE sql AS $$
   SELECT pgcron.enqueue(o.handler, o.args, o.queue, o.priority, o.due_at, o.idempotency_key,
            o.key_lifetime, o.timeout, o.max_attempts, o.delivery, o.retry, actor, o.concurrency_key,
            o.requires, o.unique_key, o.unique_scope, o.unique_for, o.on_conflict, o.debounce,
-           o.debounce_max, o.start_within, o.give_up_after, o.silence_timeout, o.weight)
+           o.debounce_max, o.start_within, o.give_up_after, o.silence_timeout, o.weight, o.tags)
   FROM jsonb_populate_record(NULL::pgcron.run_request, options) o $$;
 
 -- Raises the error of the first element that is refused: enqueues one after the other until then.
@@ -204,7 +205,8 @@ BEGIN
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor)
               ELSE new_ids END;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-        delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight)
+        delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight,
+        tags)
   SELECT new_ids[options.ordinality], coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
          coalesce(options.due_at, now()), nullif(options.timeout, '1 hour'), options.max_attempts,
@@ -217,7 +219,7 @@ BEGIN
          CASE WHEN num_nonnulls(options.give_up_after, options.silence_timeout) > 0
                 THEN pgcron.time_limits(options.give_up_after, options.silence_timeout,
                        coalesce(options.due_at, now())) END,
-         nullif(options.weight, 1)
+         nullif(options.weight, 1), nullif(options.tags, '{}')
   FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) WITH ORDINALITY options
   WHERE new_ids[options.ordinality] = ids[options.ordinality];
   RETURN ids;

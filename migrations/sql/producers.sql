@@ -129,7 +129,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
   SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.gate, v.delivery, v.attempt,
          v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result,
          v.concurrency_key,
-         v.requires, v.weight, v.parent_run, v.created_at, v.created_by
+         v.requires, v.weight, v.tags, v.parent_run, v.created_at, v.created_by
   FROM pgcron.runs v WHERE v.created_by IN (session_user, current_user);
 COMMENT ON VIEW pgcron.own_runs IS
     'The runs that the reader''s role has enqueued, and no others; best read by id.';

@@ -64,6 +64,7 @@ CREATE TABLE pgcron.run (
   unique_scope text,
   requires text[] COLLATE "C",
   weight int,
+  tags text[],
   owner uuid,
   token uuid,
   fence bigint,

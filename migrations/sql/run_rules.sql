@@ -93,6 +93,8 @@ DECLARE
            IS NOT TRUE THEN 'a_unique_key_is_readable'
       WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE
         THEN 'a_run_requires_labels'
+      WHEN (r.tags IS NULL OR pgcron.tags_are_fine(r.tags)) IS NOT TRUE
+        THEN 'run_tags_are_up_to_20_words'
       WHEN (r.concurrency_key IS NOT NULL OR coalesce(r.weight, 1) = 1) IS NOT TRUE
         THEN 'a_heavy_run_waits_in_a_key'
       WHEN length(r.created_by) > 300 THEN 'run_created_by_is_short' END;
@@ -155,6 +157,7 @@ BEGIN
           '"@", too.',
           'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live '
           'nodes.');
+    WHEN 'run_tags_are_up_to_20_words' THEN RETURN pgcron.refuse_tags(r.tags);
     WHEN 'a_run_weighs_1_to_1000' THEN RETURN pgcron.refuse('PC001',
           format('weight %s is out of range', r.weight),
           'A run takes 1 to 1000 of the slots of the node that executes it.',
@@ -219,7 +222,7 @@ BEGIN
     AND num_nonnulls(r.gate, r.concurrency_key, r.requires, r.owner, r.token, r.fence, r.claimed_at,
       r.overlap, r.overlap_slot, r.scheduled_for, r.started_at, r.cancel_at, r.kill_at, r.key_slot,
       r.unique_key, r.unique_scope, r.weight, r.max_attempts, r.timeout, r.retry_base, r.retry_cap,
-      r.retry, r.time_limits, r.expire_at) = 0
+      r.retry, r.time_limits, r.expire_at, r.tags) = 0
     AND r.delivery = 'at_least_once'
     AND r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'
     AND octet_length(r.handler) <= 206 AND octet_length(r.created_by) <= 300

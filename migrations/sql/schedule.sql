@@ -122,11 +122,7 @@ CREATE TABLE pgcron.schedule (
         'A description has 1 to 2000 characters, in lines.',
         'Say it in a few sentences, and link to the rest.')),
   tags text[] CONSTRAINT tags_are_up_to_20_words
-    CHECK (tags IS NULL OR pgcron.tags_are_fine(tags)
-      OR pgcron.refuse('PC001', format('tags %s are not a list of tags', left(tags::text, 200)),
-        'There are at most 20, none of them twice, each of 1 to 100 letters, digits, "_", ".", '
-        '":", "/", "+", "@", "=" and "-".',
-        'Write for example ''{nightly,team:billing}''.')),
+    CHECK (tags IS NULL OR pgcron.tags_are_fine(tags) OR pgcron.refuse_tags(tags)),
   links jsonb CONSTRAINT links_are_up_to_10_addresses
     CHECK (links IS NULL OR pgcron.links_are_fine(links)
       OR pgcron.refuse('PC001', format('links %s are not titles and addresses',

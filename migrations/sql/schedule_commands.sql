@@ -183,12 +183,12 @@ BEGIN
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority,
         handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap,
         concurrency_key,
-        requires, expire_at, time_limits, weight, created_by)
+        requires, tags, expire_at, time_limits, weight, created_by)
   VALUES ('manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
           s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts,
           nullif(s.timeout, '1 hour'), nullif(s.retry_base, '2 seconds'),
           nullif(s.retry_cap, '1 hour'), s.retry, pgcron.run_overlap(run_now.overlap, s),
-          pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires,
+          pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires, s.tags,
           now() + s.give_up_after,
           pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
           coalesce(run_now.actor, session_user))

@@ -219,7 +219,7 @@ BEGIN
     due := coalesce(wanted, now());
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
           delivery, retry, created_by, concurrency_key, requires, weight, unique_key, unique_scope,
-          expire_at, time_limits)
+          expire_at, time_limits, tags)
     VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(asked.args, '{}'),
             coalesce(asked.queue, 'default'), coalesce(asked.priority, 5), due,
             nullif(asked.timeout, '1 hour'), asked.max_attempts,
@@ -227,7 +227,8 @@ BEGIN
             pgcron.concurrency_key_of(asked.concurrency_key, asked.weight),
             nullif(asked.requires, '{}'), nullif(asked.weight, 1), asked.unique_key, scope,
             pgcron.expire_at(asked.start_within, asked.give_up_after, due),
-            pgcron.time_limits(asked.give_up_after, asked.silence_timeout, due))
+            pgcron.time_limits(asked.give_up_after, asked.silence_timeout, due),
+            nullif(asked.tags, '{}'))
     ON CONFLICT (unique_key, handler)
     WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
     EXIT WHEN made IS NOT NULL;

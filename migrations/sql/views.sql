@@ -8,6 +8,7 @@ CREATE VIEW pgcron.runs AS
          r.due_at, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, n.name AS node,
          r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by,
          r.cancel_at, r.concurrency_key, r.requires, coalesce(r.weight, 1) AS weight,
+         r.tags,
          CASE WHEN r.state = 'running'
                 THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS
            overrun_after,
@@ -20,7 +21,7 @@ CREATE VIEW pgcron.runs AS
          pgcron.attempts_allowed(h.max_attempts, h.delivery),
          h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
          h.result, h.created_at, h.created_by, NULL, h.concurrency_key, h.requires,
-         coalesce(h.weight, 1), NULL, NULL, NULL
+         coalesce(h.weight, 1), h.tags, NULL, NULL, NULL
   FROM pgcron.ended_runs h;
 COMMENT ON VIEW pgcron.runs IS
     'Live and ended runs; state is the live state or the outcome. waits_for and waits_detail: what '

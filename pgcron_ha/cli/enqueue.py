@@ -58,8 +58,8 @@ def enqueue_command(
     With --file it enqueues a run for each line, all or none. A line has the keys
     handler, args, queue, priority, due_at, idempotency_key, key_lifetime, timeout, max_attempts,
     delivery, retry, concurrency_key, requires, start_within, give_up_after, silence_timeout,
-    unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max and weight; what it
-    leaves out is as HANDLER and the options say. Prints the ids in order.
+    unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max, weight and tags;
+    what it leaves out is as HANDLER and the options say. Prints the ids in order.
     """
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")

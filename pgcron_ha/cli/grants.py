@@ -17,7 +17,7 @@ from pgcron_ha.errors import InvalidInput
 _RUN = (
     "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, "
     "concurrency_key, weight, requires, unique_key, unique_scope, expire_at, time_limits, "
-    "created_by"
+    "tags, created_by"
 )
 _RUN_OF_SCHEDULE = (
     f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "

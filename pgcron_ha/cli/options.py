@@ -46,8 +46,12 @@ _OF_BOTH = together(
         **_SEVERAL,
     ),
     option("--weight", "Slots that a run takes of its node. Default: 1.", int),
+    option("--tag", "A word to find it by; may be repeated.", into="tags", **_SEVERAL),
 )
 
+tag_filter: Final = option(
+    "--tag", "Those with this tag; may be repeated.", into="tags", **_SEVERAL
+)
 run_options = together(
     args_option("A JSON object of arguments.", is_judged=False),
     option("--due-at", "Do not start before: 2h, 18:30, ISO.", metavar="INSTANT", into="due_at"),
@@ -81,7 +85,6 @@ policy_options = together(
     option("--max-runs", "End after this many runs; 0: never.", int),
     option("--owner", "The team or person that it belongs to."),
     option("--description", "What it is for."),
-    option("--tag", "A word to find it by; may be repeated.", into="tags", **_SEVERAL),
     option(
         "--link",
         "A page about it, such as its runbook; may be repeated.",

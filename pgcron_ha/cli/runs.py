@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments, output
+from pgcron_ha.cli.options import tag_filter
 from pgcron_ha.cli.output import columns, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, Statement, call, on_database, with_session
@@ -75,6 +76,7 @@ def runs_group() -> None:
 @click.option("--queue", help="Runs of this queue.")
 @click.option("--node", help="Runs that this node executes, or executed last.")
 @click.option("--error", metavar="TEXT", help="Runs with this text in their error.")
+@tag_filter
 @arguments.option("--since", "Not before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
 @arguments.option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
 @click.option("--schedule", "schedule_name", help="Runs of the schedule of this name.")

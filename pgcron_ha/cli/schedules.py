@@ -11,7 +11,7 @@ from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
-from pgcron_ha.cli.options import policy_options
+from pgcron_ha.cli.options import policy_options, tag_filter
 from pgcron_ha.cli.output import columns, echo, print_result, print_rows, shown
 from pgcron_ha.cli.runs import COLUMNS as RUN_COLUMNS
 from pgcron_ha.cli.runs import print_run_id
@@ -78,13 +78,12 @@ for _command in (
 @click.option("--handler", help="Those of this handler.")
 @click.option("--queue", help="Those of this queue.")
 @click.option("--owner", help="Those of this owner.")
-@click.option("--tag", "tags", multiple=True, help="Those with this tag; may be repeated.")
+@tag_filter
 @click.option("--status", type=click.Choice(["unchecked", "valid", "invalid", "done"]))
 @click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")
 @arguments.limit_option()
-def list_command(paused: bool | None, tags: tuple[str, ...], **given: Any) -> None:
+def list_command(paused: bool | None, **given: Any) -> None:
     """List schedules by name."""
-    given["tags"] = tags or None
     given["enabled"] = None if paused is None else not paused
     output.print_rows(call(overview.schedules, **given), COLUMNS, "no schedules")
 

@@ -44,6 +44,7 @@ class _RunsAndSchedules(TypedDict, total=False):
     weight: int | None
     give_up_after: Span | None
     silence_timeout: Span | None
+    tags: Iterable[str] | None
 
 
 class HandlerDefaults(_RunsAndSchedules, total=False):
@@ -64,7 +65,7 @@ class RunOptions(HandlerDefaults, total=False):
     (``{"gpu": "a100", "ssd": True}``) take it. It takes `weight` of its node's slots (1). A run
     that has not begun within `start_within` of its due time expires; `give_up_after` limits it in
     all, retries included; one that prints nothing, reports no progress and does not call `beat` for
-    `silence_timeout` is stopped.
+    `silence_timeout` is stopped. Its `tags` are words to find it by.
     """
 
     due_at: datetime | None
@@ -97,7 +98,6 @@ class Policies(_RunsAndSchedules, total=False):
     depends_on_previous: bool
     owner: str | None
     description: str | None
-    tags: Iterable[str] | None
     links: Mapping[str, str] | str | None
 
 

@@ -106,7 +106,7 @@ _runs_of_ids: Final = Rows("runs_of_ids", "run_ids", most=0)
 _LISTED: Final = (
     *("id", "uuid", "origin", "schedule", "fire_time", "handler", "queue", "priority", "state"),
     *("gate", "attempt", "max_attempts", "delivery", "due_at", "started_at", "finished_at"),
-    *("duration", "node", "error"),
+    *("duration", "node", "error", "tags"),
 )
 
 

@@ -15,6 +15,7 @@ SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.ori
        coalesce(f.finished_at, CASE WHEN f.state = 'running' THEN now() END)
          - f.started_at AS duration,
        f.created_at, f.created_by, f.node, f.has_lease, f.concurrency_key, f.requires,
+       f.tags,
        f.retry::text AS retry, f.snoozes, f.unique_key, f.unique_scope,
        (f.time_limits ->> 'give_up_after')::float8 AS give_up_after,
        (f.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
@@ -31,7 +32,7 @@ CROSS JOIN LATERAL (SELECT e.* FROM (
               r.created_at, r.created_by, n.name AS node,
               coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease,
               r.concurrency_key, r.requires, r.retry, r.snoozes, r.unique_key, r.unique_scope,
-              r.time_limits
+              r.time_limits, r.tags
        FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
        WHERE r.id = asked.id)
       UNION ALL
@@ -40,7 +41,7 @@ CROSS JOIN LATERAL (SELECT e.* FROM (
               h.due_at, NULL, h.attempt, h.max_attempts, h.timeout, NULL, h.claimed_at,
               h.started_at, h.finished_at, NULL, NULL, h.cancel_reason, h.error, h.result,
               h.created_at, h.created_by, h.node, false, h.concurrency_key, h.requires, h.retry,
-              h.snoozes, h.unique_key, h.unique_scope, h.time_limits
+              h.snoozes, h.unique_key, h.unique_scope, h.time_limits, h.tags
        FROM pgcron.ended_runs h
        WHERE h.id = asked.id
          AND h.finished_at >= coalesce(:since::timestamptz, '-infinity')
@@ -52,7 +53,7 @@ CROSS JOIN LATERAL (SELECT e.* FROM (
               d.delivery, d.outcome, NULL, NULL, NULL, d.attempts, d.max_attempts, d.timeout, NULL,
               NULL, NULL, d.died_at, NULL, NULL, NULL, d.error, NULL, NULL, NULL, NULL, false,
               d.concurrency_key, d.requires, d.retry, NULL, d.unique_key, d.unique_scope,
-              d.time_limits
+              d.time_limits, d.tags
        FROM pgcron.dead_letter d WHERE d.run_id = asked.id)) e ORDER BY e.place LIMIT 1) f
 CROSS JOIN LATERAL (SELECT CASE WHEN :most::int > 0 THEN f.args::text END AS args,
                            CASE WHEN :most::int > 0 THEN f.result::text END AS result) long

@@ -43,10 +43,11 @@ matched AS MATERIALIZED (
     AND (:node::text IS NULL
          OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
     AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
-    AND (:error::text IS NULL
+    AND (num_nonnulls(:error::text, :tags::text[]) = 0
          OR EXISTS (SELECT FROM pgcron.run e
-             WHERE e.id = l.id AND position(lower(:error::text)
-                 IN lower(coalesce(e.cancel_reason, e.last_error))) > 0))
+             WHERE e.id = l.id AND (:tags::text[] IS NULL OR e.tags @> :tags::text[])
+               AND (:error::text IS NULL OR position(lower(:error::text)
+                 IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)))
   ORDER BY l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.at,
        CASE WHEN m.word = 'retrying'
@@ -69,14 +70,17 @@ ORDER BY m.id DESC;
 WITH looked AS MATERIALIZED (
   SELECT h.id, h.outcome, h.handler, h.queue, h.schedule, h.node, h.finished_at,
          CASE WHEN :schedule_id::bigint IS NOT NULL THEN h.finished_at END AS rank,
-         :error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0 AS has_error
-  FROM ((SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error
+         (:error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0)
+           AND (:tags::text[] IS NULL OR h.tags @> :tags::text[]) AS fits
+  FROM ((SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error,
+                e.tags
          FROM pgcron.ended_runs e
          WHERE NOT :of_letters::boolean AND :schedule_id::bigint IS NULL AND e.id < :before::bigint
            AND e.finished_at >= :low::timestamptz AND e.finished_at < :high::timestamptz
          ORDER BY e.id DESC LIMIT :look::int)
         UNION ALL
-        (SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error
+        (SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error,
+                e.tags
          FROM pgcron.ended_runs e
          WHERE e.schedule_id = :schedule_id::bigint AND e.finished_at <= :end_at::timestamptz
            AND (e.finished_at, e.id) < (:end_at::timestamptz, :before::bigint)
@@ -84,7 +88,7 @@ WITH looked AS MATERIALIZED (
          ORDER BY e.finished_at DESC, e.id DESC LIMIT :look::int)
         UNION ALL
         (SELECT d.run_id, CASE WHEN d.closed_at IS NULL OR NOT :is_open::boolean THEN d.outcome END,
-                d.handler, d.queue, d.schedule, NULL, d.died_at, d.error
+                d.handler, d.queue, d.schedule, NULL, d.died_at, d.error, d.tags
          FROM pgcron.dead_letter d
          WHERE :of_letters::boolean AND d.run_id < :before::bigint
          ORDER BY d.run_id DESC LIMIT :look::int)) h),
@@ -95,7 +99,7 @@ matched AS MATERIALIZED (
     AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
     AND (:node::text IS NULL OR l.node = :node::text)
     AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
-    AND l.has_error
+    AND l.fits
   ORDER BY l.rank DESC, l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.finished_at AS at, m.outcome AS word
 FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.rank, l.id))[1] AS floor,

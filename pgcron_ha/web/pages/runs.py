@@ -21,7 +21,7 @@ from pgcron_ha.web.times import Moment, parse_moment, resolve
 
 _STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))
 _NAMED: Final[tuple[str, ...]] = ("schedule", "handler", "queue", "node")
-_FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "error", "since", "until")
+_FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "tag", "error", "since", "until")
 # Suggestions change rarely, and all lists show the same.
 _CHOICES_LIFE_SECONDS: Final = 10.0
 _POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~|([0-9]{1,19})\.)([0-9]{1,19})")
@@ -118,6 +118,7 @@ def _understood(
         for name in ("since", "until")
     )
     named: dict[str, Any] = {name: given.get(name) for name in (*_NAMED, "error")}
+    named["tags"] = [given["tag"]] if "tag" in given else None
     wanted = RunFilter(states=states, is_open=state == "attention", **named)
     return wanted, since, until, _position(given.get("before"))
 

@@ -75,6 +75,8 @@ class RunFilter:
     node: str | None = None
     error: str | None = None
     """A part of its error, or of why it was cancelled."""
+    tags: Sequence[str] | None = None
+    """Those that it has at least."""
     since: datetime = LONG_AGO
     until: datetime = FAR_AHEAD
     """Of its end, or of its start while it runs, or of when it is due while it waits."""
