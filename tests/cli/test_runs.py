@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +118,32 @@ def test_runs_live_and_ended_are_listed_newest_first(cli: Cli, execute: Execute)
     table = cli("runs", "list").out.splitlines()
     assert "it broke" in table[2]
     assert max(map(len, table)) <= 100
+
+
+def test_runs_have_tags_and_are_listed_by_them(cli: Cli, execute: Execute, tmp_path: Path) -> None:
+    first = int(cli("enqueue", "py:x", "--tag", "x", "--tag", "team:y").out)
+    file = tmp_path / "runs.jsonl"
+    file.write_text('{"handler": "py:x"}\n{"handler": "py:x", "tags": ["z"]}\n')
+    second, third = map(int, cli("enqueue", "--file", file, "--tag", "x").out.split())
+    insert_ended(execute, 900)
+    insert_ended(execute, 901, "succeeded")
+    for table in ("history", "dead_letter"):
+        execute(f"UPDATE pgcron.{table} SET tags = '{{x}}'")
+
+    def ids(*options: str) -> list[int]:
+        return [row["id"] for row in cli("runs", "list", "--json", *options).rows]
+
+    assert ids("--tag", "x") == [901, 900, second, first]
+    assert ids("--tag", "x", "--tag", "team:y") == [first]
+    assert ids("--tag", "z", "--state", "ready") == [third]
+    assert ids("--tag", "x", "--state", "dead") == [900]
+    assert ids("--tag", "x", "--error", "it broke", "--state", "ready") == []
+    assert ids("--tag", "other") == []
+    listed = {row["id"]: row["tags"] for row in cli("runs", "list", "--json").rows}
+    assert (listed[first], listed[900]) == (["x", "team:y"], ["x"])
+    assert cli("runs", "show", first, "--json").rows[0]["tags"] == ["x", "team:y"]
+    assert re.search(r"tags +x, team:y", cli("runs", "show", first).out)
+    assert "is not a list of tags" in cli("enqueue", "py:x", "--tag", "two words").err
 
 
 def test_runs_are_listed_by_time_node_and_error(cli: Cli, execute: Execute) -> None:

@@ -1,9 +1,10 @@
-"""Owner, description, tags and links of a schedule, as Python says them."""
+"""Owner, description, tags and links of a schedule, and tags of a run, as Python says them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import asyncpg
 import pytest
 
 from pgcron_ha import App
@@ -89,3 +90,25 @@ def test_what_can_not_be_said_of_it_is_refused_with_the_rule(
         define_schedule("s", "@daily", "py:send", wrong)
     assert refusal.value.detail
     assert refusal.value.hint
+
+
+async def test_a_run_has_tags_of_its_own_or_of_its_handler(database: str) -> None:
+    async with App(database) as app:
+        app.handler("send", tags=["nightly"])(lambda: None)
+        app.add_schedule("send", "@daily", "send")
+        assert app.schedules["send"].tags == ("nightly",)
+        made = [
+            await app.enqueue("send"),
+            await app.enqueue("send", tags=["x", "team:y"]),
+            await app.enqueue("send", tags=[]),
+            *await app.enqueue_many([{"handler": "send"}, {"handler": "send", "tags": ["z"]}]),
+        ]
+        with pytest.raises(InvalidInput, match="is not a list of tags"):
+            await app.enqueue("send", tags=["two words"])
+
+    connection = await asyncpg.connect(database)
+    rows = await connection.fetch("SELECT id, tags FROM pgcron.run")
+    found = {row["id"]: row["tags"] for row in rows}
+    expected = [["nightly"], ["x", "team:y"], None, ["nightly"], ["z"]]
+    assert [found[run] for run in made] == expected
+    await connection.close()

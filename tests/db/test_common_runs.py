@@ -58,6 +58,8 @@ EDGES: tuple[dict[str, Any], ...] = (
     {"weight": 2},
     {"unique_scope": "open"},
     {"max_attempts": 0},
+    {"tags": ["a"]},
+    {"tags": ["a b"]},
     {"retry": '"x"'},
 )
 

@@ -34,6 +34,11 @@ RUN = [
     ("retry_base = '-1 s'", "PC001"),
     ("retry_cap = '0'", "PC001"),
     ("delivery = 'at_most_once'; max_attempts = 2", "PC001"),
+    ("tags = '{}'", "PC001"),
+    ("tags = '{a,b,a}'", "PC001"),
+    ("tags = '{a b}'", "PC001"),
+    ("tags = '{NULL}'", "PC001"),
+    ("tags = ARRAY(SELECT 't' || n FROM generate_series(1, 21) n)", "PC001"),
 ]
 INSTANTS = [
     ("due_at = '4000-01-01 BC'", "PC001"),
@@ -52,11 +57,6 @@ SCHEDULE = [
     ("description = ''", "PC001"),
     ("description = E'a\\tb'", "PC001"),
     ("description = repeat('x', 2001)", "PC001"),
-    ("tags = '{}'", "PC001"),
-    ("tags = '{a,b,a}'", "PC001"),
-    ("tags = '{a b}'", "PC001"),
-    ("tags = '{NULL}'", "PC001"),
-    ("tags = ARRAY(SELECT 't' || n FROM generate_series(1, 21) n)", "PC001"),
     ("links = '{}'", "PC001"),
     ("links = '[]'", "PC001"),
     ("""links = '{"a": "javascript:alert(1)"}'""", "PC001"),

@@ -1,4 +1,4 @@
-"""Owner, description, tags and links of a schedule on the pages."""
+"""Owner, description, tags and links of a schedule, and tags of a run, on the pages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from tests.sessions import own_session
 from tests.web.conftest import Site
+from tests.web.test_runs import numbers
 
 HOSTILE = "<script>alert(1)</script>"
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
@@ -46,3 +47,23 @@ async def test_schedules_are_found_by_tag_and_owner(database: str, site: Site) -
     assert 'href="https://wiki.example/?a=%22b"' in why
     for text in (everything, page, why):
         assert HOSTILE not in text
+
+
+async def test_runs_are_found_by_tag(database: str, site: Site) -> None:
+    connection = await own_session(database)
+    enqueue = "SELECT pgcron.enqueue('py:x', tags => $1)"
+    tagged = await connection.fetchval(enqueue, ["x", "team:y"])
+    ended = await connection.fetchval(enqueue, ["team:y"])
+    plain = await connection.fetchval(enqueue, None)
+    await connection.execute("SELECT pgcron.cancel_run($1)", ended)
+    await connection.close()
+
+    assert numbers((await site.get("/runs")).text) == [plain, ended, tagged]
+    found = (await site.get("/runs?tag=team:y")).text
+    assert numbers(found) == [ended, tagged]
+    assert '<input name="tag" value="team:y"' in found
+    assert numbers((await site.get("/runs?tag=team:y&state=cancelled")).text) == [ended]
+    assert "No run matches" in (await site.get("/runs?tag=other")).text
+    page = (await site.get(f"/runs/{tagged}")).text
+    assert '<a class="chip" href="/runs?tag=team%3Ay"><bdi>team:y</bdi></a>' in page
+    assert "/runs?tag=" not in (await site.get(f"/runs/{plain}")).text

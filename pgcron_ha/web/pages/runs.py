@@ -118,7 +118,7 @@ def _understood(
         for name in ("since", "until")
     )
     named: dict[str, Any] = {name: given.get(name) for name in (*_NAMED, "error")}
-    named["tags"] = [given["tag"]] if "tag" in given else None
+    named["tags"] = (given["tag"],) if "tag" in given else None
     wanted = RunFilter(states=states, is_open=state == "attention", **named)
     return wanted, since, until, _position(given.get("before"))
 

@@ -75,7 +75,7 @@ class RunFilter:
     node: str | None = None
     error: str | None = None
     """A part of its error, or of why it was cancelled."""
-    tags: Sequence[str] | None = None
+    tags: tuple[str, ...] | None = None
     """Those that it has at least."""
     since: datetime = LONG_AGO
     until: datetime = FAR_AHEAD
