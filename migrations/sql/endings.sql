@@ -9,10 +9,10 @@ BEGIN ATOMIC
   SELECT r.id, r.due_at, r.created_at, r.claimed_at, r.started_at,
          coalesce(history_of.finished_at, now()), r.fence, r.owner, r.attempt, r.priority, r.uuid,
          r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue,
-         r.concurrency_key, r.unique_key, r.unique_scope, r.requires, r.weight, r.tags, r.handler,
-         r.args, r.delivery, history_of.outcome, r.max_attempts, r.timeout, r.retry_base, r.retry_cap,
-         r.retry, r.snoozes, r.time_limits, r.created_by, history_of.node_name, r.cancel_reason,
-         history_of.error, history_of.result;
+         r.concurrency_key, r.unique_key, r.unique_scope, r.requires, r.weight, r.tags,
+         r.handler, r.args, r.delivery, history_of.outcome, r.max_attempts, r.timeout, r.retry_base,
+         r.retry_cap, r.retry, r.snoozes, r.time_limits, r.created_by, history_of.node_name,
+         r.cancel_reason, history_of.error, history_of.result;
 END;
 
 -- Why each of these runs ends: `reason`, and the run that it had to wait for, if one is given.

@@ -111,6 +111,7 @@ async def test_a_rare_run_is_found_after_bounded_looks(
     # Many waiting runs with higher numbers do not stand before those that ended.
     connection = await own_session(database)
     await connection.execute(HISTORY.replace("$1", "1000").replace("$2, $3", "NULL, NULL"))
+    await connection.execute("UPDATE pgcron.history SET tags = '{rare}' WHERE id = 1")
     await connection.execute(
         "INSERT INTO pgcron.run (id, handler, due_at)"
         " SELECT n, 'py:later', now() + interval '1 day' FROM generate_series(5001, 7000) n"
@@ -122,6 +123,7 @@ async def test_a_rare_run_is_found_after_bounded_looks(
     assert "No run found so far" in first.text
     assert "600 runs were looked at" in first.text
     assert await every_page(site, "/runs?handler=py:rare") == [1]
+    assert await every_page(site, "/runs?tag=rare") == [1]
     assert await every_page(site, "/runs?handler=py:common") == list(range(1000, 1, -1))
     assert sorted(await every_page(site, "/runs")) == [*range(1, 1001), *range(5001, 7001)]
 

@@ -11,9 +11,9 @@ WITH ended AS (
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result)
 INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
-    parent_run, queue, concurrency_key, unique_key, unique_scope, requires, weight, tags,
-    priority, handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base,
-    retry_cap, retry, snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node,
+    parent_run, queue, concurrency_key, unique_key, unique_scope, requires, weight, tags, priority,
+    handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry,
+    snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node,
     fence, cancel_reason, result)
 SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue,
        concurrency_key, unique_key, unique_scope, requires, weight, tags, priority, handler, args,
