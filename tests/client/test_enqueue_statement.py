@@ -51,6 +51,7 @@ EVERYTHING: dict[str, Any] = {
     "give_up_after": "1d",
     "silence_timeout": 30,
     "weight": 2,
+    "tags": ["nightly", "team:billing"],
 }
 ROW = (
     "SELECT to_jsonb(r) - '{id,uuid,created_at,group_keys,time_limits}'::text[],"

@@ -531,6 +531,7 @@ async def test_what_uniqueness_adds_to_an_enqueue_is_all_it_adds(connection: Con
         "actor": "she",
         "concurrency_key": "l",
         "requires": ["gpu=a100"],
+        "tags": ["nightly"],
     }
     plain = dict(await run_row(connection, await ask(connection, unique_key=None, **given)) or {})
     keyed = dict(await run_row(connection, await ask(connection, **given)) or {})
