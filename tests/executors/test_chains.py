@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -186,3 +187,30 @@ async def test_a_handler_that_waits_for_ever_is_closed_with_its_executor() -> No
         wait_for("it is closed", lambda: "closed" in ended)
         assert isinstance(record.outcome(runs[0]), Interrupted)
     assert ended == ["ignored a cancel", "closed"]
+
+
+async def test_a_stop_during_the_end_of_a_time_limit_of_the_handlers_own_is_not_lost() -> None:
+    ending = threading.Event()
+    go_on = threading.Event()
+
+    async def tries_again() -> None:
+        while True:
+            try:
+                async with asyncio.timeout(0.01):
+                    try:
+                        await asyncio.Event().wait()
+                    finally:
+                        ending.set()
+                        while not go_on.is_set():
+                            await Turn()
+            except TimeoutError:
+                continue
+
+    async with chain(tries_again, 1) as (running, record, [run]):
+        assert await asyncio.to_thread(ending.wait, 30)
+        running.stop(run, StopReason.CANCELLED)
+        go_on.set()
+
+        outcome = await asyncio.to_thread(record.outcome, run)
+    assert isinstance(outcome, Interrupted)
+    assert outcome.reason is StopReason.CANCELLED

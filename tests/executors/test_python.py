@@ -576,32 +576,3 @@ def test_a_context_outside_an_executor_can_be_used_in_a_users_unit_test() -> Non
     alone.progress(1, 2)
     assert alone.args == {"day": "monday"}
     assert alone.idempotency_key == str(alone.run_uuid)
-
-
-async def test_a_stop_during_the_end_of_a_time_limit_of_the_handlers_own_is_not_lost() -> None:
-    ending = threading.Event()
-    go_on = threading.Event()
-
-    async def tries_again() -> None:
-        while True:
-            try:
-                async with asyncio.timeout(0.01):
-                    try:
-                        await asyncio.Event().wait()
-                    finally:
-                        ending.set()
-                        while not go_on.is_set():
-                            await Turn()
-            except TimeoutError:
-                continue
-
-    async with executor(tries_again) as (running, record):
-        run = context(1, "py:tries_again")
-        running.start([run])
-        assert await asyncio.to_thread(ending.wait, 30)
-        running.stop(run, StopReason.CANCELLED)
-        go_on.set()
-
-        outcome = await asyncio.to_thread(record.outcome, run)
-    assert isinstance(outcome, Interrupted)
-    assert outcome.reason is StopReason.CANCELLED
