@@ -217,6 +217,6 @@ def near_names(name: str, known: Sequence[str]) -> list[str]:
 
 
 def _unknown(message: str, rule: str, wrong: str, known: Sequence[str]) -> WrongAddress:
-    near = difflib.get_close_matches(wrong[:100], known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(wrong[:100], known, n=1, cutoff=0.6)
     hint = f"Did you mean '{near[0]}'?" if near else "Leave it out."
     return WrongAddress(message, rule, hint, wrong=wrong, instead=near)
