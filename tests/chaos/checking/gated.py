@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from tests.chaos.checking.history import Execution, Facts, History
 from tests.chaos.checking.runs import CLOCK_SLACK, was_frozen
@@ -115,6 +116,10 @@ def _check_transfers(history: History) -> Iterator[str]:
                 yield f"C16: run {row['id']} had its effect {found} times, not {wanted}"
 
 
+AHEAD_SECONDS: Final = 5.0
+"""So long before it is due a fire that waits for the one before it may be let go."""
+
+
 def _check_previous(history: History) -> Iterator[str]:
     """A fire that depends on the one before it begins after that has succeeded. Of one whose end is
     not kept any more nobody knows that it failed.
@@ -135,7 +140,10 @@ def _check_previous(history: History) -> Iterator[str]:
         if not executions:
             continue
         began = executions[0].began
-        if any(begin <= began <= end for begin, end in hidden):
+        # It was judged at some time before its last claim, which may be long before it began.
+        judged = history.boottime_of(fire["due_at"]) - AHEAD_SECONDS
+        claimed = history.boottime_of(fire.get("claimed_at") or fire["due_at"])
+        if any(begin <= max(began, claimed) and judged <= end for begin, end in hidden):
             continue
         over = before.get("finished_at")
         if over is None or history.boottime_of(over) > began + CLOCK_SLACK + history.slack:
