@@ -26,8 +26,12 @@ SELECT found.name FROM (
      AND NOT (c.relkind = 'r' AND EXISTS (
        SELECT FROM pg_catalog.pg_class p
        WHERE p.relnamespace = c.relnamespace AND p.relkind = 'p' AND p.relowner = c.relowner
-         AND p.relname IN ('occurrence', 'history', 'attempt', 'log')
-         AND c.relname ~ ('^' || p.relname || '_(before|[0-9]{6}|[0-9]{8})$')))
+          AND p.relname IN ('occurrence', 'history', 'attempt', 'log')
+          AND c.relname ~ ('^' || p.relname || '_(before|[0-9]{6}|[0-9]{8})$')
+          AND NOT EXISTS (SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                          EXCEPT SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+                          WHERE a.attrelid = p.oid AND a.attnum > 0)))
      AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
          WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')
            AND c.relkind = 'S')

@@ -33,9 +33,15 @@ CROSS JOIN LATERAL (
   SELECT s.start AT TIME ZONE 'UTC' AS low,
          (s.start + CASE WHEN digits.part[3] IS NULL THEN interval '1 month'
                          ELSE interval '1 day' END) AT TIME ZONE 'UTC' AS high
-  FROM (SELECT make_timestamp(digits.part[1]::int, digits.part[2]::int, 1, 0, 0, 0)
-               + make_interval(days => coalesce(digits.part[3]::int, 1) - 1) AS start) s) named
+  FROM (SELECT make_timestamp(digits.part[1]::int, digits.part[2]::int, 1, 0, 0,
+                              0) + make_interval(days => coalesce(digits.part[3]::int,
+                                  1) - 1) AS start) s) named
 WHERE (i.inhrelid IS NULL OR i.inhdetachpending) AND coalesce(checked.low, named.low) IS NOT NULL
+  AND NOT EXISTS (
+  SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+  EXCEPT SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+  WHERE a.attrelid = p.oid AND a.attnum > 0)
 ORDER BY 1, 2 LIMIT 1000;
 
 -- name: expire_runs
