@@ -13,7 +13,7 @@ Statement = Callable[..., Awaitable[Result]]
 
 @dataclass(frozen=True)
 class Session:
-    """Belongs to whoever has made the connection."""
+    """The caller opens the connection, and closes it."""
 
     connection: Any
     schema: str

@@ -356,7 +356,7 @@ class Runner:
 
     def _line(self, context: Context) -> deque[Context]:
         handler = context.handler
-        return self._waiting[handler if handler in self._batches else self._kind(context.handler)]
+        return self._waiting[handler if handler in self._batches else self._kind(handler)]
 
     def _take(self, line: str) -> Context | None:
         """The next that begins, with those that share its call; None: none waits. From any
