@@ -47,9 +47,12 @@ CREATE TABLE pgcron.node (
   slots int NOT NULL,
   slots_used int NOT NULL DEFAULT 0,
   queues text[] NOT NULL,
-  -- Names and values, as the node's configuration was judged.
-  labels jsonb NOT NULL DEFAULT '{}' CONSTRAINT node_labels_are_an_object
-    CHECK (jsonb_typeof(labels) = 'object'),
+  labels jsonb NOT NULL DEFAULT '{}' CONSTRAINT node_labels_are_words
+    CHECK (pgcron.labels_are_fine(labels)
+      OR pgcron.refuse('PC001', format('labels %L are not labels', left(labels::text, 200)),
+        'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and "-", '
+        'with values that may have ":", "+" and "@", too.',
+        'Write for example ''{"gpu": "a100"}''.')),
   is_idle boolean NOT NULL DEFAULT false,
   -- It came through a pooler that hands sessions around: no notification reaches it, it looks for
   -- work instead.

@@ -184,7 +184,20 @@ LANGUAGE sql IMMUTABLE AS $$
                       FROM jsonb_each(links) link)
               ELSE false END $$;
 
--- A requirement is a list of words, each a label (key=value), or a name alone for any value.
+-- Labels of a node are names and values; a requirement is a list of words, each a label
+-- (key=value), or a name alone for any value.
+CREATE FUNCTION pgcron.labels_are_fine(labels jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN jsonb_typeof(labels) = 'object'
+                THEN (SELECT count(*) <= 64
+                             AND coalesce(bool_and(jsonb_typeof(label.value) = 'string'
+                                     AND label.key ~ '^[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}$'
+                                     AND label.value #>> '{}'
+                                         ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}$'),
+                                   true)
+                      FROM jsonb_each(labels) label)
+              ELSE false END $$;
+
 CREATE FUNCTION pgcron.requires_is_fine(requires text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
   SELECT array_ndims(requires) = 1 AND cardinality(requires) <= 16

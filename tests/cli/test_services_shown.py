@@ -90,7 +90,7 @@ def test_a_node_whose_row_breaks_its_rules_hides_no_other(cli: Cli, database: st
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(
             "ALTER TABLE pgcron.node DROP CONSTRAINT a_lease_lives_1_second_to_5_minutes,"
-            " DROP CONSTRAINT node_labels_are_an_object"
+            " DROP CONSTRAINT node_labels_are_words"
         )
         connection.execute(NODE, ("n1", written(NodeHealth((Failing("reaper", "a lock", 41.0),)))))
         connection.execute(

@@ -172,6 +172,18 @@ async def test_a_list_that_is_none_of_labels_is_refused(
     assert all(refusal.value.as_dict()[part] for part in ("detail", "hint"))
 
 
+@pytest.mark.parametrize("labels", [{"gpu": ""}, {"a b": "c"}, {"gpu": 1}, {"gpu": None}, ["gpu"]])
+async def test_labels_that_are_none_are_refused(connection: Connection, labels: Any) -> None:
+    node = await join(connection)
+    with pytest.raises(asyncpg.PostgresError, match="are not labels") as refusal:
+        await connection.execute(
+            "UPDATE pgcron.node SET labels = $1 WHERE incarnation = $2",
+            json.dumps(labels),
+            node.incarnation,
+        )
+    assert refusal.value.sqlstate == "PC001"
+
+
 async def test_many_runs_at_once_may_require_labels(connection: Connection) -> None:
     requested = [
         {"handler": HANDLER, "requires": ["gpu=a100"]},
