@@ -60,7 +60,8 @@ COMMENT ON FUNCTION pgcron.assert_token IS
 -- The fenced completion inside the transaction that holds the handler's effects. Raising, and not
 -- answering "no", leaves nothing that could be committed without it.
 CREATE FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed float8 DEFAULT NULL,
-    result jsonb DEFAULT NULL, node text DEFAULT NULL) RETURNS void
+    result jsonb DEFAULT NULL, node text DEFAULT NULL, keep_args boolean DEFAULT true)
+  RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET enable_seqscan = off AS $$
 DECLARE
   ending pgcron.run;
@@ -83,9 +84,11 @@ BEGIN
   WHERE a.transaction = pg_current_xact_id() AND a.run = finish_run.run_id;
   ending.started_at := coalesce(ending.started_at,
       clock_timestamp() - finish_run.elapsed * interval '1 second');
+  IF NOT keep_args THEN ending.args := NULL; END IF;
   PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, finish_run.node, finish_run.result,
       clock_timestamp());
 END $$;
 COMMENT ON FUNCTION pgcron.finish_run IS
     'Completes a run inside the caller''s transaction: its effects and the completion are '
-    'committed together or not at all. Raises PC012 if the token does not hold the run.';
+    'committed together or not at all. Raises PC012 if the token does not hold the run. With '
+    'keep_args false history keeps none of its args.';

@@ -88,7 +88,8 @@ CREATE TABLE pgcron.history (
   weight int,
   tags text[],
   handler text NOT NULL,
-  args jsonb NOT NULL,
+  -- NULL: its handler keeps none of runs that succeeded.
+  args jsonb,
   delivery text NOT NULL,
   outcome text NOT NULL CONSTRAINT an_outcome_is_known
     CHECK (outcome IN ('succeeded', 'dead', 'cancelled', 'skipped', 'superseded', 'expired', 'lost',

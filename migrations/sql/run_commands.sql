@@ -71,6 +71,11 @@ DECLARE
                 + make_interval(secs => (ended.time_limits ->> 'give_up_after')::float8))
             ELSE '{}' END;
 BEGIN
+  IF ended.args IS NULL THEN
+    PERFORM pgcron.refuse('PC011', format('run %s can''t be run again', ended.id),
+        'Its handler keeps no args of runs that succeeded (keep_args), so they are not known.',
+        'Enqueue a new run with its args.');
+  END IF;
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
         handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
         concurrency_key, requires, weight, tags, due_at, expire_at, time_limits, created_by,

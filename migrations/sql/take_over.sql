@@ -70,7 +70,7 @@ END $$;
 -- lease_lost and stays so in the list of attempts. Locked rows, which are being claimed or
 -- cancelled, are left alone. Returns the runs that ended.
 CREATE FUNCTION pgcron.finish_late(run_ids bigint[], fences bigint[], results text[],
-    node_name text) RETURNS SETOF bigint
+    node_name text, without_args bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   late record;
@@ -89,6 +89,7 @@ BEGIN
     ending := late.run;
     ending.owner := late.owner; ending.fence := late.fence; ending.claimed_at := late.claimed_at;
     ending.started_at := coalesce(late.started_at, late.claimed_at);
+    IF ending.id = ANY(without_args) THEN ending.args := NULL; END IF;
     PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, node_name, late.result::jsonb);
     RETURN NEXT ending.id;
   END LOOP;

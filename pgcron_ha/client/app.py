@@ -40,9 +40,8 @@ from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError, Mistakes
-from pgcron_ha.executors.contract.base import LeaseLoss, read_lease_loss
-from pgcron_ha.executors.python.batches import read_batch
-from pgcron_ha.executors.python.handler import PythonHandler, read_isolation
+from pgcron_ha.executors.contract.base import HandlerPolicy, LeaseLoss
+from pgcron_ha.executors.python.handler import PythonHandler, check_policy, read_isolation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
@@ -112,6 +111,8 @@ class App:
         on_lease_loss: LeaseLoss = "stop",
         breaker: Breaker | str | None = None,
         batch: int | None = None,
+        keep_args: bool = True,
+        keep_result: bool = True,
         **defaults: Unpack[HandlerDefaults],
     ) -> Callable[[Function], Function]:
         """Offer the decorated function, async or plain, as ``py:<name>`` (its own name by default).
@@ -119,16 +120,17 @@ class App:
         With isolation="process" each run has a process of its own, which can be killed and may not
         hold more than `memory` (``512MB`` or bytes) nor compute longer than `cpu` (``60s`` or
         seconds). With on_lease_loss="finish" a run that has begun continues while its node can't
-        reach the database, although another node may begin it, too; a run that may begin only
-        once, or that holds a key, is stopped all the same. A `breaker` stops a handler that keeps
-        failing from being started, for a while; a text names the handler whose breaker it shares.
-        With `batch` one call, with one slot, gets a list of up to so many contexts of runs that
-        wait, and reads the args of each. It returns None, or a list with the result, or the
-        exception, of each run in their order; what it raises holds for all.
-        The other options (`max_attempts`, `retry`, `queue`, `timeout`, …) are the defaults of runs
-        and schedules that this App makes of it; their own options take precedence.
-        Raises ConfigError when the name is taken, a limit is invalid or the function can't be
-        called with a context (first) and keywords, InvalidInput for an invalid name or default.
+        reach the database, although another node may begin it, too; a run that may begin only once,
+        or that holds a key, is stopped all the same. A `breaker` stops a handler that keeps failing
+        from being started, for a while; a text names the handler whose breaker it shares. With
+        `batch` one call, with one slot, gets a list of up to so many contexts of runs that wait,
+        and reads the args of each. It returns None, or a list with the result, or the exception, of
+        each run in their order; what it raises holds for all. History keeps of runs that succeeded
+        no args with keep_args=False (such a run can't be run again), and no result with
+        keep_result=False. The other options (`max_attempts`, `retry`, `queue`, `timeout`, …) are
+        defaults of runs and schedules that this App makes of it; their own take precedence. Raises
+        ConfigError when the name is taken, a limit is invalid or the function can't be called with
+        a context (first) and keywords, InvalidInput for an invalid name or default.
         """
         if callable(name):
             raise ConfigError(
@@ -138,11 +140,11 @@ class App:
             )
         mistakes = Mistakes()
         limits = mistakes.tried(read_isolation, isolation, memory, cpu)
-        lease_loss = mistakes.tried(read_lease_loss, on_lease_loss)
         circuit = None if breaker is None else mistakes.tried(read_breaker, breaker)
         checked = mistakes.tried(check_handler_defaults, defaults)
-        others = {"isolation": isolation, "on_lease_loss": on_lease_loss, **defaults}
-        most = mistakes.tried(read_batch, batch, others)
+        slots = (checked or {}).get("weight", 1)
+        policy = HandlerPolicy(slots, batch, on_lease_loss, keep_args, keep_result)
+        mistakes.tried(check_policy, policy, isolation, defaults)
         if not are_collected():
             mistakes.raise_any()
 
@@ -151,8 +153,7 @@ class App:
             self._refused.add(function)
             with defining(f"handler '{own_name}'"):
                 mistakes.raise_any()
-                weight = checked.get("weight", 1)
-                added = PythonHandler(own_name, function, limits, weight, most, lease_loss)
+                added = PythonHandler(own_name, function, limits, policy)
                 full_name = checks.handler_name(added.full_name)
                 if full_name in self._handlers:
                     raise ConfigError(
@@ -370,8 +371,7 @@ class App:
 
     def _check_args(self, handler: str, args: str) -> None:
         """Raises InvalidInput for args that a handler of this App would refuse."""
-        known = self._handlers.get(handler)
-        if known is not None:
+        if known := self._handlers.get(handler):
             known.check_args(json.loads(args))
 
     def _name_of(self, handler: str | Callable[..., Any]) -> str:

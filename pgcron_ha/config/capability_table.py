@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
 from pgcron_ha.config.breaker import Breaker, read_breaker
-from pgcron_ha.config.values import Reader, did_you_mean, duration
+from pgcron_ha.config.values import Reader, did_you_mean, duration, flag
 from pgcron_ha.errors import ConfigError
 
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
@@ -39,11 +39,15 @@ class Refused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """One table, read; `name` is the table's. `timeout` of a run is in seconds."""
+    """One table, read; `name` is the table's. `timeout` of a run is in seconds. `keep_args` and
+    `keep_result`: whether history keeps them of runs that succeeded.
+    """
 
     name: str
     timeout: Annotated[float | None, TIME_LIMIT] = None
     breaker: Annotated[Breaker | str | None, _breaker_or_sharer] = None
+    keep_args: Annotated[bool, flag] = True
+    keep_result: Annotated[bool, flag] = True
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Keys that do not go with others, each with a sentence."""

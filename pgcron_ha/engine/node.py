@@ -32,12 +32,10 @@ from pgcron_ha.engine.node_status import ServiceHealth, snapshot
 from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE, ForcedExit
 from pgcron_ha.engine.run.executors import (
-    batch_handlers,
     build_executors,
     callbacks_came,
     declared_breakers,
-    declared_weights,
-    finishing_handlers,
+    handler_policies,
 )
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
@@ -135,8 +133,8 @@ class Node:
         upkeep = self._links["upkeep"]
         self._recorder = Recorder(endings)
         self._executors = await build_executors(settings, apps, self.runner, self._recorder, home)
-        finishing = finishing_handlers(settings, apps)
-        self.runner.use(self._executors, finishing, batch_handlers(apps))
+        policies = handler_policies(settings, apps)
+        self.runner.use(self._executors, policies)
         offers = (each.handlers() for each in self._executors.values())
         handlers = sorted(frozenset().union(*offers))
         self.session = Session(
@@ -155,7 +153,7 @@ class Node:
             handlers,
             node.poll_interval,
             node.prefetch,
-            declared_weights(settings, apps),
+            {name: each.weight for name, each in policies.items() if each.weight > 1},
             self._admission.expect,
         )
         declared = declared_breakers(settings, apps)

@@ -208,6 +208,7 @@ async def finish(connection: Connection, runs: Sequence[Row]) -> list[int]:
         tokens=[run["token"] for run in runs],
         elapsed_seconds=[0.5 for _ in runs],
         results=['{"fine": true}' for _ in runs],
+        without_args=None,
         node="a node",
     )
     return [row["id"] for row in rows]

@@ -366,7 +366,7 @@ CREATE TABLE pgcron.history (
     weight integer,
     tags text[],
     handler text NOT NULL,
-    args jsonb NOT NULL,
+    args jsonb,
     delivery text NOT NULL,
     outcome text NOT NULL,
     max_attempts integer,
@@ -505,7 +505,7 @@ CREATE TABLE pgcron.history_overflow (
     weight integer,
     tags text[],
     handler text CONSTRAINT history_handler_not_null NOT NULL,
-    args jsonb CONSTRAINT history_args_not_null NOT NULL,
+    args jsonb,
     delivery text CONSTRAINT history_delivery_not_null NOT NULL,
     outcome text CONSTRAINT history_outcome_not_null NOT NULL,
     max_attempts integer,
@@ -1830,7 +1830,7 @@ REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PU
 
 REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 

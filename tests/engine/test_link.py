@@ -191,6 +191,7 @@ async def test_a_row_without_a_partition_is_told_apart(link: Link, connection: C
             tokens=[run["token"]],
             elapsed_seconds=[0.0],
             results=[None],
+            without_args=None,
             node="n",
         )
     assert link.is_open

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from pgcron_ha import App, Retry
@@ -444,3 +445,54 @@ async def test_a_backlog_is_taken_in_few_calls_and_each_run_has_its_own_outcome(
     row = await control.history_row(connection, queued[40])
     assert row is not None
     assert "40" in row["result"]
+
+
+async def test_history_keeps_of_a_success_what_its_handler_says(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    keep: dict[str, Any] = {"keep_args": False, "keep_result": False}
+    app = handlers.app
+    app.handler("secret", **keep)(lambda pin: pin)
+    app.handler("secrets", batch=10, **keep)(lambda batch: [run.args["pin"] for run in batch])
+
+    @app.handler("secret_once", **keep)
+    async def secret_once(ctx: Context, pin: int) -> int:
+        async with ctx.connection() as ours:
+            await ours.execute("SELECT 1")
+        return pin
+
+    @app.handler("broken", max_attempts=1, **keep)
+    async def broken(pin: int) -> None:
+        raise ValueError("no")
+
+    names = ("fine", "secret", "secrets", "secret_once", "broken")
+    async with living(settings(), handlers):
+        runs = {
+            name: await connection.fetchval(
+                "SELECT pgcron.enqueue($1, $2, delivery => $3, max_attempts => 1)",
+                f"py:{name}",
+                '{"number": 1}' if name == "fine" else '{"pin": 1234}',
+                "transactional" if name == "secret_once" else "at_least_once",
+            )
+            for name in names
+        }
+        for name, run in runs.items():
+            state = "dead" if name == "broken" else "succeeded"
+            await until(f"{name} has ended", is_in(connection, run, state))
+        kept = {name: tuple(await connection.fetchrow(_KEPT, runs[name]) or ()) for name in names}
+        with pytest.raises(asyncpg.PostgresError, match="can't be run again") as refused:
+            await connection.execute("SELECT pgcron.retry_run($1)", runs["secret"])
+        again = await connection.fetchval("SELECT pgcron.redrive($1)", runs["broken"])
+
+    assert kept == {
+        "fine": ("succeeded", '{"number": 1}', '{"doubled": 2}'),
+        "secret": ("succeeded", None, None),
+        "secrets": ("succeeded", None, None),
+        "secret_once": ("succeeded", None, None),
+        "broken": ("dead", '{"pin": 1234}', None),
+    }
+    assert refused.value.sqlstate == "PC011"
+    assert again > runs["broken"]
+
+
+_KEPT = "SELECT state, args, result FROM pgcron.runs WHERE id = $1"

@@ -12,6 +12,7 @@ from pgcron_ha.executors.contract.base import (
     Context,
     ExecutorServices,
     Failed,
+    HandlerPolicy,
     Interrupted,
     Outcome,
     StopReason,
@@ -260,7 +261,7 @@ async def test_an_end_after_the_loop_is_closed_harms_nobody() -> None:
 
 
 async def test_the_runs_of_one_call_have_one_slot(held: Held) -> None:
-    held.runner.use({"py": held.executor}, batches={"py:many": 3})
+    held.runner.use({"py": held.executor}, {"py:many": HandlerPolicy(batch=3)})
     held.runner.accept([row(run, handler="py:many") for run in (1, 2, 3, 4, 5)])
 
     first, second = held.executor.executing.values()
@@ -274,7 +275,7 @@ async def test_the_runs_of_one_call_have_one_slot(held: Held) -> None:
 
 
 async def test_batches_and_single_runs_take_turns(held: Held) -> None:
-    held.runner.use({"py": held.executor}, batches={"py:many": 3})
+    held.runner.use({"py": held.executor}, {"py:many": HandlerPolicy(batch=3)})
     held.runner.accept(rows(1, 2, 3, 4, 5, 6))
     held.runner.accept([row(run, handler="py:many") for run in (11, 12, 13, 14)])
 
@@ -290,7 +291,7 @@ async def test_batches_and_single_runs_take_turns(held: Held) -> None:
 
 
 async def test_a_run_that_waits_for_its_batch_ends_at_once_when_it_is_stopped(held: Held) -> None:
-    held.runner.use({"py": held.executor}, batches={"py:many": 3})
+    held.runner.use({"py": held.executor}, {"py:many": HandlerPolicy(batch=3)})
     held.runner.accept([*rows(1, 2), row(3, handler="py:many")])
 
     held.runner.stop(3, StopReason.CANCELLED)
@@ -329,10 +330,10 @@ async def test_the_slot_of_a_run_that_its_executor_refuses_is_free_again() -> No
 
     ended: list[Ended] = []
     runner = Runner(2, lambda: True, ended.extend)
-    handlers = {"many": PythonHandler("many", many, batch=10)}
+    handlers = {"many": PythonHandler("many", many, policy=HandlerPolicy(batch=10))}
     services = ExecutorServices(runner.done, runner.feed_for("py"), Record(), 2)
     executor = PythonExecutor(handlers, services)
-    runner.use({"py": executor}, batches={"py:many": 10})
+    runner.use({"py": executor}, {"py:many": HandlerPolicy(batch=10)})
     refused = [row(run, handler="py:many", delivery="transactional") for run in (1, 2, 3)]
 
     for each in refused:

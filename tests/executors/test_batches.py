@@ -15,6 +15,7 @@ from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
     Failed,
+    HandlerPolicy,
     Interrupted,
     Outcome,
     StopReason,
@@ -39,7 +40,7 @@ async def outcomes_of(function: Function, *runs: Context) -> list[Outcome]:
 
 
 def handler_of(function: Function) -> dict[str, PythonHandler]:
-    return {"many": PythonHandler("many", function, batch=10)}
+    return {"many": PythonHandler("many", function, policy=HandlerPolicy(batch=10))}
 
 
 def runs_of(count: int, **settings: Any) -> list[Context]:

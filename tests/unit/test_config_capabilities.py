@@ -16,6 +16,7 @@ environment = ["LANG", "TZ"]
 working_directory = "/var/backups"
 grace = "5s"
 on_lease_loss = "finish"
+keep_args = false
 stdin = "args"
 limits = { cpu = "10m", memory = "2GiB", file_size = "512MiB", open_files = 256, processes = 64 }
 """
@@ -41,6 +42,7 @@ def test_a_whole_template_is_read() -> None:
         working_directory="/var/backups",
         grace=5.0,
         on_lease_loss="finish",
+        keep_args=False,
         stdin="args",
         limits={
             "cpu": 600,

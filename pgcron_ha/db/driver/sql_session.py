@@ -214,10 +214,12 @@ class SqlSession(HeldConnection):
             with suppress(asyncpg.InterfaceError):  # the connection is gone
                 self.connection.remove_log_listener(heard)
 
-    async def finish(self, run: int, token: UUID, elapsed: float, result: Any) -> None:
+    async def finish(
+        self, run: int, token: UUID, elapsed: float, result: Any, keep_args: bool = True
+    ) -> None:
         """As its base, and nobody cancels it."""
         await self._hush()
-        await super().finish(run, token, elapsed, result)
+        await super().finish(run, token, elapsed, result, keep_args)
 
     async def commit(self) -> None:
         """As its base, and nobody cancels it."""

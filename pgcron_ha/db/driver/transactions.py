@@ -41,12 +41,14 @@ class HeldConnection:
         self._transaction: Any = None
         self._is_over = False
 
-    async def finish(self, run: int, token: UUID, elapsed: float, result: Any) -> None:
+    async def finish(
+        self, run: int, token: UUID, elapsed: float, result: Any, keep_args: bool = True
+    ) -> None:
         """The fenced completion, in this transaction: raises what `_reported` makes of the refusal
         when the token does not hold the run any more, TransactionEnded, and Unanswered.
         """
         finish = self._pool.statements["finish_run"].sql
-        values = (run, str(token), elapsed, result, self._pool.node)
+        values = (run, str(token), elapsed, result, self._pool.node, keep_args)
         row = await self._answer(self.connection.fetchrow(finish, *values))
         if not row["is_same"]:
             raise TransactionEnded("a statement of the run's own ended its transaction")

@@ -16,10 +16,10 @@ INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_f
     snoozes, time_limits, due_at, created_at, created_by, claimed_at, started_at, owner, node,
     fence, cancel_reason, result)
 SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue,
-       concurrency_key, unique_key, unique_scope, requires, weight, tags, priority, handler, args,
-       delivery, 'succeeded', attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes,
-       time_limits,
-       due_at, created_at, created_by, claimed_at,
+       concurrency_key, unique_key, unique_scope, requires, weight, tags, priority, handler,
+       CASE WHEN id = ANY(:without_args::bigint[]) THEN NULL ELSE args END, delivery, 'succeeded',
+       attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at,
+       created_at, created_by, claimed_at,
        coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended
@@ -36,7 +36,7 @@ RETURNING id;
 -- blocked -> succeeded
 -- What finish_runs has refused, where the run waits since its node was cut off and nobody has begun
 -- it.
-SELECT pgcron.finish_late(:run_ids, :fences, :results, :node) AS run_id;
+SELECT pgcron.finish_late(:run_ids, :fences, :results, :node, :without_args) AS run_id;
 
 -- name: locked_runs
 -- Those of these claims whose rows are locked by others, after a completion had to wait for one.
@@ -124,7 +124,7 @@ WHERE a.run_id = ANY(:run_ids);
 -- Inside the transaction that holds the handler's effects; raises PC012 when the claim is over.
 -- `is_same`: no statement of the handler has ended the transaction that the node began, and begun
 -- another.
-SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node),
+SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node, :keep_args),
        coalesce(current_setting('pgcron_ha.transaction', true) = 'open', false) AS is_same;
 
 -- name: previous_result

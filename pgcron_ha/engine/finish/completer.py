@@ -25,6 +25,7 @@ from pgcron_ha.engine.finish.outcomes import (
     kind_of,
     results_of,
     untellable,
+    without_args,
 )
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
@@ -223,6 +224,7 @@ class Completer(Service):
                 run_ids=[ended[0].run_id for ended in late],
                 fences=[ended[0].fence for ended in late],
                 results=results_of(late) or [None] * len(late),
+                without_args=without_args(late),
                 node=self._node,
             )
         except DatabaseUnavailable:
@@ -283,6 +285,7 @@ class Completer(Service):
     async def _finish(self, batch: Sequence[Ended]) -> set[int]:
         claims = started_claims_of(ended[0] for ended in batch)
         parameters = {**claims, "results": results_of(batch), "node": self._node}
+        parameters["without_args"] = without_args(batch)
         try:
             rows = await self._link.rows("finish_runs", **parameters)
         except NoPartition:

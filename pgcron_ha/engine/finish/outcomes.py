@@ -115,7 +115,15 @@ def untellable(ended: Ended, error: PgcronError) -> Ended:
 
 
 def results_of(batch: Sequence[Ended]) -> list[str | None] | None:
-    """What the handlers returned; None when none of them returned anything."""
+    """What the handlers returned and history keeps; None when none of them returned anything."""
     if all(ended[1] is SUCCEEDED for ended in batch):
         return None
-    return [outcome.text if isinstance(outcome, Succeeded) else None for _, outcome, _ in batch]
+    return [
+        outcome.text if isinstance(outcome, Succeeded) and context.keeps_result else None
+        for context, outcome, _ in batch
+    ]
+
+
+def without_args(batch: Sequence[Ended]) -> list[int] | None:
+    """The runs of which history keeps no args; None when there are none."""
+    return [context.run_id for context, _, _ in batch if not context.keeps_args] or None

@@ -5,17 +5,24 @@ handlers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.config.breaker import Breaker, declare
+from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.base import Executor, ExecutorServices
+from pgcron_ha.executors.contract.base import (
+    DEFAULT_POLICY,
+    Executor,
+    ExecutorServices,
+    HandlerPolicy,
+)
 from pgcron_ha.executors.process.executor import ShellExecutor
 from pgcron_ha.executors.python.child_pool import ChildPool
 from pgcron_ha.executors.python.executor import PythonExecutor
@@ -95,17 +102,32 @@ async def build_executors(
     return executors
 
 
-def finishing_handlers(settings: Settings, apps: Sequence[App]) -> frozenset[str]:
-    """The full names of those that go on while their node can't renew its lease."""
-    losses = {f"shell:{name}": each.on_lease_loss for name, each in settings.shell.items()}
-    losses |= {name: each.on_lease_loss for name, each in _python_handlers(apps).items()}
-    return frozenset(name for name, loss in losses.items() if loss == "finish")
+def handler_policies(settings: Settings, apps: Sequence[App]) -> dict[str, HandlerPolicy]:
+    """Of the handlers whose policy is not the default, by full name.
+
+    Raises ConfigError for a weight above the slots of the node.
+    """
+    found = {name: handler.policy for name, handler in _python_handlers(apps).items()}
+    for kind, tables in _templates(settings):
+        found |= {f"{kind}:{name}": policy_of(table) for name, table in tables.items()}
+    for name, policy in sorted(found.items()):
+        if policy.weight > settings.node.slots:
+            raise ConfigError(
+                f"handler '{name}' takes {policy.weight} slots, the node has {settings.node.slots}",
+                "A run of it could never begin here.",
+                "Set PGCRON_HA_NODE_SLOTS higher, or give the handler a lower weight.",
+            )
+    return {name: policy for name, policy in found.items() if policy != DEFAULT_POLICY}
 
 
-def batch_handlers(apps: Sequence[App]) -> dict[str, int]:
-    """How many runs one call takes, of the handlers that take several, by full name."""
-    handlers = _python_handlers(apps).items()
-    return {name: each.batch for name, each in handlers if each.batch is not None}
+def policy_of(template: Template) -> HandlerPolicy:
+    """What its table says of it."""
+    names = [each.name for each in fields(HandlerPolicy) if hasattr(template, each.name)]
+    return HandlerPolicy(**{name: getattr(template, name) for name in names})
+
+
+def _templates(settings: Settings) -> list[tuple[str, Mapping[str, Template]]]:
+    return [("shell", settings.shell), ("http", settings.http), ("sql", settings.sql)]
 
 
 def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str, Any]]:
@@ -113,30 +135,13 @@ def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str,
     there.
     """
     said: dict[str, Breaker | str] = {}
-    for kind, tables in (("shell", settings.shell), ("http", settings.http), ("sql", settings.sql)):
+    for kind, tables in _templates(settings):
         for name, table in tables.items():
             if table.breaker is not None:
                 said[f"{kind}:{name}"] = table.breaker
     for app in apps:
         said.update(app.breakers)
     return declare(said)
-
-
-def declared_weights(settings: Settings, apps: Sequence[App]) -> dict[str, int]:
-    """The weights above 1 by full name, as code and configuration declare them.
-
-    Raises ConfigError for one that has more than all slots of the node.
-    """
-    weights = {f"shell:{name}": template.weight for name, template in settings.shell.items()}
-    weights |= {name: handler.weight for name, handler in _python_handlers(apps).items()}
-    for name, weight in sorted(weights.items()):
-        if weight > settings.node.slots:
-            raise ConfigError(
-                f"handler '{name}' takes {weight} slots, the node has {settings.node.slots}",
-                "A run of it could never begin here.",
-                "Set PGCRON_HA_NODE_SLOTS higher, or give the handler a lower weight.",
-            )
-    return {name: weight for name, weight in weights.items() if weight > 1}
 
 
 def callbacks_came(executors: Mapping[str, Any]) -> None:

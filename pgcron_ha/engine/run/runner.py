@@ -21,7 +21,14 @@ from pgcron_ha.engine.lease.reconcile import Held
 from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.base import Context, Executor, Interrupted, Outcome, StopReason
+from pgcron_ha.executors.contract.base import (
+    Context,
+    Executor,
+    HandlerPolicy,
+    Interrupted,
+    Outcome,
+    StopReason,
+)
 from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.operating_system import boottime
 
@@ -96,17 +103,15 @@ class Runner:
     def use(
         self,
         executors: Mapping[str, Executor],
-        finishing: frozenset[str] = frozenset(),
-        batches: Mapping[str, int] | None = None,
+        policies: Mapping[str, HandlerPolicy] | None = None,
     ) -> None:
         """The executors by what their feeds are called; before the first run is accepted.
-        `finishing` are the full names of the handlers that go on without a lease, `batches` those
-        that take several runs in one call, and how many at most: such a call has one slot.
+        `policies` are those of handlers that do not have the default, by full name.
         """
         self._executors = executors
         self._kinds = {name: kind for kind, each in executors.items() for name in each.handlers()}
-        self._finishing = finishing
-        self._batches = batches or {}
+        self._policies = policies or {}
+        self._batches = {name: each.batch for name, each in self._policies.items() if each.batch}
         self._waiting = {line: deque() for line in (*executors, *self._batches)}
         self._lines = [(kind, kind) for kind in executors]
         self._lines += [(name, self._kind(name)) for name in self._batches]
@@ -162,10 +167,12 @@ class Runner:
         now = boottime()
         for row in rows:
             context = Context(*_OF_A_CLAIM(row))
-            if self._finishing and context.handler in self._finishing:
+            if self._policies and (policy := self._policies.get(context.handler)):
+                context.keeps_args, context.keeps_result = policy.keep_args, policy.keep_result
                 # What holds a place of a schedule or a key must not go on without a lease.
                 context.outlives_lease = (
-                    context.delivery != "at_most_once"
+                    policy.on_lease_loss == "finish"
+                    and context.delivery != "at_most_once"
                     and row["overlap_of"] is None
                     and row["concurrency_key"] is None
                 )

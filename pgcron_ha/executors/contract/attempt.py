@@ -79,6 +79,9 @@ class Attempt:
     stop_reason: StopReason | None = field(default=None, init=False)
     outlives_lease: bool = field(default=False, init=False)
     gave_sign: bool = field(default=False, init=False)
+    keeps_args: bool = field(default=True, init=False)
+    keeps_result: bool = field(default=True, init=False)
+    """Whether history keeps them when it succeeds."""
     _services: RunServices | None = field(default=None, init=False)
     """None before it is given to an executor, and when it has ended."""
     _log: Any = field(default=None, init=False)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Final, Literal, Protocol, TypeAlias
 
-from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.attempt import LogSink as LogSink
 from pgcron_ha.executors.contract.attempt import StopReason as StopReason
 from pgcron_ha.executors.contract.attempt import Stream as Stream
@@ -97,12 +96,20 @@ owns the run; else the run is stopped then. Another node may have begun the run 
 """
 
 
-def read_lease_loss(value: str) -> LeaseLoss:
-    """From what `App.handler` was given. Raises `ConfigError`."""
-    if value not in ("stop", "finish"):
-        raise ConfigError(
-            f"on_lease_loss is {value!r}",
-            "A handler whose node can't reach the database stops, or finishes what it does.",
-            "Write 'stop' or 'finish'.",
-        )
-    return cast(LeaseLoss, value)
+@dataclass(frozen=True, slots=True)
+class HandlerPolicy:
+    """How a node treats the runs of one handler, as code or a template says.
+
+    A run takes `weight` of the node's slots; with `batch` one call takes up to so many runs.
+    History keeps the args and the result of a run that succeeded, unless `keep_args` or
+    `keep_result` is False; other runs keep their args, so that they can be tried again.
+    """
+
+    weight: int = 1
+    batch: int | None = None
+    on_lease_loss: LeaseLoss = "stop"
+    keep_args: bool = True
+    keep_result: bool = True
+
+
+DEFAULT_POLICY: Final = HandlerPolicy()

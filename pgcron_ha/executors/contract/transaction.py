@@ -243,7 +243,8 @@ async def complete(
         if flushed.done() and not flushed.cancelled():
             flushed.exception()
     try:
-        await held.finish(context.run_id, context.token, context.elapsed, result)
+        kept = result if context.keeps_result else None
+        await held.finish(context.run_id, context.token, context.elapsed, kept, context.keeps_args)
         await held.commit()
     except Unanswered as error:
         held.drop()

@@ -28,13 +28,11 @@ UNFIT: Final = Failed(
 _GIVEN_BACK: Final = Interrupted(StopReason.SHUTDOWN, "its call was stopped for another run")
 
 
-def read_batch(batch: int | None, others: Mapping[str, object]) -> int | None:
-    """From what `App.handler` was given; `others` are its other options, some of which exclude it.
+def check_batch(batch: int, others: Mapping[str, object]) -> None:
+    """`others` are the other options of its handler, some of which exclude it.
 
     Raises `ConfigError`.
     """
-    if batch is None:
-        return None
     if type(batch) is not int or not 2 <= batch <= MOST_RUNS:
         raise ConfigError(
             f"batch is {batch!r}",
@@ -49,7 +47,6 @@ def read_batch(batch: int | None, others: Mapping[str, object]) -> int | None:
                 "The runs of one call begin and stop together, in one slot of the node's process.",
                 f"Leave one of them out: batch or {name}.",
             )
-    return batch
 
 
 def check_function(name: str, function: Callable[..., Any]) -> None:

@@ -128,7 +128,7 @@ class PythonExecutor(LoopExecutor):
             self._report_end(context, refused)
             return False
         context._work = handler = self._handlers[context.handler]
-        if handler.batch is not None and context.delivery != AT_LEAST_ONCE:
+        if handler.policy.batch is not None and context.delivery != AT_LEAST_ONCE:
             self._report_end(context, UNFIT)
             return False
         if context.delivery == "transactional" and self._transactions and self._flush:
@@ -282,7 +282,7 @@ def _first(runs: list[Context]) -> Context | None:
     """The first of them, which stands for all; each knows its batch."""
     if not runs:
         return None
-    if runs[0]._work.batch is not None:
+    if runs[0]._work.policy.batch is not None:
         for each in runs:
             each._batch = runs
     return runs[0]

@@ -10,11 +10,11 @@ from typing import Any
 
 from pgcron_ha.config.values import parse_size, seconds_of
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.contract.base import LeaseLoss
+from pgcron_ha.executors.contract.base import DEFAULT_POLICY, HandlerPolicy
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, refused
 from pgcron_ha.executors.contract.outcome import Failed
-from pgcron_ha.executors.python.batches import check_function
+from pgcron_ha.executors.python.batches import check_batch, check_function
 from pgcron_ha.executors.python.parameters import Parameters
 
 LEAST_MEMORY_BYTES = 64 * 1024 * 1024
@@ -36,12 +36,12 @@ class Isolation:
 
 class PythonHandler:
     """``name`` without ``py:``, the function, whether it is a coroutine function, and whether it
-    asks for its own process; ``weight`` is how many slots of a node it takes.
+    asks for its own process; ``policy`` is how a node treats its runs.
 
     The function's first positional parameter gets the `Context` if it is named ``ctx`` or
     ``context`` or annotated as Context; the keys of args are keyword arguments, checked and
     converted by the annotations of their parameters (`pgcron_ha.executors.python.parameters`).
-    With ``batch`` the function gets a list of up to so many contexts instead, and reads the args
+    With a ``batch`` the function gets a list of up to so many contexts instead, and reads the args
     of each itself.
     Raises `ConfigError` for a callable without a readable signature, or with a context elsewhere.
     """
@@ -51,9 +51,7 @@ class PythonHandler:
         name: str,
         function: Callable[..., Any],
         isolation: Isolation | None = None,
-        weight: int = 1,
-        batch: int | None = None,
-        on_lease_loss: LeaseLoss = "stop",
+        policy: HandlerPolicy = DEFAULT_POLICY,
     ) -> None:
         self.full_name = f"py:{name.removeprefix('py:')}"
         """The name runs use: ``py:report``."""
@@ -62,12 +60,10 @@ class PythonHandler:
         called = (function, getattr(function, "__call__", None))  # noqa: B004
         self.is_async = any(map(inspect.iscoroutinefunction, called))
         self.isolation = isolation
-        self.on_lease_loss = on_lease_loss
-        self.weight = weight
-        self.batch = batch
-        if batch is not None:
+        self.policy = policy
+        if policy.batch is not None:
             check_function(self.full_name, function)
-        self._parameters = None if batch else Parameters(self.full_name, function)
+        self._parameters = None if policy.batch else Parameters(self.full_name, function)
         self.takes_context = self._parameters is not None and self._parameters.takes_context
 
     def check_args(self, args: Mapping[str, Any]) -> None:
@@ -96,6 +92,25 @@ class PythonHandler:
         if self.takes_context:
             return self.function(context, **context._values)
         return self.function(**context._values)
+
+
+def check_policy(
+    policy: HandlerPolicy, isolation: str | None, defaults: Mapping[str, object]
+) -> None:
+    """Raises `ConfigError` for one that is invalid, or does not go with these."""
+    if policy.on_lease_loss not in ("stop", "finish"):
+        raise ConfigError(
+            f"on_lease_loss is {policy.on_lease_loss!r}",
+            "A handler whose node can't reach the database stops, or finishes what it does.",
+            "Write 'stop' or 'finish'.",
+        )
+    for name in ("keep_args", "keep_result"):
+        if type(kept := getattr(policy, name)) is not bool:
+            rule = "History keeps it of runs that succeeded (True), or does not (False)."
+            raise ConfigError(f"{name} is {kept!r}", rule, "Write True or False.")
+    if policy.batch is not None:
+        loss = {"on_lease_loss": policy.on_lease_loss}
+        check_batch(policy.batch, {"isolation": isolation, **loss, **defaults})
 
 
 def read_isolation(

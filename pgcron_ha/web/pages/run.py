@@ -142,7 +142,7 @@ def _view(
         "unfolded": next(with_traceback, None),
         "hidden_attempts": len(attempts) > len(shown) and shown[-1]["attempt"] - 1,
         "args": _json(row["args"], row["args_bytes"]),
-        "result": _json(row["result"], row["result_bytes"]) if row["result"] is not None else None,
+        "result": _json(row["result"], row["result_bytes"]),
         "log": _log_view(page_request, row, lines, place),
         "waits_on": row["waits"].get("waits_on"),
         "children": _children(row),
@@ -166,7 +166,8 @@ def _progress(row: Row) -> Row | None:
 
 def _retry_word(row: Row, word: str, redrive_href: str | None) -> str | None:
     if row["finished_at"] is not None:
-        return None if redrive_href or row["place"] == ask.GONE else "Retry"
+        is_lost = row["place"] == ask.GONE or row["args"] is None
+        return None if redrive_href or is_lost else "Retry"
     return None if word in ("running", "blocked", "ready") else "Run now"
 
 
@@ -235,8 +236,10 @@ def _seconds(line: Row, now: datetime) -> float | None:
     return None if began is None else ((line["ended_at"] or now) - began).total_seconds()
 
 
-def _json(text: str, size: int) -> dict[str, Any]:
-    """Args or a result, laid out; `size` is in bytes, of the whole."""
+def _json(text: str | None, size: int) -> dict[str, Any] | None:
+    """Args or a result, laid out; `size` is in bytes, of the whole. None where there is none."""
+    if text is None:
+        return None
     laid_out = pretty(text, MOST_PRETTY)
     is_cut = len(text.encode()) < size or laid_out.endswith("…")
     return {"text": laid_out, "size": size, "is_cut": is_cut}
