@@ -55,7 +55,7 @@ async def due_fires(connection: Connection, schedule: int, count: int) -> list[i
 def pretend_a_burst(workshop: Workshop, ended: int) -> None:
     """As if so many runs had ended within a second: a quarter of them is claimed ahead."""
     workshop.dispatcher._prefetching.count(ended, monotonic())
-    workshop.dispatcher._gated_prefetching.count(ended, monotonic())
+    workshop.dispatcher._gated._prefetching.count(ended, monotonic())
 
 
 async def test_a_node_claims_as_many_runs_as_it_has_slots(

@@ -74,7 +74,7 @@ async def test_what_a_rate_counts_is_never_claimed_ahead(
     """Rule 15 of admission: no start is counted for a run that waits here."""
     await control.enqueue(connection, 100, **columns)
     await connection.execute(limit)
-    workshop.dispatcher._gated_prefetching.count(10_000, monotonic())
+    workshop.dispatcher._gated._prefetching.count(10_000, monotonic())
 
     await workshop.step()
 
@@ -88,7 +88,7 @@ async def test_plain_runs_have_their_turn_beside_a_backlog_of_keys_claimed_ahead
     await connection.execute("SELECT pgcron.set_concurrency('*', NULL)")
     await control.enqueue(connection, 400, concurrency_key="a", priority=9)
     plain = set(await control.enqueue(connection, 100, priority=0))
-    workshop.dispatcher._gated_prefetching.count(1000, monotonic())
+    workshop.dispatcher._gated._prefetching.count(1000, monotonic())
     ended = []
 
     for _ in range(300):

@@ -83,13 +83,12 @@ class Dispatcher(Service):
         self._has_broken = False
         self._order = SearchOrder(queues)
         self._prefetching = Prefetch(prefetch)
-        self._gated_prefetching = Prefetch(prefetch)
         self._acceptance = Acceptance(
             link, session, runner, self._prefetching, weights or {}, expect
         )
         self._claims = IsolatedClaims(self.name, link, session, queues, self._handlers)
         self.aside = self._claims.aside
-        self._gated = GatedClaims(self._claims, queues, poll_interval)
+        self._gated = GatedClaims(self._claims, queues, poll_interval, prefetch)
         self._due_index = DueIndex(link, queues, self._order)
         self._idle_interval = poll_interval
         self._is_idle = False
@@ -109,8 +108,7 @@ class Dispatcher(Service):
         """These runs ended here: the prefetch is adjusted, and there may be room for more."""
         now = monotonic()
         self._prefetching.count(len(ended), now)
-        gated = sum(self._gated.has_claimed(context.run_id) for context, _, _ in ended)
-        self._gated_prefetching.count(gated, now)
+        self._gated.ended([context.run_id for context, _, _ in ended], now)
         self._acceptance.progress_at = now
         self._may_have_retries |= any(type(outcome) is not Succeeded for _, outcome, _ in ended)
         if self._awaited() and self._unused() >= self._awaited():
@@ -198,7 +196,7 @@ class Dispatcher(Service):
             if self._gated.has_turn():
                 await self._claim_gated()
             elif self._free():  # after a full turn of theirs the others have one that is as long
-                ahead = self._gated_prefetching.ahead_of_gates
+                ahead = self._gated.ahead
         limit = min(self._wanted() + ahead, CLAIM_BATCH)
         claimed = await self._claim(limit) if limit else 0
         if claimed and claimed == limit:
@@ -298,8 +296,7 @@ class Dispatcher(Service):
         if not free:
             return 0
         incarnation = self._session.incarnation
-        ahead = self._gated_prefetching.ahead_of_gates
-        found = await self._claims.settle(self._gated.claim(free, ahead))
+        found = await self._claims.settle(self._gated.claim(free))
         COUNTERS.claimed(len(found.claimed), free, self._claims.answered_after)
         if found.blocked:
             emit(RunsBlocked(found.blocked))

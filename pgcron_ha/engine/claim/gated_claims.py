@@ -14,6 +14,7 @@ from typing import Final
 from pgcron_ha.db.driver.link import Row
 from pgcron_ha.engine.batches import isolate
 from pgcron_ha.engine.claim.isolated_claims import Decided, IsolatedClaims
+from pgcron_ha.engine.claim.prefetch import Prefetch
 from pgcron_ha.engine.claim.search_order import AGEING_EVERY
 from pgcron_ha.errors import PgcronError
 
@@ -30,14 +31,19 @@ _NEVER: Final = float("inf")
 class GatedClaims:
     """The statement, how far its walk over the keys has come, and when to look again."""
 
-    def __init__(self, claims: IsolatedClaims, queues: Sequence[str], interval: float) -> None:
-        """`interval`: seconds for which a slot that became free elsewhere may go unnoticed."""
+    def __init__(
+        self, claims: IsolatedClaims, queues: Sequence[str], interval: float, prefetch: int
+    ) -> None:
+        """`interval`: seconds for which a slot that became free elsewhere may go unnoticed;
+        `prefetch` bounds what is claimed ahead.
+        """
         self._claims = claims
         self._queues = list(queues)
         self._interval = interval
         self._beyond = dict.fromkeys(queues, "")
         self._lap_found = False
         self._claimed: set[int] = set()
+        self._prefetching = Prefetch(prefetch)
         self._yields = False
         self._probes: list[int] = []
         self.awaits = 0
@@ -71,9 +77,14 @@ class GatedClaims:
         yields, self._yields = self._yields, False
         return self.is_due() and not yields
 
-    def has_claimed(self, run: int) -> bool:
-        """Whether it was claimed here, and its end is not settled."""
-        return run in self._claimed
+    @property
+    def ahead(self) -> int:
+        """How many to claim ahead of the slots."""
+        return self._prefetching.ahead_of_gates
+
+    def ended(self, runs: Sequence[int], now: float) -> None:
+        """These runs ended here, of which some were claimed here."""
+        self._prefetching.count(len(self._claimed.intersection(runs)), now)
 
     def settled(self, holds: Callable[[int], bool]) -> None:
         """The database knows of ends; `holds` says whether a run is still held here. One that is
@@ -83,11 +94,12 @@ class GatedClaims:
             self._claimed -= over
             self.wake()
 
-    async def claim(self, free: int, ahead: int = 0) -> Decided:
-        """One round for the free slots, and `ahead` more where no rate counts them. Now and then
-        the longest overdue goes first.
+    async def claim(self, free: int) -> Decided:
+        """One round for the free slots, and some ahead where no rate counts them. Now and then the
+        longest overdue goes first.
         """
         self._rounds += 1
+        ahead = self.ahead
         verdicts: list[Row] = []
         has_ended_some = False
         aside = self._claims.aside
