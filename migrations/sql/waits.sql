@@ -16,14 +16,20 @@ LANGUAGE sql IMMUTABLE
 RETURN format(' is paused by %s', coalesce(who, 'somebody'))
          || coalesce(' (' || left(nullif(note, ''), 80) || ')', '');
 
--- Why no live node takes such runs; with a weight the handler is offered, but by no node with so
--- many slots.
+-- Why no live node takes such runs, and whether one is cordoned that could; with a weight the
+-- handler is offered, but by no node with so many slots.
 CREATE FUNCTION pgcron.nobody_offers(handler text, queue text, requires text[], weight int)
   RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN needed.words = '' THEN 'no live node ' || node.offers
               ELSE format('needs %s: no live node that %s %s', needed.words, node.offers,
                   CASE WHEN weight IS NULL THEN 'announces it' ELSE 'has so many' END) END
+         || coalesce((SELECT format(' (node %s does, and is cordoned)', min(n.name))
+                      FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+                      WHERE o.handler = nobody_offers.handler AND n.state = 'cordoned'
+                        AND nobody_offers.queue = ANY(n.queues) AND n.slots >= coalesce(weight, 1)
+                        AND coalesce(requires, '{}') <@ pgcron.label_words(n.labels)
+                      HAVING count(*) > 0), '')
   FROM (SELECT format('offers ''%s'' for queue ''%s''', handler, queue)) node(offers),
        (SELECT concat_ws(', ', VARIADIC coalesce(requires, '{}') || (weight || ' slots')))
          needed(words) $$;

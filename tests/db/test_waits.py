@@ -122,6 +122,11 @@ async def beside_a_node_that_claims_nothing(connection: Connection) -> int:
     return await one(connection)
 
 
+async def that_a_cordoned_node_offers(connection: Connection) -> int:
+    await connection.execute("UPDATE pgcron.node SET name = 'n1', state = 'cordoned'")
+    return await one(connection)
+
+
 async def without_a_free_slot(connection: Connection) -> int:
     return await one(connection)
 
@@ -148,6 +153,11 @@ async def without_a_free_slot(connection: Connection) -> int:
             that_weighs_too_much,
             "weight",
             "needs 17 slots: no live node that offers 'py:work' for queue 'default' has so many",
+        ),
+        (
+            that_a_cordoned_node_offers,
+            "no_node",
+            "no live node offers 'py:work' for queue 'default' (node n1 does, and is cordoned)",
         ),
         (
             beside_a_run_of_its_schedule,
