@@ -103,7 +103,7 @@ VOCABULARY = """
     take_over
     idempotency_key key_lifetime unique_for on_conflict debounce debounce_max start_within
     slots rate per starting failures within open_for open_for_at_most fallback_handler
-    fallback_queue keep outcome error_class fingerprint also_lost elapsed result
+    fallback_queue keep keep_args outcome error_class fingerprint also_lost elapsed result
 """
 Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 
