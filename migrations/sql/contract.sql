@@ -6,7 +6,8 @@ DO $do$
 DECLARE
   relations CONSTANT text[] := ARRAY[
     'run', 'schedule', 'runs', 'own_runs', 'dead_letters', 'error_groups', 'schedules',
-    'schedule_versions', 'occurrences', 'backfills', 'calendars', 'queues', 'nodes'];
+    'schedule_versions', 'occurrences', 'backfills', 'calendars', 'queues', 'nodes', 'workflows',
+    'workflow_runs', 'workflow_steps', 'assets'];
   private record;
 BEGIN
   FOR private IN

@@ -24,8 +24,9 @@ LANGUAGE sql STABLE AS $$
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed
--- Ends runs that are not running; writes history and the ledger in the same transaction. Rows that
--- began to run meanwhile are left alone, and so is one that did and waits for its retry when its
+-- Ends runs that are not running (a workflow is asked to stop); writes history and the ledger in
+-- the same transaction. Rows that began to run meanwhile are left alone, and so is one that did
+-- and waits for its retry when its
 -- start deadline is why. holders: for each run the one that it had to wait for. Returns the runs
 -- that ended.
 CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text,
@@ -34,8 +35,11 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   ending bigint[];
 BEGIN
+  PERFORM pgcron.stop_workflow(r.id, 'cancel', end_waiting_runs.reason) FROM pgcron.run r
+    WHERE r.id = ANY(run_ids) AND r.gate = 'workflow';
   ending := ARRAY(SELECT r.id FROM pgcron.run r
                   WHERE r.id = ANY(run_ids) AND r.state <> 'running'
+                    AND r.gate IS DISTINCT FROM 'workflow'
                     AND (outcome <> 'expired' OR r.attempt = 0)
                   ORDER BY r.id FOR UPDATE);
   IF ending = '{}' THEN RETURN; END IF;
@@ -65,6 +69,8 @@ BEGIN
   IF EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.overlap_slot IS NOT NULL) THEN
     PERFORM pgcron.wake_nodes('admit');
   END IF;
+  PERFORM pgcron.step_ended(r.id, outcome, NULL, end_waiting_runs.reason) FROM pgcron.run r
+    WHERE r.id = ANY(ending) AND r.origin = 'step';
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
 END $$;
@@ -252,13 +258,16 @@ LANGUAGE sql AS $$
         'error_class', error_class, 'error', error, 'fingerprint', fingerprint)) letter
   ON CONFLICT DO NOTHING $$;
 
--- One running row into history, and into the dead letters when it ended dead or lost.
+-- One running row into history, and into the dead letters when it ended dead or lost; of a step its
+-- workflow has the letter.
 CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text, error text,
     fingerprint text, node_name text, result jsonb DEFAULT NULL,
     finished_at timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF outcome IN ('dead', 'lost') THEN
+  IF ending.origin = 'step' THEN
+    PERFORM pgcron.step_ended(ending.id, outcome, end_run.result, error);
+  ELSIF outcome IN ('dead', 'lost') THEN
     PERFORM pgcron.write_letter(ending, outcome, error_class, error, fingerprint);
     IF ending.origin = 'schedule' THEN
       INSERT INTO pgcron.fire_failure (run_id, schedule_id, failed_at, error)

@@ -69,7 +69,8 @@ BEGIN
   END IF;
   IF shown = 0 THEN
     RETURN QUERY SELECT NULL::timestamptz, NULL::text,
-             CASE WHEN row_found.is_over THEN 'it never fires again'
+             CASE WHEN state.canonical LIKE 'on asset %' THEN 'it runs when its assets were updated'
+                  WHEN row_found.is_over THEN 'it never fires again'
                   ELSE 'no node has judged it yet: try again in a few seconds' END,
              row_found.sentence;
   END IF;

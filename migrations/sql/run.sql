@@ -111,30 +111,6 @@ COMMENT ON COLUMN pgcron.run.retry IS
 COMMENT ON COLUMN pgcron.run.time_limits IS
     'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
 
--- What a claim returns: a run (verdict `claim`), or what happened to one that was not claimed.
-CREATE TYPE pgcron.claim AS (verdict text, id bigint, uuid uuid, handler text, args jsonb,
-  attempt int, max_attempts int, queue text, priority smallint, schedule text,
-  fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8,
-  origin text, concurrency_key text COLLATE "C", weight int, overlap_of bigint,
-  lost_early smallint);
-
-CREATE FUNCTION pgcron.claim_of(r pgcron.run) RETURNS pgcron.claim
-LANGUAGE sql STABLE
-RETURN ROW('claim', r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at), r.handler, r.args, r.attempt,
-         pgcron.attempts_allowed(r.max_attempts, r.delivery), r.queue, r.priority, r.schedule,
-         coalesce(r.scheduled_for, r.nominal_for), r.token, r.fence,
-         date_part('epoch', pgcron.time_allowed(r.timeout)), r.delivery,
-         date_part('epoch', r.due_at), r.origin, r.concurrency_key,
-         coalesce(r.weight, 1), CASE WHEN r.overlap IS NOT NULL THEN r.schedule_id END,
-         r.lost_early)::pgcron.claim;
-
-CREATE FUNCTION pgcron.no_claim(verdict text, id bigint DEFAULT NULL, queue text DEFAULT NULL,
-    concurrency_key text DEFAULT NULL, due float8 DEFAULT NULL,
-    weight int DEFAULT NULL) RETURNS pgcron.claim
-LANGUAGE sql IMMUTABLE
-RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, NULL, NULL, NULL,
-         NULL, due, NULL, concurrency_key COLLATE "C", weight, NULL, NULL)::pgcron.claim;
-
 -- The nets under the claims: one live run of a fire, one holder of a schedule's overlap slot, one
 -- of each slot of a key.
 CREATE UNIQUE INDEX run_fire ON pgcron.run (schedule_id, scheduled_for)

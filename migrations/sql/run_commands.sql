@@ -22,12 +22,18 @@ CREATE FUNCTION pgcron.stop_run(run bigint, by_force boolean, note text, actor t
 LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
+  found_gate text;
   why text := concat_ws(': ', ' by ' || left(coalesce(actor, session_user), 300), left(note, 500));
 BEGIN
-  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run FOR UPDATE;
+  SELECT r.state, r.gate INTO found_state, found_gate FROM pgcron.run r WHERE r.id = run
+  FOR UPDATE;
   IF found_state IS NULL THEN
     PERFORM pgcron.ended_run(run);
     RETURN 'finished';
+  ELSIF found_gate = 'workflow' THEN
+    PERFORM pgcron.stop_workflow(run, CASE WHEN by_force THEN 'abort' ELSE 'cancel' END,
+        CASE WHEN by_force THEN 'killed' ELSE 'cancelled' END || why);
+    RETURN 'requested';
   ELSIF found_state <> 'running' THEN
     PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', 'cancelled' || why);
     RETURN 'cancelled';
@@ -58,6 +64,17 @@ COMMENT ON FUNCTION pgcron.kill_run IS
     'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is '
     'only requested to stop.';
 
+-- A new run of a workflow has the version of the one that it redrives, and what that has done; of a
+-- definition without a name any new run has that one.
+CREATE FUNCTION pgcron.follow_workflow(new_run bigint) RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  INSERT INTO pgcron.workflow_run (run, definition, redrive_of)
+  SELECT r.id, w.definition, CASE WHEN r.origin = 'redrive' THEN w.run END FROM pgcron.run r
+  JOIN pgcron.workflow_run w ON w.run = r.parent_run
+  WHERE r.id = new_run AND r.attempt = 0
+    AND (r.origin = 'redrive' OR r.origin = 'rerun' AND r.handler = 'workflow:ad_hoc')
+  ON CONFLICT DO NOTHING $$;
+
 -- Makes a run of what ended before. Where another run has its unique key: NULL, or, with `failed`,
 -- the refusal that begins so.
 CREATE FUNCTION pgcron.run_again(origin text, ended pgcron.history, due_at timestamptz, actor text,
@@ -75,6 +92,10 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('run %s can''t be run again', ended.id),
         'Its handler keeps no args of runs that succeeded (keep_args), so they are not known.',
         'Enqueue a new run with its args.');
+  ELSIF ended.origin = 'step' THEN
+    PERFORM pgcron.refuse('PC011', format('run %s can''t be run again', ended.id),
+        format('It is that of a step of workflow run %s.', ended.parent_run),
+        'Clear the step (`pgcron-ha workflows clear`), or redrive the workflow.');
   END IF;
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
         handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
@@ -95,6 +116,9 @@ BEGIN
     PERFORM pgcron.refuse_met(failed, pgcron.run_with_key(ended.unique_key, ended.handler),
         ended.unique_key);
   END IF;
+  IF ended.handler LIKE 'workflow:%' AND new_id IS NOT NULL THEN
+    PERFORM pgcron.follow_workflow(new_id);
+  END IF;
   RETURN new_id;
 END $$;
 
@@ -105,7 +129,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
 BEGIN
-  SELECT r.state INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
+  SELECT CASE WHEN r.gate = 'workflow' THEN 'a workflow with open steps' ELSE r.state END
+  INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   IF found_state IN ('blocked', 'ready') THEN
     UPDATE pgcron.run r SET due_at = least(r.due_at, now()) WHERE r.id = run_id;
     PERFORM pgcron.wake_nodes('admit');
@@ -113,7 +138,7 @@ BEGIN
   ELSIF found_state IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('run %s is %s', run_id, found_state),
         'Only a waiting or an ended run can be retried.',
-        'Cancel it first, or wait until it has ended.');
+        'Cancel it first, or wait until it has ended; a step of a workflow can be cleared.');
   END IF;
   RETURN pgcron.run_again('rerun', pgcron.ended_run(run_id), now(), retry_run.actor,
       format('run %s can''t be run again', run_id));

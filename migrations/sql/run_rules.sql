@@ -18,7 +18,8 @@ DECLARE
         THEN 'only_a_running_run_is_asked_to_stop'
       WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE
         THEN 'who_is_killed_was_asked_to_stop'
-      WHEN (r.gate IS NULL OR r.gate IN ('no_node', 'breaker', 'overlap', 'previous')) IS NOT TRUE
+      WHEN (r.gate IS NULL OR r.gate IN ('no_node', 'breaker', 'overlap', 'previous', 'workflow'))
+           IS NOT TRUE
         THEN 'a_gate_is_known'
       WHEN ((r.state = 'blocked') = (r.gate IS NOT NULL)) IS NOT TRUE
         THEN 'a_blocked_run_has_a_gate'
@@ -45,7 +46,8 @@ DECLARE
         THEN 'who_is_not_blocked_holds_its_overlap_slot'
       WHEN (r.overlap_slot IS NULL OR r.state <> 'blocked' OR r.attempt > 0) IS NOT TRUE
         THEN 'a_blocked_run_holds_a_slot_only_between_attempts'
-      WHEN ((r.key_slot IS NOT NULL) = (r.state = 'running' AND r.concurrency_key IS NOT NULL)
+      WHEN ((r.key_slot IS NOT NULL) = (r.concurrency_key IS NOT NULL
+              AND (r.state = 'running' OR coalesce(r.gate = 'workflow', false)))
             AND coalesce(r.key_slot, 1) >= 1) IS NOT TRUE
         THEN 'a_running_run_of_a_key_holds_a_slot_of_it'
       WHEN ((r.origin IN ('schedule', 'backfill')) = (r.scheduled_for IS NOT NULL)
@@ -60,7 +62,7 @@ DECLARE
                AND (r.expire_at < to_timestamp(-2208988800)
                     OR r.expire_at >= to_timestamp(253370764800)))
         THEN 'a_run_lies_within_the_calendar'
-      WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive'))
+      WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive', 'step'))
            IS NOT TRUE THEN 'a_run_has_a_known_origin'
       WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'
             AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
@@ -72,6 +74,8 @@ DECLARE
         THEN 'a_run_delivery_is_known'
       WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE
         THEN 'only_py_and_sql_handlers_share_a_transaction'
+      WHEN r.handler LIKE 'workflow:%' AND r.delivery <> 'at_least_once'
+        THEN 'a_workflow_is_begun_at_least_once'
       WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE
         THEN 'run_attempts_are_1_to_100'
       WHEN NOT (r.timeout > '0' AND r.timeout <= '30 days') THEN 'a_run_timeout_is_positive'
@@ -126,6 +130,10 @@ BEGIN
           'Only py: and sql: handlers can have their effects in the transaction that completes '
           'the run.',
           'Use at_least_once, and give the idempotency key to what must not do it twice.');
+    WHEN 'a_workflow_is_begun_at_least_once' THEN RETURN pgcron.refuse('PC001',
+          format('delivery %s with workflow %L', r.delivery, left(r.handler, 200)),
+          'A workflow begins once, whatever its delivery is: each of its steps has its own.',
+          'Leave it out, and give it to the steps.');
     WHEN 'run_attempts_are_1_to_100' THEN RETURN pgcron.refuse('PC001',
           format('max_attempts %s is out of range', r.max_attempts),
           'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).');

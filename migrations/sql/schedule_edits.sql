@@ -6,6 +6,7 @@ CREATE FUNCTION pgcron.unrecorded(cursor_before pgcron.cursor, instant timestamp
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN cursor_before.watermark >= instant THEN NULL
             WHEN cursor_before.is_paused THEN 'paused'
+            WHEN cursor_before.canonical LIKE 'on asset %' THEN NULL
             WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity'
                  AND cursor_before.runs_made > 0 THEN 'completed'
             WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
@@ -35,7 +36,9 @@ LANGUAGE sql STABLE AS $$
                            IS DISTINCT FROM (of.spec, of.timezone, of.dst, of.calendars)), 0))
          AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
                          WHERE o.schedule_id = of.id AND o.fire_at = is_delayed.fire_at
-                           AND o.action = 'move') $$;
+                           AND o.action = 'move')
+         -- no spec names it: it would not be made again
+         AND NOT EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.schedule_id = of.id) $$;
 
 -- Removes the outdated future runs of an edited schedule and starts a new generation. Needs READ
 -- COMMITTED. Makes an edit true for what is already materialized. The order is the proof: (1) the
@@ -87,6 +90,9 @@ BEGIN
   WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
     AND overlap IS NULL
     AND pgcron.run_overlap(schedule_now.overlap, schedule_now.max_running) IS NOT NULL;
+  IF cursor_before.is_paused AND schedule_now.enabled AND schedule_now.after_pause = 'drop' THEN
+    PERFORM pgcron.drop_updates(edited, cursor_before.paused_until);
+  END IF;
   unrecorded := pgcron.unrecorded(cursor_before, edit_time);
   recorded_until := edit_time;
   IF NOT (timing_changes OR cursor_before.timing_is_new) THEN

@@ -31,8 +31,12 @@ BEGIN
                  r.due_at, r.created_at, r.created_by, r.claimed_at, r.started_at, r.owner, r.fence
           FROM pgcron.run r WHERE r.id = end_refused_run.run) kept
     CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.run, to_jsonb(kept)) rest;
-    PERFORM pgcron.write_letter(ending, 'dead', class, reason,
-        left(md5(class || ' ' || ending.handler), 16));
+    IF ending.origin = 'step' THEN
+      PERFORM pgcron.step_ended(ending.id, 'dead', NULL, reason);
+    ELSE
+      PERFORM pgcron.write_letter(ending, 'dead', class, reason,
+          left(md5(class || ' ' || ending.handler), 16));
+    END IF;
     INSERT INTO pgcron.history_overflow
     SELECT h.* FROM pgcron.history_of(ending, 'dead', reason, node_name) h;
     DELETE FROM pgcron.run r WHERE r.id = ending.id;
@@ -70,7 +74,7 @@ END $$;
 -- lease_lost and stays so in the list of attempts. Locked rows, which are being claimed or
 -- cancelled, are left alone. Returns the runs that ended.
 CREATE FUNCTION pgcron.finish_late(run_ids bigint[], fences bigint[], results text[],
-    node_name text, without_args bigint[]) RETURNS SETOF bigint
+    node_name text, without_args bigint[], updates jsonb) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   late record;
@@ -84,6 +88,8 @@ BEGIN
                           WHERE a.run_id = r.id AND a.attempt >= r.attempt ORDER BY a.fence DESC
                           LIMIT 1) last
       WHERE r.id = ANY(run_ids) AND r.state <> 'running' AND r.delivery = 'at_least_once'
+        -- a claim of a workflow has done nothing yet
+        AND r.handler NOT LIKE 'workflow:%'
         AND last.fence = given.fence AND last.attempt = r.attempt AND last.outcome = 'lease_lost'
       FOR UPDATE OF r SKIP LOCKED LOOP
     ending := late.run;
@@ -91,6 +97,7 @@ BEGIN
     ending.started_at := coalesce(late.started_at, late.claimed_at);
     IF ending.id = ANY(without_args) THEN ending.args := NULL; END IF;
     PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, node_name, late.result::jsonb);
+    PERFORM pgcron.update_assets(ending.id, updates -> ending.id::text);
     RETURN NEXT ending.id;
   END LOOP;
 END $$;

@@ -37,6 +37,7 @@ CREATE VIEW pgcron.schedules AS
          s.after_pause, s.jitter, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after,
          s.depends_on_previous, s.owner, s.description, s.tags, s.links,
          CASE WHEN c.status = 'valid' AND c.next_fire = 'infinity'
+                   AND (s.max_runs <= c.runs_made OR c.canonical NOT LIKE 'on asset %')
                    AND NOT EXISTS (SELECT FROM pgcron.run r
                                    WHERE r.schedule_id = s.id AND r.origin = 'schedule') THEN 'done'
               ELSE c.status END AS status,
@@ -47,11 +48,14 @@ CREATE VIEW pgcron.schedules AS
              CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire,
          (SELECT count(*)::int FROM pgcron.overrun o
           JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running' WHERE o.schedule_id = s.id)
-           AS overrunning
+           AS overrunning,
+         (SELECT array_agg(d.asset ORDER BY d.asset) FROM pgcron.schedule_asset d
+          WHERE d.schedule_id = s.id AND d.updated_at IS NULL) AS waits_for_assets
   FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id;
 COMMENT ON VIEW pgcron.schedules IS
     'Schedules and their status: unchecked, valid, invalid (error says why), or done: '
-    'it has no fire to come, and its last run is over.';
+    'it has no fire to come, and its last run is over. waits_for_assets: those of its assets that '
+    'were not updated since its last run.';
 
 CREATE VIEW pgcron.occurrences AS
   SELECT s.name AS schedule, o.schedule_id, o.fire_at, o.fire_at AS last_at, o.decision, o.reason,

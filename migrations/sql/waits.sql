@@ -1,6 +1,7 @@
 -- What keeps a waiting run from beginning, as one word and one sentence: SQL, pages and commands
--- say the same. The first in this order: paused, previous, breaker, no_node, weight (no node has
--- so many slots), overlap, blocked; then, for a ready run: limit_trouble, queue_limit, key_limit,
+-- say the same. The first in this order: workflow, paused, previous, breaker, no_node, weight (no
+-- node has so many slots), overlap, blocked; then, for a ready run: limit_trouble, queue_limit,
+-- key_limit,
 -- rate, node_trouble, slots. The troubles: a row or a node is at fault, as the sentence says.
 
 CREATE FUNCTION pgcron.time_left(until timestamptz) RETURNS text
@@ -117,6 +118,11 @@ BEGIN
     AND b.fallback_queue IS DISTINCT FROM r.queue AND b.probe_run IS DISTINCT FROM r.id;
   slots := pgcron.largest_server(r.handler, r.queue, r.requires);
   CASE
+    WHEN r.gate = 'workflow' THEN
+      waits_for := 'workflow';
+      waits_detail := (SELECT format('%s of %s steps are not over', w.waiting + w.ready + w.running,
+                                w.steps)
+                       FROM pgcron.workflow_runs w WHERE w.run_id = r.id);
     WHEN paused IS NOT NULL THEN
       waits_for := 'paused'; waits_detail := paused;
     WHEN r.gate = 'previous' THEN

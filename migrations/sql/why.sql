@@ -131,7 +131,8 @@ BEGIN ATOMIC
                   WHEN instant > coalesce(deletion.since, deletion.at) THEN 'is_deleted'
                   WHEN instant > c.watermark AND NOT s.enabled THEN 'is_paused'
                   WHEN instant > c.watermark AND c.status = 'invalid' THEN 'is_invalid'
-                  WHEN instant > c.watermark THEN 'not_yet'
+                  WHEN instant > c.watermark AND (c.canonical LIKE 'on asset %') IS NOT TRUE
+                    THEN 'not_yet'
                   WHEN instant < now() - kept.keep THEN 'not_kept'
                   ELSE 'not_an_instant' END) judged(code)
   JOIN pgcron.reason r ON r.code = judged.code

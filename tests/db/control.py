@@ -354,6 +354,7 @@ async def materialize_many(
         fire_ids=fire_ids,
         fires=every_fire,
         tzdata=TZDATA,
+        uses_updates=False,
     )
     return rows[0]["schedules"], rows[0]["runs"]
 

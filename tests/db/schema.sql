@@ -45,7 +45,8 @@ CREATE TYPE pgcron.claim AS (
 	concurrency_key text COLLATE pg_catalog."C",
 	weight integer,
 	overlap_of bigint,
-	lost_early smallint
+	lost_early smallint,
+	results jsonb
 );
 
 CREATE TYPE pgcron.gated_search AS (
@@ -86,6 +87,77 @@ CREATE TYPE pgcron.run_request AS (
 	weight integer,
 	tags text[]
 );
+
+CREATE TYPE pgcron.step_count AS (
+	workflow bigint,
+	number integer,
+	is_item boolean,
+	ends integer,
+	good integer,
+	skipped integer
+);
+
+CREATE TYPE pgcron.step_end AS (
+	workflow bigint,
+	number integer,
+	item integer,
+	outcome text,
+	result jsonb,
+	reason text
+);
+
+CREATE TABLE pgcron.workflow_run (
+    run bigint NOT NULL,
+    definition bigint NOT NULL,
+    made integer DEFAULT 0 NOT NULL,
+    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    outcome text,
+    paused_at timestamp with time zone,
+    paused_by text,
+    paused_note text,
+    stopping text,
+    stop_reason text,
+    deadline timestamp with time zone,
+    look_at timestamp with time zone,
+    clearing integer[],
+    redrive_of bigint,
+    keys text[] DEFAULT '{}'::text[] NOT NULL,
+    names text[] DEFAULT '{}'::text[] NOT NULL,
+    CONSTRAINT a_workflow_stops_in_a_known_way CHECK ((stopping = ANY (ARRAY['stop'::text, 'kill'::text, 'cancel'::text, 'abort'::text])))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE pgcron.workflow_run IS 'Private: Runs that are workflows; kept as long as their history.';
+
+CREATE TABLE pgcron.workflow_step (
+    definition bigint NOT NULL,
+    number integer NOT NULL,
+    name text NOT NULL,
+    kind text NOT NULL,
+    phase smallint NOT NULL,
+    handler text,
+    args jsonb,
+    options jsonb NOT NULL,
+    rule text NOT NULL,
+    is_optional boolean NOT NULL,
+    args_from jsonb,
+    condition jsonpath,
+    compensates integer,
+    for_each jsonpath,
+    max_parallel integer,
+    tolerate integer NOT NULL,
+    repeat_while jsonpath,
+    repeat_at_most integer,
+    repeat_every interval,
+    deadline interval,
+    at_deadline text,
+    parents integer NOT NULL,
+    children integer NOT NULL
+);
+
+COMMENT ON TABLE pgcron.workflow_step IS 'Private: The steps of a version of a workflow.';
 
 CREATE TABLE pgcron.calendar (
     id bigint NOT NULL,
@@ -269,6 +341,34 @@ COMMENT ON COLUMN pgcron.run.weight IS 'How many of its node''s slots the run ta
 
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
 
+CREATE TABLE pgcron.step (
+    workflow bigint NOT NULL,
+    number integer NOT NULL,
+    item integer DEFAULT '-1'::integer NOT NULL,
+    definition bigint NOT NULL,
+    run bigint NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    waits integer NOT NULL,
+    good integer DEFAULT 0 NOT NULL,
+    bad integer DEFAULT 0 NOT NULL,
+    skipped integer DEFAULT 0 NOT NULL,
+    items integer,
+    items_ended integer,
+    items_failed integer,
+    turns integer,
+    due timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    args jsonb,
+    result jsonb,
+    reason text,
+    CONSTRAINT a_step_has_a_known_state CHECK ((state = ANY (ARRAY['waiting'::text, 'ready'::text, 'running'::text, 'succeeded'::text, 'dead'::text, 'lost'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'upstream_failed'::text]))),
+    CONSTRAINT a_step_waits_for_no_less_than_nothing CHECK ((waits >= 0))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE pgcron.step IS 'Private: The steps of workflows that run or ran.';
+
 CREATE TABLE pgcron.breaker (
     name text NOT NULL,
     failures integer DEFAULT 5 NOT NULL,
@@ -386,6 +486,24 @@ CREATE TABLE pgcron.history (
 PARTITION BY RANGE (finished_at);
 
 COMMENT ON TABLE pgcron.history IS 'Private: How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
+
+CREATE TABLE pgcron.step_outbox (
+    id bigint NOT NULL,
+    workflow bigint NOT NULL,
+    run bigint,
+    outcome text,
+    result jsonb,
+    reason text,
+    parent integer,
+    after integer,
+    child integer,
+    ends integer,
+    good integer,
+    skipped integer,
+    is_command boolean DEFAULT false NOT NULL
+);
+
+COMMENT ON TABLE pgcron.step_outbox IS 'Private: Ends of steps that are not yet counted for their dependents; empty after a moment.';
 
 CREATE TABLE pgcron.backfill (
     id bigint NOT NULL,
@@ -685,6 +803,35 @@ WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_
 
 COMMENT ON TABLE pgcron.cursor IS 'Private: Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
 
+CREATE TABLE pgcron.workflow_edge (
+    definition bigint NOT NULL,
+    parent integer NOT NULL,
+    child integer NOT NULL,
+    CONSTRAINT a_step_depends_on_earlier_ones CHECK ((parent < child))
+);
+
+COMMENT ON TABLE pgcron.workflow_edge IS 'Private: Dependencies: the child waits for the parent. Shared by all runs of a version.';
+
+CREATE TABLE pgcron.workflow_definition (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    version integer NOT NULL,
+    definition jsonb NOT NULL,
+    hash text NOT NULL,
+    on_failure text NOT NULL,
+    parallelism integer,
+    timeout interval,
+    steps integer NOT NULL,
+    managed_by text NOT NULL,
+    source text,
+    created_by text DEFAULT SESSION_USER NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    deleted_at timestamp with time zone,
+    CONSTRAINT a_workflow_name_is_that_of_a_handler CHECK (pgcron.is_handler(('workflow:'::text || name)))
+);
+
+COMMENT ON TABLE pgcron.workflow_definition IS 'Private: Versions of workflows; the newest one that is not deleted is what starts.';
+
 CREATE TABLE pgcron.reason (
     code text NOT NULL,
     decision text NOT NULL,
@@ -738,6 +885,66 @@ CREATE TABLE pgcron.assertion (
 );
 
 COMMENT ON TABLE pgcron.assertion IS 'Private: Claims that transactions under way rely on; empty whenever none is.';
+
+CREATE TABLE pgcron.asset (
+    name text NOT NULL,
+    updates bigint NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    updated_by text NOT NULL,
+    metadata jsonb
+);
+
+COMMENT ON TABLE pgcron.asset IS 'Private: How often each asset was updated, and its last update.';
+
+CREATE TABLE pgcron.asset_update (
+    id bigint NOT NULL,
+    asset text NOT NULL,
+    metadata jsonb,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    updated_by text NOT NULL,
+    CONSTRAINT an_asset_has_a_name CHECK ((pgcron.asset_is_fine(asset) OR pgcron.refuse('PC001'::text, format('%L is not the name of an asset'::text, "left"(asset, 200)), 'An asset has 1 to 100 letters, digits, "_", ".", ":", "/", "+", "@", "=" and "-", and is not called "and".'::text, 'Write for example ''sales''.'::text))),
+    CONSTRAINT asset_updated_by_is_short CHECK (pgcron.is_short('actor'::text, updated_by, 300)),
+    CONSTRAINT metadata_is_a_small_object CHECK (((metadata IS NULL) OR ((jsonb_typeof(metadata) = 'object'::text) AND (octet_length((metadata)::text) <= 4096)) OR pgcron.refuse('PC004'::text, format('the metadata of asset %L is a JSON %s of %s bytes'::text, "left"(asset, 200), jsonb_typeof(metadata), octet_length((metadata)::text)), 'Metadata is a JSON object of at most 4096 bytes.'::text, 'Write for example ''{"rows": 3}'', and keep the rest in a table of yours.'::text)))
+);
+
+COMMENT ON TABLE pgcron.asset_update IS 'Private: Updates that nodes have still to count. Who updates only appends here, and so waits for nobody else who updates the same asset.';
+
+ALTER TABLE pgcron.asset_update ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME pgcron.asset_update_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE pgcron.schedule_asset (
+    schedule_id bigint NOT NULL,
+    asset text NOT NULL,
+    updated_at timestamp with time zone
+);
+
+COMMENT ON TABLE pgcron.schedule_asset IS 'Private: The assets that schedules are on.';
+
+CREATE VIEW pgcron.assets AS
+ SELECT n.name,
+    COALESCE(a.updates, (0)::bigint) AS updates,
+    a.updated_at,
+    a.updated_by,
+    a.metadata,
+    ARRAY( SELECT s.name
+           FROM (pgcron.schedule_asset d
+             JOIN pgcron.schedule s ON ((s.id = d.schedule_id)))
+          WHERE (d.asset = n.name)
+          ORDER BY s.name) AS schedules
+   FROM (( SELECT e.name
+           FROM pgcron.asset e
+        UNION
+         SELECT d.asset
+           FROM pgcron.schedule_asset d) n
+     LEFT JOIN pgcron.asset a ON ((a.name = n.name)));
+
+COMMENT ON VIEW pgcron.assets IS 'Assets that were updated, with their last update, or that schedules are on: those schedules by name.';
 
 CREATE TABLE pgcron.attempt (
     run_id bigint NOT NULL,
@@ -1474,7 +1681,7 @@ CREATE VIEW pgcron.schedules AS
     s.tags,
     s.links,
         CASE
-            WHEN ((c.status = 'valid'::text) AND (c.next_fire = 'infinity'::timestamp with time zone) AND (NOT (EXISTS ( SELECT
+            WHEN ((c.status = 'valid'::text) AND (c.next_fire = 'infinity'::timestamp with time zone) AND ((s.max_runs <= c.runs_made) OR (c.canonical !~~ 'on asset %'::text)) AND (NOT (EXISTS ( SELECT
                FROM pgcron.run r
               WHERE ((r.schedule_id = s.id) AND (r.origin = 'schedule'::text)))))) THEN 'done'::text
             ELSE c.status
@@ -1492,11 +1699,33 @@ CREATE VIEW pgcron.schedules AS
     ( SELECT (count(*))::integer AS count
            FROM (pgcron.overrun o
              JOIN pgcron.run r ON (((r.id = o.run_id) AND (r.state = 'running'::text))))
-          WHERE (o.schedule_id = s.id)) AS overrunning
+          WHERE (o.schedule_id = s.id)) AS overrunning,
+    ( SELECT array_agg(d.asset ORDER BY d.asset) AS array_agg
+           FROM pgcron.schedule_asset d
+          WHERE ((d.schedule_id = s.id) AND (d.updated_at IS NULL))) AS waits_for_assets
    FROM (pgcron.schedule s
      JOIN pgcron.cursor c ON ((c.schedule_id = s.id)));
 
-COMMENT ON VIEW pgcron.schedules IS 'Schedules and their status: unchecked, valid, invalid (error says why), or done: it has no fire to come, and its last run is over.';
+COMMENT ON VIEW pgcron.schedules IS 'Schedules and their status: unchecked, valid, invalid (error says why), or done: it has no fire to come, and its last run is over. waits_for_assets: those of its assets that were not updated since its last run.';
+
+ALTER TABLE pgcron.step_outbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME pgcron.step_outbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE pgcron.step_signal (
+    workflow bigint NOT NULL,
+    name text NOT NULL,
+    payload jsonb,
+    actor text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE pgcron.step_signal IS 'Private: Signals that came before their step; the last one counts.';
 
 CREATE TABLE pgcron.timezone (
     name text NOT NULL
@@ -1525,6 +1754,103 @@ CREATE VIEW pgcron.waiting AS
 
 COMMENT ON VIEW pgcron.waiting IS 'Private: of the engine.';
 
+ALTER TABLE pgcron.workflow_definition ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME pgcron.workflow_definition_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW pgcron.workflow_runs AS
+ SELECT w.run AS run_id,
+    d.name,
+    d.version,
+    COALESCE(w.outcome, 'running'::text) AS state,
+    w.stop_reason AS reason,
+    w.args,
+    w.started_at,
+    w.ended_at AS finished_at,
+    d.steps,
+    c.waiting,
+    c.ready,
+    c.running,
+    c.succeeded,
+    c.failed,
+    c.skipped,
+    w.paused_at,
+    w.paused_by,
+    w.paused_note,
+    w.stopping,
+    w.deadline,
+    w.redrive_of,
+    w.definition AS definition_id
+   FROM ((pgcron.workflow_run w
+     JOIN pgcron.workflow_definition d ON ((d.id = w.definition)))
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (s.state = 'waiting'::text)) AS waiting,
+            count(*) FILTER (WHERE (s.state = 'ready'::text)) AS ready,
+            count(*) FILTER (WHERE (s.state = 'running'::text)) AS running,
+            count(*) FILTER (WHERE (s.state = 'succeeded'::text)) AS succeeded,
+            count(*) FILTER (WHERE (s.state = ANY (ARRAY['dead'::text, 'lost'::text, 'cancelled'::text, 'expired'::text, 'upstream_failed'::text]))) AS failed,
+            count(*) FILTER (WHERE (s.state = ANY (ARRAY['skipped'::text, 'superseded'::text]))) AS skipped
+           FROM (pgcron.step s
+             JOIN pgcron.workflow_step x ON (((x.definition = s.definition) AND (x.number = s.number) AND (x.kind <> 'barrier'::text))))
+          WHERE ((s.workflow = w.run) AND (s.item = '-1'::integer))) c)
+  WHERE (w.started_at IS NOT NULL);
+
+COMMENT ON VIEW pgcron.workflow_runs IS 'Runs of workflows that have begun, and how many of their steps are in which state.';
+
+CREATE VIEW pgcron.workflow_steps AS
+ SELECT s.workflow AS run_id,
+    s.number,
+    s.item,
+    d.name,
+    d.kind,
+    d.phase,
+    s.state,
+    d.rule,
+    d.handler,
+    d.is_optional,
+        CASE
+            WHEN ((d.kind = 'run'::text) OR (s.item >= 0)) THEN s.run
+            ELSE NULL::bigint
+        END AS step_run,
+    s.waits,
+    s.items,
+    s.items_ended,
+    s.items_failed,
+    s.due,
+    s.started_at,
+    s.ended_at,
+    s.result,
+    s.reason,
+    pgcron.step_waits(s.*, d.*) AS waits_detail
+   FROM (pgcron.step s
+     JOIN pgcron.workflow_step d ON (((d.definition = s.definition) AND (d.number = s.number) AND (d.kind <> 'barrier'::text))));
+
+COMMENT ON VIEW pgcron.workflow_steps IS 'The steps of workflows that run or ran: item -1 is the step, from 0 on the items of its list. waits_detail: what keeps it from going on.';
+
+CREATE VIEW pgcron.workflows AS
+ SELECT DISTINCT ON (name) name,
+    version,
+    (definition ->> 'description'::text) AS description,
+    steps,
+    on_failure,
+    parallelism,
+    timeout,
+    managed_by,
+    source,
+    created_at,
+    created_by,
+    definition,
+    id
+   FROM pgcron.workflow_definition d
+  WHERE ((deleted_at IS NULL) AND (name <> 'ad_hoc'::text))
+  ORDER BY name, version DESC;
+
+COMMENT ON VIEW pgcron.workflows IS 'Workflows, each in its newest version.';
+
 ALTER TABLE pgcron.run
     ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (state = 'running'::text) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (num_nonnulls(gate, concurrency_key, requires) = 0) AND ((overlap IS NULL) = (overlap_slot IS NULL))) OR ((has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)) AND (pgcron.is_common_run(run.*) OR pgcron.judge_run(run.*)))));
 
@@ -1533,6 +1859,12 @@ ALTER TABLE ONLY pgcron.alembic_version
 
 ALTER TABLE ONLY pgcron.assertion
     ADD CONSTRAINT assertion_pkey PRIMARY KEY (transaction, run, token);
+
+ALTER TABLE ONLY pgcron.asset
+    ADD CONSTRAINT asset_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY pgcron.asset_update
+    ADD CONSTRAINT asset_update_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY pgcron.backfill
     ADD CONSTRAINT backfill_pkey PRIMARY KEY (id);
@@ -1630,6 +1962,9 @@ ALTER TABLE ONLY pgcron.retention_sweep
 ALTER TABLE ONLY pgcron.run
     ADD CONSTRAINT run_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY pgcron.schedule_asset
+    ADD CONSTRAINT schedule_asset_pkey PRIMARY KEY (schedule_id, asset);
+
 ALTER TABLE ONLY pgcron.schedule
     ADD CONSTRAINT schedule_name_key UNIQUE (name);
 
@@ -1645,6 +1980,15 @@ ALTER TABLE ONLY pgcron.schedule
 ALTER TABLE ONLY pgcron.schedule_version
     ADD CONSTRAINT schedule_version_pkey PRIMARY KEY (schedule_id, version, operation);
 
+ALTER TABLE ONLY pgcron.step_outbox
+    ADD CONSTRAINT step_outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY pgcron.step
+    ADD CONSTRAINT step_pkey PRIMARY KEY (workflow, number, item);
+
+ALTER TABLE ONLY pgcron.step_signal
+    ADD CONSTRAINT step_signal_pkey PRIMARY KEY (workflow, name);
+
 ALTER TABLE pgcron.breaker
     ADD CONSTRAINT the_numbers_of_a_breaker_are_in_range CHECK ((pgcron.breaker_is_fine(breaker.*) OR pgcron.refuse('PC001'::text, format('breaker %L is out of range: failures %s, within %s, open_for %s, open_for_at_most %s'::text, name, failures, within, open_for, open_for_at_most), 'It opens after 1 to 100 failures, each of which counts for 1 second to 1 day (within), for 1 second to 1 day at first (open_for); each probe that fails doubles that, up to open_for_at_most, which is at least open_for and at most 7 days.'::text, 'Leave out what need not differ from 5, ''1 minute'', ''30 seconds'' and ''10 minutes''.'::text)));
 
@@ -1653,6 +1997,24 @@ ALTER TABLE ONLY pgcron.timezone
 
 ALTER TABLE ONLY pgcron.unique_period
     ADD CONSTRAINT unique_period_pkey PRIMARY KEY (key, handler);
+
+ALTER TABLE ONLY pgcron.workflow_definition
+    ADD CONSTRAINT workflow_definition_name_version_key UNIQUE (name, version);
+
+ALTER TABLE ONLY pgcron.workflow_definition
+    ADD CONSTRAINT workflow_definition_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY pgcron.workflow_edge
+    ADD CONSTRAINT workflow_edge_pkey PRIMARY KEY (definition, parent, child);
+
+ALTER TABLE ONLY pgcron.workflow_run
+    ADD CONSTRAINT workflow_run_pkey PRIMARY KEY (run);
+
+ALTER TABLE ONLY pgcron.workflow_step
+    ADD CONSTRAINT workflow_step_definition_name_key UNIQUE (definition, name);
+
+ALTER TABLE ONLY pgcron.workflow_step
+    ADD CONSTRAINT workflow_step_pkey PRIMARY KEY (definition, number);
 
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 
@@ -1740,6 +2102,10 @@ CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handle
 
 CREATE INDEX run_unserved ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (gate = ANY (ARRAY['breaker'::text, 'no_node'::text]));
 
+CREATE INDEX schedule_asset_name ON pgcron.schedule_asset USING btree (asset);
+
+CREATE INDEX schedule_asset_updated ON pgcron.schedule_asset USING btree (schedule_id) WHERE (updated_at IS NOT NULL);
+
 CREATE INDEX schedule_of_source ON pgcron.schedule USING btree (source) WHERE (source IS NOT NULL);
 
 CREATE INDEX schedule_paused_until ON pgcron.schedule USING btree (paused_until) WHERE (paused_until IS NOT NULL);
@@ -1752,7 +2118,29 @@ CREATE INDEX schedule_version_outlived ON pgcron.schedule_version USING btree (a
 
 CREATE INDEX schedule_with_calendars ON pgcron.schedule USING btree (id) WHERE (calendars IS NOT NULL);
 
+CREATE INDEX step_due ON pgcron.step USING btree (due) WHERE ((due IS NOT NULL) AND (state = 'running'::text));
+
+CREATE INDEX step_failed ON pgcron.step USING btree (workflow, number) WHERE (state = ANY (ARRAY['dead'::text, 'lost'::text, 'cancelled'::text, 'expired'::text, 'upstream_failed'::text]));
+
+CREATE INDEX step_outbox_workflow ON pgcron.step_outbox USING btree (workflow, id);
+
+CREATE INDEX step_ready ON pgcron.step USING btree (workflow, number, item) WHERE (state = 'ready'::text);
+
+CREATE UNIQUE INDEX step_run ON pgcron.step USING btree (run);
+
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
+
+CREATE INDEX workflow_definition_named ON pgcron.workflow_definition USING btree (id) WHERE (name <> 'ad_hoc'::text);
+
+CREATE INDEX workflow_edge_child ON pgcron.workflow_edge USING btree (definition, child);
+
+CREATE INDEX workflow_run_deadline ON pgcron.workflow_run USING btree (deadline) WHERE ((deadline IS NOT NULL) AND (ended_at IS NULL) AND (COALESCE(stopping, 'stop'::text) = 'stop'::text));
+
+CREATE INDEX workflow_run_definition ON pgcron.workflow_run USING btree (definition, run);
+
+CREATE INDEX workflow_run_ended ON pgcron.workflow_run USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX workflow_run_look ON pgcron.workflow_run USING btree (look_at) WHERE (look_at IS NOT NULL);
 
 CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT pgcron.may_make_any_run())) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
@@ -1764,7 +2152,11 @@ CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH
 
 CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW WHEN (((new.overlap IS NOT NULL) AND (new.overlap_slot IS NULL) AND (new.state = 'ready'::text))) EXECUTE FUNCTION pgcron.block_new_run();
 
+CREATE TRIGGER edited_schedule_depends_on_assets AFTER UPDATE ON pgcron.schedule FOR EACH ROW WHEN ((new.spec <> old.spec)) EXECUTE FUNCTION pgcron.depend_on_assets();
+
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
+
+CREATE TRIGGER new_schedule_depends_on_assets AFTER INSERT ON pgcron.schedule FOR EACH ROW WHEN ((new.spec ~* '^\s*on\s'::text)) EXECUTE FUNCTION pgcron.depend_on_assets();
 
 CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();
 
@@ -1779,6 +2171,8 @@ CREATE CONSTRAINT TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run DEFERRABLE 
         END) EXECUTE FUNCTION pgcron.wake_idle_nodes();
 
 CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.awaited) EXECUTE FUNCTION pgcron.wake_waiting_clients();
+
+CREATE TRIGGER wake_workflows AFTER INSERT ON pgcron.step_outbox FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_workflows();
 
 ALTER TABLE ONLY pgcron.backfill_run
     ADD CONSTRAINT backfill_run_backfill_id_fkey FOREIGN KEY (backfill_id) REFERENCES pgcron.backfill(id) ON DELETE CASCADE;
@@ -1801,8 +2195,26 @@ ALTER TABLE ONLY pgcron.occurrence_override
 ALTER TABLE ONLY pgcron.offer
     ADD CONSTRAINT offer_incarnation_fkey FOREIGN KEY (incarnation) REFERENCES pgcron.node(incarnation) ON DELETE CASCADE;
 
+ALTER TABLE ONLY pgcron.schedule_asset
+    ADD CONSTRAINT schedule_asset_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY pgcron.schedule_preview
     ADD CONSTRAINT schedule_preview_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.cursor(schedule_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.step_signal
+    ADD CONSTRAINT step_signal_workflow_fkey FOREIGN KEY (workflow) REFERENCES pgcron.workflow_run(run) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.step
+    ADD CONSTRAINT step_workflow_fkey FOREIGN KEY (workflow) REFERENCES pgcron.workflow_run(run) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.workflow_edge
+    ADD CONSTRAINT workflow_edge_definition_fkey FOREIGN KEY (definition) REFERENCES pgcron.workflow_definition(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.workflow_run
+    ADD CONSTRAINT workflow_run_definition_fkey FOREIGN KEY (definition) REFERENCES pgcron.workflow_definition(id);
+
+ALTER TABLE ONLY pgcron.workflow_step
+    ADD CONSTRAINT workflow_step_definition_fkey FOREIGN KEY (definition) REFERENCES pgcron.workflow_definition(id) ON DELETE CASCADE;
 
 REVOKE ALL ON FUNCTION pgcron.a_key_names_a_new_run() FROM PUBLIC;
 
@@ -1826,11 +2238,23 @@ REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run_id bigint, note text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.clear_step(run_id bigint, step text, note text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.define_run(run_id bigint, definition jsonb, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.delete_workflow(workflow text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.depend_on_assets() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.end_step(run_id bigint, step text, outcome text, result jsonb, reason text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.follow_workflow(new_run bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
@@ -1842,15 +2266,23 @@ REVOKE ALL ON FUNCTION pgcron.override_occurrence(name text, instant timestamp w
 
 REVOKE ALL ON FUNCTION pgcron.pause_backfill(backfill_id bigint, actor text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.pause_workflow(run_id bigint, note text, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previous bigint, OUT fire_time timestamp with time zone, OUT outcome text, OUT finished_at timestamp with time zone, OUT result jsonb, OUT error text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.prune_calendars(source text, kept text[], actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor text, interface text, take_over boolean) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.put_workflow(workflow text, definition jsonb, actor text, managed_by text, source text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.results_of(run_id bigint, token uuid) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.resume_workflow(run_id bigint, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.scale_demand(queue text, at_most integer) FROM PUBLIC;
 
@@ -1858,9 +2290,21 @@ REVOKE ALL ON FUNCTION pgcron.schedule_is_deleted() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.schedule_was_written() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.step_ended(run_id bigint, outcome text, result jsonb, reason text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill_id bigint, note text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.update_asset(asset text, metadata jsonb, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.wake_workflows() FROM PUBLIC;
 

@@ -141,6 +141,7 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "fences": [row["fence"] for row in mine],
         "elapsed_seconds": [0.1 for _ in mine],
         "results": ["{}" for _ in mine],
+        "without_args": None,
         "ends": json.dumps([failed(row) for row in mine]),
         "node": "n",
         "plain": LIMIT,

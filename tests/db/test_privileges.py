@@ -72,13 +72,14 @@ SKIPS = "SELECT pgcron.skip_occurrence('s', now() + interval '1 day')"
 ASSERTS = "SELECT pgcron.assert_token(1, gen_random_uuid())"
 ANSWERS = "SELECT pgcron.answer_callback(1, 1, sha256('x'), 'succeeded')"
 KNOWS = "SELECT pgcron.known_callbacks('{1}', '{1}', ARRAY[sha256('x')])"
+UPDATES = "SELECT pgcron.update_asset('sales')"
 DEMAND = "SELECT pgcron.scale_demand()"
 LOCKS = "SELECT id FROM pgcron.run FOR UPDATE"
 LOCKS_ALL = "LOCK TABLE pgcron.run IN SHARE MODE"
 DELETES = "DELETE FROM pgcron.schedule WHERE name = 'nobody'"
 EVERYTHING = {
     *(ENQUEUES, DEFINES, LOOKS, CANCELS, PAUSES, CALENDAR, BACKFILLS, SKIPS, ASSERTS, ANSWERS),
-    *(DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS),
+    *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS),
 }
 MAY = {
     "producer": {ENQUEUES},
@@ -96,12 +97,23 @@ MAY = {
     },
     "viewer": {LOOKS, DEMAND},
     "service": {ASSERTS},
+    "updater": {UPDATES},
     "callbacks": {ANSWERS, KNOWS},
     "autoscaler": {DEMAND},
 }
 READS = (
     *("runs", "schedules", "occurrences", "nodes", "queues", "dead_letters", "error_groups"),
-    *("backfills", "history", "attempt", "log", "node", "schedule", "callback", "unique_period"),
+    *(
+        "backfills",
+        "assets",
+        "history",
+        "attempt",
+        "log",
+        "node",
+        "schedule",
+        "callback",
+        "unique_period",
+    ),
 )
 
 
@@ -122,7 +134,7 @@ async def test_a_part_may_what_it_is_for_and_nothing_else(
     assert "42501" not in allowed.values(), allowed
 
 
-@pytest.mark.parametrize("part", ["producer", "service", "callbacks", "autoscaler"])
+@pytest.mark.parametrize("part", ["producer", "service", "updater", "callbacks", "autoscaler"])
 async def test_who_need_not_look_reads_no_table(part: str, become: Become) -> None:
     session = await become(part)
 

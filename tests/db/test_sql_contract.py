@@ -98,12 +98,14 @@ OPTIONS = """
 # ends with _id), so that a caller who knows one function knows the others.
 VOCABULARY = """
     run_id run_ids runs schedule new_name backfill_id calendar queue queues concurrency_key breaker
+    asset metadata
     node role handler handlers relation token actor interface note reason instant fire_time since
     until expected_version changes content count at_most direction parallelism if_ran planned
     take_over
     idempotency_key key_lifetime unique_for on_conflict debounce debounce_max start_within
     slots rate per starting failures within open_for open_for_at_most fallback_handler
     fallback_queue keep keep_args outcome error_class fingerprint also_lost elapsed result
+    workflow definition step payload approved managed_by
 """
 Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 

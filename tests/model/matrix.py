@@ -26,6 +26,10 @@ TOO_MANY: Final = "more runs of a key execute than it has slots"
 TOO_SOON: Final = "more runs of a key start in a time than its rate says"
 CLAIMED_TWICE: Final = "a run was claimed that was claimed before"
 WAITING_HOLDER: Final = "a run that waits holds a slot of its key"
+EARLY_JOIN: Final = "a join began before a step that it waits for was over"
+TWO_RUNS: Final = "a step has two runs at once"
+BESIDE: Final = "a step executes beside one that it comes after"
+STEP_OPEN: Final = "nothing more can happen, and a step is not over"
 DECIDED_TWICE: Final = "a fire is in the ledger and missed"
 UNDECIDED: Final = "a fire is neither in the ledger nor missed"
 OLD_GENERATION: Final = "a run of the old generation begins after the edit"
@@ -88,6 +92,8 @@ WHOLE: Final = (
     _full("a key that loses a slot", "key_slot", 1, DEATHS=1, SHRINK=1),
     _full("a key with a rate", "key_slot", 1, DEATHS=1, RATE=2),
     _full("a key with one slot and a rate", "key_slot", 1, DEATHS=1, SLOTS=1, RATE=1),
+    _full("two ends of a join, and a clear", "workflow_join", 0, CLEARS=1, LAPSES=1),
+    _full("two clears of a join", "workflow_join", 1, CLEARS=2, LAPSES=1),
     _full("no edit, nothing late is run", "schedule", 1, EDIT=0, CATCHUP=0),
     _full("another timing", "schedule", 0, EDIT=1),
     _full("another timing, nothing late is run", "schedule", 1, EDIT=1, CATCHUP=0),
@@ -150,6 +156,14 @@ REMOVED: Final = (
     _without("RATE_LOCK", "key_slot", TOO_SOON, 0, RATE=2),
     _without("FRESH", "key_slot", TOO_SOON, RATE=1),
     _without("NEVER_BACK", "key_slot", TOO_SOON, RATE=1),
+    _without("FENCE", "workflow_join", BESIDE, 0, LAPSES=1),
+    _without("WITH_END", "workflow_join", STEP_OPEN, DEATHS=1),
+    _without("LOCKED_COUNT", "workflow_join", STEP_OPEN, 0),
+    _without("OUTBOX", "workflow_join", STEP_OPEN, 0),
+    _without("ENDS_FIRST", "workflow_join", TWO_RUNS, CLEARS=1),
+    _without("LOCK_FIRST", "workflow_join", TWO_RUNS, 0, CLEARS=1),
+    _without("FORGET", "workflow_join", EARLY_JOIN, CLEARS=1),
+    _without("ONE_SNAPSHOT", "workflow_join", EARLY_JOIN, 0, CLEARS=1),
     _without("CAS_WATERMARK", "schedule", DECIDED_TWICE, 0, EDIT=0),
     _without("CAS_GENERATION", "schedule", OLD_GENERATION, 0, EDIT=2),
     _without("LEDGER", "schedule", "a fire is run twice", 0),

@@ -19,6 +19,7 @@ TABLE: Final[Moves] = frozenset(
         ("blocked", "ready"),
         *((state, end) for state in ("ready", "blocked") for end in ENDS_OF_WAITING),
         ("running", "ready"),
+        ("running", "blocked"),
         *(("running", outcome) for outcome in ("succeeded", "dead", "lost", "cancelled")),
     }
 )

@@ -40,6 +40,7 @@ NOT_MODELLED = frozenset(
         ("ready", "succeeded"),
         ("ready", "blocked"),
         ("blocked", "ready"),
+        ("running", "blocked"),  # a workflow becomes its steps
         *(("blocked", end) for end in ENDS_OF_WAITING if end != "cancelled"),
     }
 )

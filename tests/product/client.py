@@ -15,6 +15,7 @@ from pgcron_ha.client.options import (
     RunOptions,
 )
 from pgcron_ha.client.previews import schedule_preview
+from pgcron_ha.client.registry import Registry
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.run_request import (
     MOST_RUNS,
@@ -29,6 +30,9 @@ from pgcron_ha.client.schedule_edits import FIELDS
 from pgcron_ha.client.schedules import DEFAULTS, define_schedule
 from pgcron_ha.client.verifying import Proof, prove, verdict_of
 from pgcron_ha.client.waiting import Notifications, Waiting
+from pgcron_ha.client.workflow_definitions import judged_workflow
+from pgcron_ha.client.workflow_paths import Condition, Path, references
+from pgcron_ha.client.workflow_starts import StartRequest, request_start
 
 __all__ = [
     "DEFAULTS",
@@ -36,26 +40,33 @@ __all__ = [
     "MOST_RUNS",
     "OF_RUNS",
     "POLICIES",
+    "Condition",
     "EnqueueStatement",
     "EnqueuedRun",
     "HandlerDefaults",
     "NewRun",
     "Notifications",
     "Option",
+    "Path",
     "Policies",
     "Proof",
+    "Registry",
     "RetryPolicy",
     "RunOptions",
     "RunRequest",
     "RunStatus",
+    "StartRequest",
     "Waiting",
     "args_text",
     "child_program",
     "define_schedule",
+    "judged_workflow",
     "load_app",
     "prove",
+    "references",
     "request_run",
     "request_runs",
+    "request_start",
     "requirement_words",
     "retry_text",
     "schedule_preview",

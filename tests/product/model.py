@@ -15,9 +15,12 @@ from pgcron_ha.model.plan import (
 )
 from pgcron_ha.model.run import RunOutcome, RunState
 from pgcron_ha.model.storage import tables_of, total_growth
+from pgcron_ha.model.verdicts import step_sentence
+from pgcron_ha.model.workflow_graph import DEEPEST, mermaid, text_lines
 
 __all__ = [
     "COUNTED_EXACTLY",
+    "DEEPEST",
     "MOST_INSTANTS",
     "MOST_STEPS_OF_PLAN",
     "CatchUp",
@@ -30,7 +33,10 @@ __all__ = [
     "delay_of",
     "following",
     "measure",
+    "mermaid",
     "plan",
+    "step_sentence",
     "tables_of",
+    "text_lines",
     "total_growth",
 ]

@@ -9,6 +9,8 @@ from pgcron_ha.schedule_files.definitions import (
     as_yaml,
     definition_of,
     judged_schedule,
+    read_definitions,
+    workflow_of,
 )
 from pgcron_ha.schedule_files.documents import MOST_VALUES, Document, read_yaml
 from pgcron_ha.schedule_files.imported import Imported, as_argv
@@ -30,5 +32,7 @@ __all__ = [
     "import_pg_cron",
     "json_schema",
     "judged_schedule",
+    "read_definitions",
     "read_yaml",
+    "workflow_of",
 ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pgcron_ha.testing.conformance import ExecutorConformance, Sample
 from pgcron_ha.testing.running import SchemaUnderTest
+from pgcron_ha.testing.workflows import statuses, with_outcomes
 
 __all__ = [
     "ExecutorConformance",
     "Sample",
     "SchemaUnderTest",
+    "statuses",
+    "with_outcomes",
 ]

@@ -13,11 +13,12 @@ from pgcron_ha.web.callbacks import (
 )
 from pgcron_ha.web.connections import Bounds, group_of
 from pgcron_ha.web.formats import MARKS, plain, pretty, size
+from pgcron_ha.web.graph import MOST_GROUPS, MOST_NODES, NODE_HEIGHT, NODE_WIDTH, Drawing, shape_of
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.metrics import NodeCollector, WebMetrics
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
 from pgcron_ha.web.pages.schedules import NEXT_FIRES, future_fire_lines, schedule_sentence
-from pgcron_ha.web.plots import TRACK_HEIGHT, distance, spark, timeline
+from pgcron_ha.web.plots import TRACK_HEIGHT, distance, gantt, spark, timeline
 from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
 from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
@@ -26,6 +27,7 @@ from pgcron_ha.web.run_time import where_time_went
 from pgcron_ha.web.run_words import reason_words, why_run_waits
 from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_own, require_loopback
 from pgcron_ha.web.serving import WebServer
+from pgcron_ha.web.step_drawing import drawing_of, items_words, step_mark
 from pgcron_ha.web.times import instants, parse_moment, resolve
 
 __all__ = [
@@ -34,15 +36,20 @@ __all__ = [
     "MARKS",
     "MOST_AT_ONCE",
     "MOST_BODY_BYTES",
+    "MOST_GROUPS",
+    "MOST_NODES",
     "MOST_OF_ONE",
     "MOST_SNAPSHOTS",
     "NEXT_FIRES",
+    "NODE_HEIGHT",
+    "NODE_WIDTH",
     "PLOTS_WIDTH",
     "REFRESH_SECONDS",
     "ROUTES",
     "RUN_TIME_WIDTH",
     "TRACK_HEIGHT",
     "Bounds",
+    "Drawing",
     "NodeCollector",
     "Reader",
     "TokenCheck",
@@ -53,11 +60,14 @@ __all__ = [
     "create_app",
     "create_callback_app",
     "distance",
+    "drawing_of",
     "formats",
     "future_fire_lines",
+    "gantt",
     "group_of",
     "instants",
     "is_host_own",
+    "items_words",
     "judge",
     "parse_moment",
     "plain",
@@ -66,8 +76,10 @@ __all__ = [
     "require_loopback",
     "resolve",
     "schedule_sentence",
+    "shape_of",
     "size",
     "spark",
+    "step_mark",
     "timeline",
     "where_time_went",
     "why_run_waits",

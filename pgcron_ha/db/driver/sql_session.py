@@ -215,11 +215,17 @@ class SqlSession(HeldConnection):
                 self.connection.remove_log_listener(heard)
 
     async def finish(
-        self, run: int, token: UUID, elapsed: float, result: Any, keep_args: bool = True
+        self,
+        run: int,
+        token: UUID,
+        elapsed: float,
+        result: Any,
+        keep_args: bool = True,
+        updates: str | None = None,
     ) -> None:
         """As its base, and nobody cancels it."""
         await self._hush()
-        await super().finish(run, token, elapsed, result, keep_args)
+        await super().finish(run, token, elapsed, result, keep_args, updates)
 
     async def commit(self) -> None:
         """As its base, and nobody cancels it."""

@@ -42,13 +42,23 @@ class HeldConnection:
         self._is_over = False
 
     async def finish(
-        self, run: int, token: UUID, elapsed: float, result: Any, keep_args: bool = True
+        self,
+        run: int,
+        token: UUID,
+        elapsed: float,
+        result: Any,
+        keep_args: bool = True,
+        updates: str | None = None,
     ) -> None:
-        """The fenced completion, in this transaction: raises what `_reported` makes of the refusal
-        when the token does not hold the run any more, TransactionEnded, and Unanswered.
+        """The fenced completion, in this transaction, with the assets that the run has updated:
+        raises what `_reported` makes of the refusal when the token does not hold the run any more,
+        TransactionEnded, and Unanswered.
         """
+        values: tuple[Any, ...] = (run, str(token), elapsed, result, self._pool.node, keep_args)
         finish = self._pool.statements["finish_run"].sql
-        values = (run, str(token), elapsed, result, self._pool.node, keep_args)
+        if updates is not None:
+            values = (*values, updates)
+            finish = self._pool.statements["finish_updating"].sql
         row = await self._answer(self.connection.fetchrow(finish, *values))
         if not row["is_same"]:
             raise TransactionEnded("a statement of the run's own ended its transaction")

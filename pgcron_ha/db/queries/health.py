@@ -20,6 +20,8 @@ LARGE_DAY_BYTES: Final = 64 * 1024 * 1024
 MOST_BYTES_AN_ENTRY: Final = 400
 # A statement of the engine's holds an advisory lock for milliseconds.
 LONG_LOCK_SECONDS: Final = 30.0
+# Of findings that have one cause, mostly.
+FEW: Final = 5
 # Younger statistics do not show that a table was never vacuumed.
 YOUNG_STATISTICS_SECONDS: Final = 86_400.0
 # Functions with the owner's rights that all roles may call: each checks the caller.
@@ -64,6 +66,8 @@ READINGS: Final[dict[str, Any]] = {
     "zones": Rows("read_zones", limit=DEFAULT_LIMIT).the,
     # Fires of the last day that were decided and have no run; there must be none.
     "unaccounted": Rows("unaccounted", at_most=DEFAULT_LIMIT),
+    # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
+    "broken_workflows": Rows("check_workflows", limit=FEW),
     # Ages of the oldest transaction id: of the schema's oldest table, and of all databases.
     "wraparound": Rows("read_wraparound").the,
     # Tables that nobody ever vacuumed though much has changed: name, dead, inserted.

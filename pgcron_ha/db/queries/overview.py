@@ -56,6 +56,9 @@ keys: Final = Rows("list_concurrency", limit=DEFAULT_LIMIT)
 queues: Final = Rows("list_queues", limit=DEFAULT_LIMIT)
 """Queues that have settings or live runs, with counts."""
 
+assets: Final = Rows("list_assets", limit=DEFAULT_LIMIT)
+"""By name, with their last update and the schedules on them."""
+
 schedules: Final = Rows("list_schedules", limit=DEFAULT_LIMIT)
 """Schedules by name, with next fire and last outcome; ``name`` is any part of it."""
 

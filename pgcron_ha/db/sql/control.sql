@@ -19,6 +19,9 @@ SELECT array_remove(ARRAY[
   CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p
                     WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'given_back' END,
+  CASE WHEN EXISTS (SELECT FROM pgcron.asset_update)
+         OR EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.updated_at IS NOT NULL)
+       THEN 'updated_assets' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text)
        THEN 'tzdata' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan)
@@ -86,6 +89,28 @@ WHERE o.action = 'move' AND o.due_at < o.fire_at
       WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)
   AND o.schedule_id <> ALL(:aside::bigint[])
 ORDER BY o.due_at LIMIT :at_most;
+
+-- name: settle_assets
+
+-- name: updated_assets
+-- Schedules whose assets were all updated since their last run, which fire now: by the second, as
+-- all fires. Updates that come before a run has begun are for that run, and with overlap skip those
+-- that come before it is over are for the next one.
+SELECT s.id AS schedule_id, fire.at AS fire_at, c.generation, c.watermark, c.next_fire, s.name,
+       s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.jitter, s.max_runs
+FROM (SELECT DISTINCT d.schedule_id FROM pgcron.schedule_asset d WHERE d.updated_at IS NOT NULL) u
+JOIN pgcron.schedule s ON s.id = u.schedule_id JOIN pgcron.cursor c ON c.schedule_id = s.id
+CROSS JOIN date_trunc('second', now()) fire(at)
+WHERE s.enabled AND c.status = 'valid' AND NOT c.edit_is_pending
+  AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
+  AND NOT EXISTS (SELECT FROM pgcron.schedule_asset d
+                  WHERE d.schedule_id = s.id AND d.updated_at IS NULL)
+  AND NOT EXISTS (SELECT FROM pgcron.run r
+                  WHERE r.schedule_id = s.id AND r.origin = 'schedule' AND r.attempt = 0)
+  AND (s.overlap <> 'skip'
+       OR pgcron.overlap_open(s.id, pgcron.run_overlap(s.overlap, s.max_running)) > 0)
+  AND s.id <> ALL(:aside::bigint[])
+ORDER BY s.id LIMIT :at_most;
 
 -- name: skip_occurrence
 

@@ -3,13 +3,15 @@
 -- The token is the fence: what is not returned belongs to somebody else, or has ended. One
 -- statement moves the row from the hot table to history, so a run that has ended can't be found
 -- alive again. A row with a token is running (a constraint says so); asking for the state as well
--- would lead the planner to the index of running rows.
+-- would lead the planner to the index of running rows. Steps of workflows release what waits for
+-- them.
 WITH ended AS (
   DELETE FROM pgcron.run r
   USING unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[],
                :results::text[]) given(id, token, elapsed, result)
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
-  RETURNING r.*, given.elapsed, given.result)
+  RETURNING r.*, given.elapsed, given.result),
+finished AS (
 INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
     parent_run, queue, concurrency_key, unique_key, unique_scope, requires, weight, tags, priority,
     handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry,
@@ -23,7 +25,11 @@ SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, pare
        coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended
-RETURNING id;
+RETURNING id, origin, result),
+released AS (
+  SELECT pgcron.release_succeeded(array_agg(f.id), array_agg(f.result::text)) FROM finished f
+  WHERE f.origin = 'step' HAVING count(*) > 0)
+SELECT f.id FROM finished f WHERE (SELECT count(*) FROM released) >= 0;
 
 -- name: fail_runs
 -- running -> ready
@@ -36,7 +42,8 @@ RETURNING id;
 -- blocked -> succeeded
 -- What finish_runs has refused, where the run waits since its node was cut off and nobody has begun
 -- it.
-SELECT pgcron.finish_late(:run_ids, :fences, :results, :node, :without_args) AS run_id;
+SELECT pgcron.finish_late(:run_ids, :fences, :results, :node, :without_args,
+           :updates::text::jsonb) AS run_id;
 
 -- name: locked_runs
 -- Those of these claims whose rows are locked by others, after a completion had to wait for one.
@@ -126,6 +133,13 @@ WHERE a.run_id = ANY(:run_ids);
 -- another.
 SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node, :keep_args),
        coalesce(current_setting('pgcron_ha.transaction', true) = 'open', false) AS is_same;
+
+-- name: finish_updating
+-- running -> succeeded
+-- As finish_run, with the assets that the handler has updated: both are true, or neither.
+SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node, :keep_args),
+       coalesce(current_setting('pgcron_ha.transaction', true) = 'open', false) AS is_same,
+       pgcron.update_assets(:run_id, :updates::text::jsonb);
 
 -- name: previous_result
 -- The last run that has ended of an earlier fire of this run's schedule.

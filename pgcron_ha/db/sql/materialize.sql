@@ -50,7 +50,8 @@ ORDER BY c.turn, c.next_fire NULLS FIRST LIMIT :at_most;
 -- cluster's decides nothing. The ledger's primary key makes each fire one row for ever, and only
 -- rows that are new there get a run. Runs of schedules with max_runs are counted with the
 -- watermark, so that no two nodes make one too many. :delays is the time between each schedule's
--- fire and its due time.
+-- fire and its due time. :uses_updates: these fires are for the updates of assets so far, and no
+-- other one is.
 WITH planned AS (
   SELECT *
   FROM unnest(:schedule_ids::bigint[], :generations::bigint[], :watermarks::timestamptz[],
@@ -107,6 +108,9 @@ ledger AS (
   LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = f.schedule_id AND o.fire_at = f.fire_at
   ON CONFLICT (schedule_id, fire_at) DO NOTHING
   RETURNING schedule_id, fire_at, run_id),
+used AS (
+  UPDATE pgcron.schedule_asset d SET updated_at = NULL FROM ledger l
+  WHERE :uses_updates::boolean AND d.schedule_id = l.schedule_id),
 fresh AS (
   INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority,
                           handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,

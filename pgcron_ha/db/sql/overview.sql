@@ -19,6 +19,9 @@ LEFT JOIN LATERAL (SELECT h.outcome, h.finished_at FROM pgcron.history h WHERE h
 ORDER BY h.finished_at DESC LIMIT 1) last ON true
 ORDER BY s.name;
 
+-- name: list_assets
+SELECT a.* FROM pgcron.assets a ORDER BY a.name LIMIT :limit::int;
+
 -- name: one_schedule
 SELECT v.*, s.retry, s.retry_base, s.retry_cap, s.calendars, c.since, c.edit_is_pending,
        (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p

@@ -9,6 +9,7 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, 
        coalesce(c.error ->> 'message', c.error::text) AS error, c.watermark, c.since, s.max_runs,
        coalesce(c.runs_made >= s.max_runs, false)
            OR (c.status = 'valid' AND c.next_fire = 'infinity'
+         AND c.canonical NOT LIKE 'on asset %'
          AND NOT EXISTS (SELECT FROM pgcron.run r
              WHERE r.schedule_id = s.id AND r.origin = 'schedule')) AS is_completed,
        coalesce(s.jitter, '0') AS jitter,

@@ -25,37 +25,46 @@ END $$;
 UPDATE pgcron.schedule SET enabled = false, paused_note = 'under test' WHERE enabled;
 
 -- name: testing_unfinished
--- Handlers of runs that execute, or could begin now, those too that a node is about to let go (of
--- none NULL); and whether this one of them all lives.
+-- Handlers of runs that execute, or could begin now, those too that a node is about to let go, and
+-- of workflows that a node is about to continue (of none NULL); and whether this one of them all
+-- lives.
 SELECT array_agg(DISTINCT r.handler) FILTER (WHERE r.state = 'running'
                         OR (r.state = 'ready' AND r.due_at <= clock_timestamp())
                         OR (r.gate = 'overlap' AND r.due_at <= clock_timestamp()
-                            AND pgcron.overlap_open(r.schedule_id, r.overlap) > 0)) AS busy,
+                            AND pgcron.overlap_open(r.schedule_id, r.overlap) > 0)
+                        OR r.id = ANY(w.workflows)) AS busy,
        coalesce(bool_or(r.id = :run_id::bigint), false) AS lives
-FROM pgcron.run r;
+FROM pgcron.run r CROSS JOIN pgcron.workflows_to_advance(100, '{}') w;
 
 -- name: testing_stuck
--- This run; of NULL the first that is due and that no node offers.
+-- This run, or one of a step of it; of NULL the first that is due and that no node offers.
 SELECT r.id, r.handler, r.due_at FROM pgcron.run r
-WHERE r.id = :run_id::bigint
+WHERE r.id = :run_id::bigint OR r.parent_run = :run_id
    OR (:run_id IS NULL AND r.gate = 'no_node' AND r.due_at <= clock_timestamp())
-ORDER BY r.id LIMIT 1;
+ORDER BY r.parent_run IS DISTINCT FROM :run_id, r.id LIMIT 1;
 
 -- name: testing_next_due
-SELECT CASE WHEN min(r.due_at) IS NOT NULL
+-- Runs, and in workflows timers and deadlines.
+SELECT CASE WHEN min(due) IS NOT NULL
     THEN extract(epoch FROM greatest(to_timestamp(-2208988800),
-    least(min(r.due_at), to_timestamp(253370764800))) - clock_timestamp())::float8 END AS seconds
-FROM pgcron.run r WHERE r.state = 'ready';
+    least(min(due), to_timestamp(253370764800))) - clock_timestamp())::float8 END AS seconds
+FROM (SELECT r.due_at FROM pgcron.run r WHERE r.state = 'ready'
+      UNION ALL SELECT s.due FROM pgcron.step s WHERE s.state = 'running'
+      UNION ALL SELECT w.deadline FROM pgcron.workflow_run w
+        WHERE w.ended_at IS NULL AND w.stopping IS NULL) waiting(due);
 
 -- name: testing_come_nearer
 -- All that waits comes nearer by as much, so that its order stays.
-UPDATE pgcron.run
-SET due_at = due_at - make_interval(secs => :seconds::float8),
-    expire_at = expire_at - make_interval(secs => :seconds::float8)
+WITH passed AS (SELECT make_interval(secs => :seconds::float8) AS span),
+steps AS (UPDATE pgcron.step SET due = due - p.span FROM passed p WHERE due IS NOT NULL),
+workflows AS (
+  UPDATE pgcron.workflow_run SET deadline = deadline - p.span FROM passed p
+  WHERE deadline IS NOT NULL AND ended_at IS NULL)
+UPDATE pgcron.run SET due_at = due_at - p.span, expire_at = expire_at - p.span FROM passed p
 WHERE state <> 'running';
 
 -- name: testing_wake_nodes
-SELECT pgcron.notify(pgcron.channel(), 'run');
+SELECT pgcron.notify(pgcron.channel(), about) FROM unnest('{run,workflow}'::text[]) about;
 
 -- name: testing_ended
 SELECT h.id FROM pgcron.ended_runs h WHERE h.id <> ALL (:known::bigint[]) ORDER BY h.id;

@@ -137,6 +137,13 @@ DELETE FROM pgcron.dead_letter g WHERE g.ctid = ANY(ARRAY(
   SELECT o.ctid FROM pgcron.dead_letter o WHERE o.closed_at < (SELECT pgcron.kept_since('history'))
   ORDER BY o.closed_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
+-- name: forget_assets
+-- That were not updated for as long as ended runs are kept, and that no schedule is on.
+DELETE FROM pgcron.asset g WHERE g.ctid = ANY(ARRAY(
+  SELECT o.ctid FROM pgcron.asset o WHERE o.updated_at < (SELECT pgcron.kept_since('history'))
+    AND NOT EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.asset = o.name)
+  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+
 -- name: forget_versions
 -- Those of a schedule that was deleted are kept as long as its ledger.
 DELETE FROM pgcron.schedule_version g WHERE g.schedule_id = ANY(ARRAY(

@@ -1,0 +1,245 @@
+-- What people and programs do to workflows. None of it holds a lock that another step waits for.
+
+CREATE FUNCTION pgcron.start_workflow(workflow text, args jsonb DEFAULT '{}',
+    queue text DEFAULT NULL, priority int DEFAULT NULL, due_at timestamptz DEFAULT NULL,
+    idempotency_key text DEFAULT NULL, key_lifetime interval DEFAULT NULL,
+    unique_key text DEFAULT NULL, unique_scope text DEFAULT NULL,
+    concurrency_key text DEFAULT NULL, tags text[] DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS bigint
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF pgcron.newest_workflow(workflow) IS NULL THEN PERFORM pgcron.refuse_workflow(workflow); END IF;
+  RETURN pgcron.enqueue('workflow:' || workflow, args, queue, priority, due_at, idempotency_key,
+      key_lifetime, unique_key => unique_key, unique_scope => unique_scope,
+      concurrency_key => concurrency_key, tags => tags, actor => actor);
+END $$;
+COMMENT ON FUNCTION pgcron.start_workflow(text, jsonb, text, int, timestamptz, text, interval,
+    text, text, text, text[], text) IS
+    'Enqueues a run of a workflow, as enqueue with handler workflow:NAME does; returns its id.';
+
+-- Gives a new run of workflow:ad_hoc its definition; the same one is stored once.
+CREATE FUNCTION pgcron.define_run(run_id bigint, definition jsonb, actor text) RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  INSERT INTO pgcron.workflow_run (run, definition)
+  SELECT r.id, pgcron.store_workflow('ad_hoc', define_run.definition, 'sql', NULL, actor)
+  FROM pgcron.run r WHERE r.id = run_id AND r.handler = 'workflow:ad_hoc' AND r.attempt = 0
+  ON CONFLICT DO NOTHING $$;
+
+CREATE FUNCTION pgcron.start_workflow(definition jsonb, args jsonb DEFAULT '{}',
+    queue text DEFAULT NULL, priority int DEFAULT NULL, due_at timestamptz DEFAULT NULL,
+    idempotency_key text DEFAULT NULL, key_lifetime interval DEFAULT NULL,
+    unique_key text DEFAULT NULL, unique_scope text DEFAULT NULL,
+    concurrency_key text DEFAULT NULL, tags text[] DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  new_id bigint;
+BEGIN
+  new_id := pgcron.enqueue('workflow:ad_hoc', args, queue, priority, due_at, idempotency_key,
+      key_lifetime, unique_key => unique_key, unique_scope => unique_scope,
+      concurrency_key => concurrency_key, tags => tags, actor => actor);
+  PERFORM pgcron.define_run(new_id, definition, actor);
+  RETURN new_id;
+END $$;
+COMMENT ON FUNCTION pgcron.start_workflow(jsonb, jsonb, text, int, timestamptz, text, interval,
+    text, text, text, text[], text) IS
+    'Enqueues a run of a workflow that is defined in the call; returns its id.';
+
+-- A step of a workflow that is not over. Raises PC010, PC011.
+CREATE FUNCTION pgcron.open_step(run_id bigint, step text, OUT w pgcron.workflow_run,
+    OUT s pgcron.step, OUT d pgcron.workflow_step)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  SELECT f.* INTO w FROM pgcron.workflow_run f WHERE f.run = run_id;
+  IF w.run IS NULL THEN
+    PERFORM pgcron.ended_run(run_id) FROM (SELECT) one
+      WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id);
+    PERFORM pgcron.refuse('PC011', format('run %s is no workflow, or has not begun', run_id),
+        'Only a workflow that has begun has steps.', '`pgcron-ha runs show` shows what it is.');
+  ELSIF w.ended_at IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC011', format('workflow run %s is over', run_id),
+        format('It ended %s.', w.outcome),
+        'Redrive it: a new run keeps what has succeeded, and does the rest.');
+  END IF;
+  SELECT x.* INTO d FROM pgcron.workflow_step x
+  WHERE x.definition = w.definition AND x.name = open_step.step AND x.kind <> 'barrier';
+  IF d.number IS NULL THEN
+    PERFORM pgcron.refuse('PC010',
+        format('workflow run %s has no step %L', run_id, left(open_step.step, 200)),
+        'Steps are named as in the definition.',
+        format('`pgcron-ha workflows show %s` lists them.', run_id));
+  END IF;
+  SELECT x.* INTO s FROM pgcron.step x
+  WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1;
+END $$;
+
+CREATE FUNCTION pgcron.written_step(run_id bigint, step text, OUT s pgcron.step,
+    OUT d pgcron.workflow_step)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  open record := pgcron.open_step(run_id, step);
+BEGIN
+  s := open.s; d := open.d;
+  IF s.number IS NULL THEN
+    PERFORM pgcron.refuse('PC011', format('step %L is not written yet', step),
+        'The steps of a large workflow are written in the first seconds.', 'Try again.');
+  END IF;
+END $$;
+
+-- Who did what and why, as the reason of a step.
+CREATE FUNCTION pgcron.done_by(what text, actor text, note text) RETURNS text
+LANGUAGE sql STABLE
+RETURN concat_ws(': ', what || ' by ' || left(coalesce(actor, session_user), 300), left(note, 500));
+
+CREATE FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  open record := pgcron.open_step(run_id, step);
+BEGIN
+  IF (open.d).kind NOT IN ('signal', 'approval') THEN
+    PERFORM pgcron.refuse('PC011', format('step %L waits for no signal', step),
+        'A signal ends a step with "wait_for": "signal" or "approval".',
+        'Send it to such a step.');
+  ELSIF pgcron.has_ended((open.s).state) THEN
+    PERFORM pgcron.refuse('PC011', format('step %L is over', step),
+        format('It ended %s: %s.', (open.s).state, coalesce((open.s).reason, 'no reason')),
+        '`pgcron-ha workflows clear` lets it begin again.');
+  ELSIF octet_length(payload::text) > 262144 THEN
+    PERFORM pgcron.refuse('PC004',
+        format('the payload has %s bytes', octet_length(payload::text)),
+        'A payload may have 262144 bytes (256 KiB) as JSON text.',
+        'Store it in a table of yours and give its key.');
+  END IF;
+  INSERT INTO pgcron.step_signal AS g (workflow, name, payload, actor)
+  VALUES (run_id, step, payload, left(coalesce(signal.actor, session_user), 300))
+  ON CONFLICT (workflow, name) DO UPDATE SET payload = EXCLUDED.payload, actor = EXCLUDED.actor,
+    at = now();
+  INSERT INTO pgcron.step_outbox (workflow) VALUES (run_id);
+  RETURN CASE (open.s).state WHEN 'running' THEN 'ended' ELSE 'kept' END;
+END $$;
+COMMENT ON FUNCTION pgcron.signal IS
+    'Ends a step that waits for a signal, with the payload as its result; one that comes before '
+    'its step is kept, the last one counts.';
+
+CREATE FUNCTION pgcron.approve_step(run_id bigint, step text, approved boolean DEFAULT true,
+    note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+  open record := pgcron.open_step(run_id, step);
+BEGIN
+  IF (open.d).kind <> 'approval' THEN
+    PERFORM pgcron.refuse('PC011', format('step %L waits for no approval', step),
+        'Steps with "wait_for": "approval" are approved or rejected.', 'Name such a step.');
+  END IF;
+  RETURN pgcron.signal(run_id, step, jsonb_strip_nulls(jsonb_build_object('approved',
+        coalesce(approved, true), 'note', left(note, 500))), actor);
+END $$;
+COMMENT ON FUNCTION pgcron.approve_step IS
+    'Approves or rejects a step that waits for an approval. Rejected, it ends dead.';
+
+-- How a person ends a step. One that had ended otherwise is corrected, and what is below it begins
+-- again.
+CREATE FUNCTION pgcron.end_step(run_id bigint, step text, outcome text, result jsonb, reason text)
+  RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  open record := pgcron.written_step(run_id, step);
+BEGIN
+  IF outcome IN ('skipped', 'succeeded') IS NOT TRUE THEN
+    PERFORM pgcron.refuse('PC001', format('outcome %L of step %L', outcome, step),
+        'A person marks a step as skipped or succeeded.', 'Cancel its run to end it otherwise.');
+  ELSIF octet_length(result::text) > 262144 THEN
+    PERFORM pgcron.refuse('PC004', format('the result has %s bytes', octet_length(result::text)),
+        'A result may have 262144 bytes (256 KiB) as JSON text.',
+        'Store it in a table of yours and give its key.');
+  END IF;
+  INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason, is_command)
+  VALUES (run_id, (open.s).run, outcome, result, reason, true);
+END $$;
+
+CREATE FUNCTION pgcron.skip_step(run_id bigint, step text, note text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  SELECT pgcron.end_step(run_id, step, 'skipped', NULL, pgcron.done_by('skipped', actor, note)) $$;
+COMMENT ON FUNCTION pgcron.skip_step IS
+    'A step of a workflow is not run, and ends skipped; what executes is stopped.';
+
+CREATE FUNCTION pgcron.succeed_step(run_id bigint, step text, result jsonb DEFAULT NULL,
+    note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  SELECT pgcron.end_step(run_id, step, 'succeeded', result,
+           pgcron.done_by('marked as succeeded', actor, note)) $$;
+COMMENT ON FUNCTION pgcron.succeed_step IS
+    'A step of a workflow counts as succeeded, with this result; what executes is stopped.';
+
+CREATE FUNCTION pgcron.clear_step(run_id bigint, step text, note text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  open record := pgcron.written_step(run_id, step);
+BEGIN
+  INSERT INTO pgcron.step_outbox (workflow, run, is_command) VALUES (run_id, (open.s).run, true);
+  RETURN (SELECT count(*) FROM pgcron.workflow_step x
+          WHERE x.definition = (open.d).definition AND x.kind <> 'barrier'
+            AND x.number = ANY(pgcron.steps_below((open.d).definition,
+                    ARRAY[(open.d).number])));
+END $$;
+COMMENT ON FUNCTION pgcron.clear_step IS
+    'A step and all that depend on it run again; what executes of them is stopped first. Returns '
+    'how many they are.';
+
+CREATE FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text DEFAULT NULL)
+  RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  open record := pgcron.open_step(run_id, step);
+BEGIN
+  IF pgcron.args_are_fine(args) IS NOT TRUE THEN PERFORM pgcron.refuse_args(coalesce(args, 'null'));
+  END IF;
+  UPDATE pgcron.step x
+  SET args = set_step_args.args, reason = pgcron.done_by('args changed', actor, NULL)
+  WHERE x.workflow = run_id AND x.number = (open.d).number AND x.item = -1
+    AND x.state IN ('waiting', 'ready') AND (open.d).kind = 'run';
+  IF NOT FOUND THEN
+    PERFORM pgcron.refuse('PC011', format('step %L does not wait', step),
+        'Only a step with a handler that has not begun can get other args.',
+        'Clear it first, or cancel its run.');
+  END IF;
+END $$;
+COMMENT ON FUNCTION pgcron.set_step_args IS
+    'Args that a step which has not begun gets besides those of its definition.';
+
+CREATE FUNCTION pgcron.pause_workflow(run_id bigint, note text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  UPDATE pgcron.workflow_run w SET paused_at = coalesce(w.paused_at, now()),
+    paused_by = left(coalesce(actor, session_user), 300), paused_note = left(note, 500)
+  WHERE w.run = run_id AND w.ended_at IS NULL;
+  IF NOT FOUND THEN PERFORM pgcron.open_step(run_id, ''); END IF;
+END $$;
+COMMENT ON FUNCTION pgcron.pause_workflow IS
+    'No further step of a running workflow begins until it is resumed.';
+
+CREATE FUNCTION pgcron.resume_workflow(run_id bigint, actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  UPDATE pgcron.workflow_run w SET paused_at = NULL, paused_by = NULL, paused_note = NULL,
+    look_at = now()
+  WHERE w.run = run_id AND w.ended_at IS NULL;
+  IF NOT FOUND THEN PERFORM pgcron.open_step(run_id, ''); END IF;
+  PERFORM pgcron.wake_nodes('workflow');
+END $$;
+COMMENT ON FUNCTION pgcron.resume_workflow IS 'The steps of a paused workflow begin again.';
+
+CREATE FUNCTION pgcron.results_of(run_id bigint, token uuid) RETURNS jsonb
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
+BEGIN
+  PERFORM FROM pgcron.run r WHERE r.id = results_of.run_id AND r.token = results_of.token;
+  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(results_of.run_id); END IF;
+  RETURN coalesce(pgcron.results_of_step(results_of.run_id), '{}');
+END $$;
+COMMENT ON FUNCTION pgcron.results_of IS
+    'The results of the steps that a step comes directly after, by their names, for a service or '
+    'a statement that works for its run and has its token. Raises PC012 if that does not hold it.';

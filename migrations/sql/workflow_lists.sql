@@ -1,0 +1,105 @@
+-- Steps that are executed for each item of a list.
+
+-- The lists of a workflow: their next items are made and begun, and the rest is given up when more
+-- of them failed than may. True when there is more to do at once.
+CREATE FUNCTION pgcron.advance_lists(w pgcron.workflow_run, most int) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  one record;
+  root pgcron.run;
+  listed record;
+  known int;
+  running int;
+  room int;
+  begun int;
+  is_full boolean := false;
+BEGIN
+  SELECT * INTO root FROM pgcron.run r WHERE r.id = w.run;
+  FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
+      JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+        AND d.kind = 'map'
+      WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' ORDER BY s.number LOOP
+    IF w.stopping IS NOT NULL OR (one.step).items_failed > (one.definition).tolerate THEN
+      is_full := pgcron.give_up_list(w, one.step, most) OR is_full;
+      CONTINUE;
+    END IF;
+    SELECT count(*), count(*) FILTER (WHERE i.state = 'running') INTO known, running
+    FROM pgcron.step i
+    WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0;
+    IF known < (one.step).items THEN
+      listed := pgcron.list_of(pgcron.step_document(one.step, w.args), (one.definition).for_each);
+      PERFORM pgcron.release_steps(ARRAY(
+          SELECT k FROM pgcron.make_items(one.step, listed.list, most, w.redrive_of) k));
+      is_full := is_full OR known + most < (one.step).items;
+    END IF;
+    room := least(most, coalesce((one.definition).max_parallel, 10000) - running,
+        pgcron.room_of(w, one.definition));
+    CONTINUE WHEN room <= 0;
+    begun := pgcron.begin_items(w, root, one.step, one.definition, room);
+    is_full := is_full OR begun = most;
+  END LOOP;
+  RETURN is_full;
+END $$;
+
+-- The next items of a list begin, or fail at once. Returns how many.
+CREATE FUNCTION pgcron.begin_items(w pgcron.workflow_run, root pgcron.run, step pgcron.step,
+    definition pgcron.workflow_step, most int) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+  item pgcron.step;
+  refusal text;
+  begun int := 0;
+  dead pgcron.step_end[] := '{}';
+BEGIN
+  FOR item IN SELECT i.* FROM pgcron.step i
+      WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0 AND i.state = 'ready'
+      ORDER BY i.item LIMIT most FOR UPDATE SKIP LOCKED LOOP
+    refusal := pgcron.make_step_run(item, definition, root, w,
+        CASE WHEN definition.args_from IS NOT NULL
+               THEN pgcron.step_document(item, w.args) END);
+    UPDATE pgcron.step i SET state = 'running', started_at = clock_timestamp()
+    WHERE i.workflow = w.run AND i.number = item.number AND i.item = item.item;
+    begun := begun + 1;
+    IF refusal IS NOT NULL THEN
+      dead := dead || ROW(w.run, item.number, item.item, 'dead', NULL, refusal)::pgcron.step_end;
+    END IF;
+  END LOOP;
+  PERFORM pgcron.release_steps(dead);
+  RETURN begun;
+END $$;
+
+-- What is left of a list is not begun; what executes is ended.
+CREATE FUNCTION pgcron.give_up_list(w pgcron.workflow_run, step pgcron.step, most int)
+  RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  because text := coalesce(w.stop_reason, step.reason, 'too many items of its list failed');
+  never int := (SELECT step.items - count(*) FROM pgcron.step i
+                WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0);
+  waiting pgcron.step_end[];
+BEGIN
+  IF never > 0 THEN
+    UPDATE pgcron.step s SET items = s.items - never, items_failed = s.items_failed + never
+    WHERE s.workflow = w.run AND s.number = step.number AND s.item = -1;
+  END IF;
+  IF (w.stopping IS DISTINCT FROM 'stop' OR pgcron.has_ended(step.state))
+    AND pgcron.stop_step_runs(ARRAY(
+        SELECT i.run FROM pgcron.step i
+        WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0
+          AND i.state = 'running'), w.stopping IS NOT DISTINCT FROM 'abort', because) > 0 THEN
+    -- one may have been locked
+    UPDATE pgcron.workflow_run f SET look_at = now() + interval '1 second' WHERE f.run = w.run;
+  END IF;
+  waiting := ARRAY(SELECT ROW(w.run, i.number, i.item, 'cancelled', NULL, because)::pgcron.step_end
+                   FROM pgcron.step i
+                   WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0
+                     AND i.state = 'ready' LIMIT most);
+  PERFORM pgcron.release_steps(waiting);
+  IF waiting = '{}' AND never > 0 THEN
+    -- nothing of it is alive, perhaps: then it ends
+    PERFORM pgcron.release_steps(ARRAY(
+        SELECT t FROM pgcron.count_ends(ARRAY[ROW(w.run, step.number, true, 0, 0, 0)
+            ::pgcron.step_count]) t));
+  END IF;
+  RETURN cardinality(waiting) >= most;
+END $$;

@@ -1,0 +1,337 @@
+-- How a workflow begins, and goes on from its outbox: by any node, under the lock of its row.
+
+-- running -> blocked, dead
+-- The claims of workflows become their steps; the claim is over then, and takes no slot. What can't
+-- begin ends dead. Returns the runs that are not the caller's any more, in either way.
+CREATE FUNCTION pgcron.start_claimed_workflows(run_ids bigint[], tokens uuid[], node_name text)
+  RETURNS SETOF bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  root pgcron.run;
+  refusal text;
+BEGIN
+  FOR root IN SELECT r.* FROM pgcron.run r
+      JOIN unnest(run_ids, tokens) given(id, token) ON r.id = given.id AND r.token = given.token
+      WHERE r.id = ANY(run_ids) ORDER BY r.id FOR UPDATE OF r LOOP
+    BEGIN
+      refusal := pgcron.start_claimed_workflow(root);
+    EXCEPTION WHEN others THEN
+      IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+      refusal := SQLERRM;
+    END;
+    IF refusal IS NOT NULL THEN
+      PERFORM pgcron.end_attempts(ARRAY[ROW(root.id, 'failed', false, NULL, 'WorkflowRefused',
+            refusal, NULL, 'WorkflowRefused', NULL, node_name)::pgcron.attempt_end]);
+    END IF;
+    RETURN NEXT root.id;
+  END LOOP;
+END $$;
+
+CREATE FUNCTION pgcron.start_claimed_workflow(root pgcron.run) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+  own_name text := split_part(root.handler, ':', 2);
+  above record;
+  chosen pgcron.workflow_definition;
+BEGIN
+  SELECT coalesce(u.names, '{}') AS names, coalesce(u.keys, '{}') AS keys INTO above
+  FROM (SELECT) one LEFT JOIN pgcron.workflow_run u
+    ON root.origin = 'step' AND u.run = root.parent_run;
+  IF own_name = ANY(above.names) OR cardinality(above.names) >= 10 THEN
+    RETURN format('workflows are nested too deep: %s',
+             array_to_string(above.names || own_name, ' > '));
+  END IF;
+  SELECT d.* INTO chosen FROM pgcron.workflow_definition d
+  WHERE d.id = coalesce((SELECT w.definition FROM pgcron.workflow_run w WHERE w.run = root.id),
+          pgcron.newest_workflow(own_name));
+  IF chosen.id IS NULL THEN RETURN format('workflow %s does not exist', own_name); END IF;
+  UPDATE pgcron.run r
+  SET state = 'blocked', gate = 'workflow', owner = NULL, token = NULL, fence = NULL,
+      claimed_at = NULL, started_at = NULL, expire_at = NULL, cancel_at = NULL, kill_at = NULL
+  WHERE r.id = root.id;
+  INSERT INTO pgcron.workflow_run AS w (run, definition, args, started_at, deadline, names, keys)
+  VALUES (root.id, chosen.id, root.args, now(),
+          least(now() + chosen.timeout, now() + root.timeout,
+            pgcron.give_up_at(root.time_limits)),
+          above.names || CASE WHEN own_name <> 'ad_hoc' THEN own_name END,
+          array_remove(above.keys || root.concurrency_key, NULL))
+  ON CONFLICT (run) DO UPDATE SET args = EXCLUDED.args, started_at = EXCLUDED.started_at,
+    deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys;
+  -- It was asked to stop while it was claimed.
+  IF root.cancel_at IS NOT NULL THEN
+    PERFORM pgcron.stop_workflow(root.id, CASE WHEN root.kill_at IS NULL THEN 'cancel'
+          ELSE 'abort' END, root.cancel_reason);
+  END IF;
+  PERFORM pgcron.make_steps(root.id, 1000);
+  RETURN NULL;
+END $$;
+
+-- Writes the next steps of a workflow; when all are there, those begin that wait for nothing.
+CREATE FUNCTION pgcron.make_steps(workflow bigint, most int) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  w pgcron.workflow_run;
+  kept pgcron.step_end[] := '{}';
+  last int;
+BEGIN
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = make_steps.workflow
+  FOR NO KEY UPDATE;
+  INSERT INTO pgcron.step (workflow, number, definition, run, waits)
+  SELECT w.run, d.number, d.definition, nextval('pgcron.run_id_seq'), d.parents
+  FROM pgcron.workflow_step d
+  WHERE d.definition = w.definition AND d.number > w.made AND d.number <= w.made + most
+  ORDER BY d.number;
+  SELECT max(d.number) INTO last FROM pgcron.workflow_step d WHERE d.definition = w.definition;
+  UPDATE pgcron.workflow_run f SET made = least(w.made + most, last) WHERE f.run = w.run;
+  IF w.made + most < last THEN
+    INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run);
+    RETURN;
+  END IF;
+  IF w.redrive_of IS NOT NULL THEN kept := pgcron.kept_successes(w); END IF;
+  PERFORM pgcron.release_steps(kept);
+  PERFORM pgcron.release_steps(ARRAY(
+      SELECT b FROM pgcron.begin_steps(w.run, ARRAY(
+            SELECT s.number FROM pgcron.step s
+            JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+            WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'waiting'
+              AND d.parents = 0)) b));
+END $$;
+
+-- What an earlier run of the same version has done: a redrive does not do it again, unless it was
+-- undone.
+CREATE FUNCTION pgcron.kept_successes(w pgcron.workflow_run) RETURNS pgcron.step_end[]
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce(array_agg(ROW(w.run, s.number, -1, 'succeeded', s.result,
+               'kept from run ' || w.redrive_of)::pgcron.step_end), '{}')
+  FROM pgcron.step s
+  JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+    AND d.phase = 0 AND d.kind <> 'barrier'
+  WHERE s.workflow = w.redrive_of AND s.definition = w.definition AND s.item = -1
+    AND s.state = 'succeeded'
+    AND NOT EXISTS (SELECT FROM pgcron.workflow_step u
+                    JOIN pgcron.step undo ON undo.workflow = w.redrive_of
+                      AND undo.number = u.number AND undo.state = 'succeeded'
+                    WHERE u.definition = d.definition AND u.compensates = d.number) $$;
+
+-- Which workflows have something to be done, in how many seconds others have, and a number that is
+-- another one when a workflow was defined: those of two definitions may be committed in any order.
+CREATE FUNCTION pgcron.workflows_to_advance(most int, aside bigint[], OUT workflows bigint[],
+    OUT seconds float8, OUT newest bigint)
+LANGUAGE sql STABLE AS $$
+  SELECT ARRAY(
+           SELECT DISTINCT found.workflow
+           FROM ((WITH RECURSIVE found(workflow) AS (
+                    -- each once, however much of one is left over
+                    (SELECT min(o.workflow) FROM pgcron.step_outbox o)
+                    UNION ALL
+                    SELECT (SELECT min(o.workflow) FROM pgcron.step_outbox o
+                            WHERE o.workflow > f.workflow)
+                    FROM found f WHERE f.workflow IS NOT NULL)
+                  SELECT f.workflow FROM found f
+                  WHERE f.workflow IS NOT NULL AND f.workflow <> ALL (aside) LIMIT most)
+                 UNION ALL
+                 (SELECT w.run FROM pgcron.workflow_run w
+                  WHERE w.look_at <= now() AND w.run <> ALL (aside)
+                  ORDER BY w.look_at LIMIT most)
+                 UNION ALL
+                 (SELECT w.run FROM pgcron.workflow_run w
+                  WHERE w.deadline <= now() AND w.ended_at IS NULL
+                    AND coalesce(w.stopping, 'stop') = 'stop' AND w.run <> ALL (aside)
+                  ORDER BY w.deadline LIMIT most)
+                 UNION ALL
+                 (SELECT s.workflow FROM pgcron.step s
+                  WHERE s.due <= now() AND s.state = 'running' AND s.workflow <> ALL (aside)
+                  ORDER BY s.due LIMIT most)) found LIMIT most),
+         extract(epoch FROM least(
+             (SELECT min(s.due) FROM pgcron.step s
+              WHERE s.due > now() AND s.state = 'running'),
+             (SELECT min(w.look_at) FROM pgcron.workflow_run w WHERE w.look_at > now()),
+             (SELECT min(w.deadline) FROM pgcron.workflow_run w
+              WHERE w.deadline > now() AND w.ended_at IS NULL
+                AND coalesce(w.stopping, 'stop') = 'stop'))
+           - now())::float8,
+         coalesce((SELECT sum(d.id)::bigint FROM pgcron.workflow_definition d
+                   WHERE d.name <> 'ad_hoc'), 0) $$;
+
+-- Goes on with one workflow: at most so many ends, items and steps. True when there is more to do
+-- at once. Two that do it at the same time: the second does nothing.
+CREATE FUNCTION pgcron.advance_workflow(workflow bigint, most int DEFAULT 500) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  w pgcron.workflow_run;
+  is_full boolean;
+  steps int;
+BEGIN
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = advance_workflow.workflow
+  FOR NO KEY UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    DELETE FROM pgcron.step_outbox o WHERE o.workflow = advance_workflow.workflow
+      AND NOT EXISTS (SELECT FROM pgcron.workflow_run f WHERE f.run = advance_workflow.workflow);
+    RETURN false;
+  END IF;
+  is_full := pgcron.settle_outbox(w, most) >= most;
+  SELECT count(*) INTO steps FROM pgcron.workflow_step d WHERE d.definition = w.definition;
+  IF w.made < steps AND w.started_at IS NOT NULL THEN
+    PERFORM pgcron.make_steps(w.run, 10 * most);
+    is_full := is_full OR w.made + 10 * most < steps;
+  END IF;
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
+  IF w.ended_at IS NOT NULL OR w.started_at IS NULL THEN
+    UPDATE pgcron.workflow_run f SET look_at = NULL WHERE f.run = w.run AND f.look_at IS NOT NULL;
+    RETURN is_full;
+  END IF;
+  IF w.deadline <= now() AND coalesce(w.stopping, 'stop') = 'stop' THEN
+    PERFORM pgcron.stop_workflow(w.run, 'kill', 'its timeout is over');
+  ELSIF NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run) THEN
+    PERFORM pgcron.stop_workflow(w.run, 'abort', 'its run is gone');
+  END IF;
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
+  UPDATE pgcron.workflow_run f SET look_at = NULL WHERE f.run = w.run AND f.look_at <= now();
+  is_full := pgcron.stop_steps(w, most) OR is_full;
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
+  is_full := pgcron.clear_steps(w) OR is_full;
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
+  PERFORM pgcron.release_steps(ARRAY(SELECT e FROM pgcron.overdue_steps(w, most) e));
+  PERFORM pgcron.release_steps(ARRAY(
+      SELECT b FROM pgcron.begin_steps(w.run, ARRAY(
+            SELECT s.number FROM pgcron.step s
+            WHERE s.workflow = w.run AND s.state = 'ready' AND s.item = -1
+            ORDER BY s.number LIMIT most)) b));
+  is_full := pgcron.advance_lists(w, most) OR is_full;
+  IF EXISTS (SELECT FROM pgcron.step s JOIN pgcron.workflow_step d ON d.definition = s.definition
+               AND d.number = s.number AND d.name = '.end'
+             WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'succeeded') THEN
+    PERFORM pgcron.end_workflow(w.run);
+  END IF;
+  RETURN is_full;
+END $$;
+
+-- Whether an entry of the outbox can be done now: the step that it is about is not locked, nor the
+-- run that a person ends.
+CREATE FUNCTION pgcron.is_free(entry pgcron.step_outbox) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF entry.child IS NOT NULL THEN
+    PERFORM FROM pgcron.step s
+      WHERE s.workflow = entry.workflow AND s.number = entry.child AND s.item = -1
+      FOR UPDATE SKIP LOCKED;
+    RETURN FOUND;
+  ELSIF entry.run IS NULL THEN
+    RETURN true;
+  END IF;
+  PERFORM FROM pgcron.step s WHERE s.run = entry.run FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    RETURN NOT EXISTS (SELECT FROM pgcron.step s WHERE s.run = entry.run);
+  ELSIF entry.is_command THEN
+    PERFORM FROM pgcron.run r WHERE r.id = entry.run FOR UPDATE SKIP LOCKED;
+    RETURN FOUND OR NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = entry.run);
+  END IF;
+  RETURN true;
+END $$;
+
+-- What people ask for: steps that are to be run again, or that end as they say. What executes of
+-- these is asked to stop; below one that had ended otherwise all is run again.
+CREATE FUNCTION pgcron.obey(w pgcron.workflow_run, commands pgcron.step_outbox[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  one record;
+  again int[];
+BEGIN
+  FOR one IN SELECT s.number, s.state, c.run, c.outcome, c.result, c.reason FROM unnest(commands) c
+      JOIN pgcron.step s ON s.run = c.run WHERE c.is_command ORDER BY c.id LOOP
+    IF one.outcome IS NULL THEN
+      again := again || one.number;
+      CONTINUE;
+    ELSIF pgcron.has_ended(one.state) THEN
+      UPDATE pgcron.step s SET state = one.outcome, result = one.result, reason = one.reason
+      WHERE s.run = one.run;
+      again := again || ARRAY(SELECT e.child FROM pgcron.workflow_edge e
+                              WHERE e.definition = w.definition AND e.parent = one.number);
+    ELSE
+      PERFORM pgcron.release_steps(ARRAY[ROW(w.run, one.number, -1, one.outcome, one.result,
+            one.reason)::pgcron.step_end]);
+    END IF;
+    PERFORM pgcron.stop_step_runs(ARRAY(
+        SELECT i.run FROM pgcron.step i WHERE i.workflow = w.run AND i.number = one.number),
+        false, one.reason);
+    UPDATE pgcron.step i SET state = 'cancelled', reason = one.reason, ended_at = clock_timestamp()
+    WHERE i.workflow = w.run AND i.number = one.number AND i.item >= 0 AND i.state = 'ready';
+  END LOOP;
+  UPDATE pgcron.workflow_run f
+  SET look_at = now(), clearing = pgcron.steps_below(f.definition, f.clearing || again)
+  WHERE f.run = w.run AND again IS NOT NULL AND f.ended_at IS NULL;
+END $$;
+
+-- What the outbox holds of a workflow. Returns how many entries were taken.
+CREATE FUNCTION pgcron.settle_outbox(w pgcron.workflow_run, most int) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+  taken pgcron.step_outbox[];
+  children record;
+  counts pgcron.step_count[];
+BEGIN
+  WITH gone AS (
+    DELETE FROM pgcron.step_outbox o
+    WHERE o.id = ANY(ARRAY(SELECT l.id FROM pgcron.step_outbox l
+                           WHERE l.workflow = w.run AND pgcron.is_free(l)
+                           ORDER BY l.id LIMIT most FOR UPDATE SKIP LOCKED))
+    RETURNING o.*)
+  SELECT coalesce(array_agg(g::pgcron.step_outbox ORDER BY g.id), '{}') INTO taken FROM gone g;
+  PERFORM pgcron.obey(w, taken);
+  PERFORM pgcron.release_steps(ARRAY(
+      SELECT ROW(s.workflow, s.number, s.item, t.outcome, t.result, t.reason)::pgcron.step_end
+      FROM unnest(taken) t JOIN pgcron.step s ON s.run = t.run
+      WHERE t.run IS NOT NULL AND NOT t.is_command ORDER BY t.id));
+  SELECT array_agg(ROW(w.run, c.child, c.is_item, c.ends, c.good, c.skipped)
+             ::pgcron.step_count)
+  INTO counts
+  FROM (SELECT t.child, t.after IS NOT NULL AS is_item, sum(t.ends)::int AS ends,
+               sum(t.good)::int AS good, sum(t.skipped)::int AS skipped
+        FROM unnest(taken) t WHERE t.child IS NOT NULL GROUP BY 1, 2) c;
+  PERFORM pgcron.release_steps(ARRAY(SELECT e FROM pgcron.count_ends(coalesce(counts, '{}')) e));
+  FOR children IN SELECT t.parent, t.outcome, k.numbers,
+             (t.outcome = 'succeeded' OR d.is_optional
+               AND t.outcome NOT IN ('skipped', 'superseded'))::int AS good,
+             (t.outcome IN ('skipped', 'superseded'))::int AS skipped
+      FROM unnest(taken) t
+      JOIN pgcron.workflow_step d ON d.definition = w.definition AND d.number = t.parent
+      CROSS JOIN LATERAL (SELECT ARRAY(SELECT e.child FROM pgcron.workflow_edge e
+                                       WHERE e.definition = w.definition AND e.parent = t.parent
+                                         AND e.child > t.after ORDER BY e.child LIMIT most)
+                            AS numbers) k
+      WHERE t.parent IS NOT NULL LOOP
+    IF cardinality(children.numbers) >= most THEN
+      INSERT INTO pgcron.step_outbox (workflow, parent, outcome, after)
+      VALUES (w.run, children.parent, children.outcome, children.numbers[most]);
+    END IF;
+    PERFORM pgcron.release_steps(ARRAY(
+        SELECT e FROM pgcron.count_ends(ARRAY(
+              SELECT ROW(w.run, n, false, 1, children.good, children.skipped)
+                ::pgcron.step_count
+              FROM unnest(children.numbers) n)) e));
+  END LOOP;
+  RETURN cardinality(taken);
+END $$;
+
+-- A step that waits for a signal which came, or no longer.
+CREATE FUNCTION pgcron.overdue_steps(w pgcron.workflow_run, most int) RETURNS SETOF pgcron.step_end
+LANGUAGE sql STABLE AS $$
+  SELECT a.* FROM pgcron.step_signal g
+  JOIN pgcron.workflow_step d ON d.definition = w.definition AND d.name = g.name
+    AND d.kind IN ('signal', 'approval')
+  JOIN pgcron.step s ON s.workflow = w.run AND s.number = d.number AND s.item = -1
+    AND s.state = 'running'
+  CROSS JOIN LATERAL pgcron.answer_step(w.run, d, g.payload, g.actor) a
+  WHERE g.workflow = w.run
+  UNION ALL
+  (SELECT w.run, s.number, -1,
+          CASE d.at_deadline WHEN 'fail' THEN 'dead' WHEN 'skip' THEN 'skipped'
+            ELSE 'succeeded' END,
+          NULL,
+          CASE WHEN d.kind <> 'timer' THEN format('nobody answered within %s', d.deadline) END
+   FROM pgcron.step s
+   JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+   WHERE s.workflow = w.run AND s.due <= now() AND s.state = 'running'
+     AND NOT EXISTS (SELECT FROM pgcron.step_signal g
+                     WHERE g.workflow = w.run AND g.name = d.name)
+   ORDER BY s.due LIMIT most) $$;

@@ -1,0 +1,339 @@
+-- How a step ends, and what that leads to.
+
+-- Counts ends for the steps that wait for them; a row that somebody has locked is left to the
+-- outbox. Returns the steps that end at once. Rows are found by their key, one by one, and written
+-- by their place: PostgreSQL need not know how many there are.
+CREATE FUNCTION pgcron.count_ends(counts pgcron.step_count[]) RETURNS SETOF pgcron.step_end
+LANGUAGE plpgsql AS $$
+DECLARE
+  places tid[];
+  one record;
+BEGIN
+  IF counts = '{}' THEN RETURN; END IF;
+  places := ARRAY(
+      SELECT (ARRAY(SELECT x.ctid FROM pgcron.step x
+                    WHERE x.workflow = g.workflow AND x.number = g.number AND x.item = -1
+                    LIMIT 1 FOR UPDATE SKIP LOCKED))[1]
+      FROM unnest(counts) g);
+  IF array_position(places, NULL) IS NOT NULL THEN
+    INSERT INTO pgcron.step_outbox (workflow, child, after, ends, good, skipped)
+    SELECT g.workflow, g.number, CASE WHEN g.is_item THEN 1 END, g.ends, g.good, g.skipped
+    FROM unnest(counts) WITH ORDINALITY g(workflow, number, is_item, ends, good, skipped, nth)
+    WHERE places[g.nth] IS NULL;
+  END IF;
+  RETURN QUERY SELECT e.* FROM pgcron.count_items(counts, places) e;
+  FOR one IN
+      WITH moved AS (
+        UPDATE pgcron.step s SET waits = s.waits - t.ends, good = s.good + t.good,
+          skipped = s.skipped + t.skipped, bad = s.bad + t.ends - t.good - t.skipped
+        FROM unnest(counts) WITH ORDINALITY t(workflow, number, is_item, ends, good, skipped, nth)
+        WHERE NOT t.is_item AND s.ctid = places[t.nth] AND s.state = 'waiting'
+        RETURNING s.*)
+      SELECT j.workflow, j.verdict, array_agg(j.number ORDER BY j.number) AS numbers
+      FROM (SELECT m.workflow, m.number,
+                   pgcron.judge_step(d.rule, m.waits, m.good, m.bad, m.skipped) AS verdict
+            FROM moved m
+            CROSS JOIN LATERAL pgcron.definition_of(m.workflow, m.number) d) j
+      WHERE j.verdict <> 'wait' GROUP BY 1, 2 ORDER BY 1, 2 LOOP
+    RETURN QUERY SELECT e.* FROM pgcron.decide_steps(one.workflow, one.numbers, one.verdict) e;
+  END LOOP;
+END $$;
+
+-- What was judged of these steps is done. Returns those that end at once.
+CREATE FUNCTION pgcron.decide_steps(workflow bigint, numbers int[], verdict text)
+  RETURNS SETOF pgcron.step_end
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF verdict = 'go' THEN
+    RETURN QUERY SELECT b.* FROM pgcron.begin_steps(workflow, numbers) b;
+  ELSIF verdict <> 'wait' THEN
+    RETURN QUERY SELECT workflow, n, -1,
+             CASE verdict WHEN 'skip' THEN 'skipped' ELSE 'upstream_failed' END, NULL::jsonb,
+             CASE verdict WHEN 'skip' THEN 'no step before it allows it to run'
+                          ELSE 'a step before it has failed' END
+      FROM unnest(numbers) n;
+  END IF;
+END $$;
+
+-- The same for the items of lists.
+CREATE FUNCTION pgcron.count_items(counts pgcron.step_count[], places tid[])
+  RETURNS SETOF pgcron.step_end
+LANGUAGE plpgsql AS $$
+DECLARE
+  one record;
+BEGIN
+  IF NOT EXISTS (SELECT FROM unnest(counts) t WHERE t.is_item) THEN RETURN; END IF;
+  FOR one IN
+      WITH moved AS (
+        UPDATE pgcron.step s SET items_ended = s.items_ended + t.ends,
+          items_failed = s.items_failed + t.ends - t.good - t.skipped
+        FROM unnest(counts) WITH ORDINALITY t(workflow, number, is_item, ends, good, skipped, nth)
+        WHERE t.is_item AND s.ctid = places[t.nth] AND s.state = 'running'
+        RETURNING s.*)
+      SELECT m.*, d.tolerate FROM moved m
+      JOIN pgcron.workflow_step d ON d.definition = m.definition AND d.number = m.number LOOP
+    IF one.items_ended >= one.items THEN
+      RETURN NEXT pgcron.end_of_list(one.workflow, one.number, one.items_failed, one.tolerate);
+    ELSE
+      INSERT INTO pgcron.step_outbox (workflow) VALUES (one.workflow);
+    END IF;
+  END LOOP;
+END $$;
+
+-- All items of a list are over: its result is theirs, in order.
+CREATE FUNCTION pgcron.end_of_list(workflow bigint, number int, failed int, tolerate int)
+  RETURNS pgcron.step_end
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  results jsonb;
+  stop_reason text := (SELECT w.stop_reason FROM pgcron.workflow_run w
+                       WHERE w.run = end_of_list.workflow AND w.stopping IS NOT NULL);
+BEGIN
+  IF failed > tolerate AND stop_reason IS NOT NULL THEN
+    RETURN ROW(workflow, number, -1, 'cancelled', NULL, stop_reason)::pgcron.step_end;
+  ELSIF failed > tolerate THEN
+    RETURN ROW(workflow, number, -1, 'dead', NULL,
+             format('%s of its items failed', failed))::pgcron.step_end;
+  END IF;
+  SELECT jsonb_agg(s.result ORDER BY s.item) INTO results FROM pgcron.step s
+  WHERE s.workflow = end_of_list.workflow AND s.number = end_of_list.number AND s.item >= 0
+  HAVING count(s.result) > 0;
+  IF octet_length(results::text) > 1048576 THEN
+    RETURN ROW(workflow, number, -1, 'dead', NULL,
+             format('the results of its items have %s bytes; they may have 1048576 (1 MiB)',
+               octet_length(results::text)))::pgcron.step_end;
+  END IF;
+  RETURN ROW(workflow, number, -1, 'succeeded', results, NULL)::pgcron.step_end;
+END $$;
+
+-- A step that is repeated while a path in its result is true: another run, or how it ends.
+CREATE FUNCTION pgcron.repeat_step(step pgcron.step, definition pgcron.workflow_step, result jsonb)
+  RETURNS pgcron.step_end
+LANGUAGE plpgsql AS $$
+DECLARE
+  w pgcron.workflow_run;
+  root pgcron.run;
+  refusal text;
+BEGIN
+  IF jsonb_path_match(result, definition.repeat_while, silent => true) IS NOT TRUE THEN
+    RETURN ROW(step.workflow, step.number, -1, 'succeeded', result, NULL)::pgcron.step_end;
+  ELSIF coalesce(step.turns, 1) >= definition.repeat_at_most THEN
+    RETURN ROW(step.workflow, step.number, -1, 'dead', result,
+             format('it was repeated %s times, as often as it may',
+               definition.repeat_at_most))::pgcron.step_end;
+  END IF;
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = step.workflow;
+  SELECT * INTO root FROM pgcron.run r WHERE r.id = step.workflow;
+  IF w.stopping = 'abort' OR (w.stopping IS NOT NULL AND definition.phase = 0) THEN
+    RETURN ROW(step.workflow, step.number, -1, 'cancelled', result, w.stop_reason)::pgcron.step_end;
+  END IF;
+  step.run := nextval('pgcron.run_id_seq');
+  refusal := pgcron.make_step_run(step, definition, root, w, pgcron.step_document(step, w.args),
+      now() + definition.repeat_every);
+  IF refusal IS NOT NULL THEN
+    RETURN ROW(step.workflow, step.number, -1, 'dead', result, refusal)::pgcron.step_end;
+  END IF;
+  UPDATE pgcron.step s SET run = step.run, turns = coalesce(s.turns, 1) + 1
+  WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
+  RETURN NULL;
+EXCEPTION WHEN data_exception THEN
+  RETURN ROW(step.workflow, step.number, -1, 'dead', result,
+           format('whether to repeat it can''t be judged: %s', SQLERRM))::pgcron.step_end;
+END $$;
+
+-- These steps have ended so; what waited for them goes on, level by level. The one function that
+-- releases: every way in which a run can end leads here, at once or by the outbox, to which it
+-- leaves what is more than 100 levels below.
+CREATE FUNCTION pgcron.release_steps(ends pgcron.step_end[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  ending pgcron.step_end[] := ends;
+  recorded pgcron.step_end[];
+  counts pgcron.step_count[];
+  levels int := 0;
+BEGIN
+  WHILE cardinality(ending) > 0 LOOP
+    IF levels = 100 THEN
+      INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason)
+      SELECT e.workflow, s.run, e.outcome, e.result, e.reason FROM unnest(ending) e
+      JOIN pgcron.step s USING (workflow, number, item);
+      RETURN;
+    END IF;
+    levels := levels + 1;
+    recorded := pgcron.record_ends(ending);
+    INSERT INTO pgcron.step_outbox (workflow, parent, outcome, after)
+    SELECT e.workflow, e.number, e.outcome, 0 FROM unnest(recorded) e
+    CROSS JOIN LATERAL pgcron.definition_of(e.workflow, e.number) d
+    WHERE e.item = -1 AND d.children > 500;
+    SELECT array_agg(ROW(t.workflow, t.number, t.is_item, t.ends, t.good, t.skipped)
+               ::pgcron.step_count ORDER BY t.workflow, t.number)
+    INTO counts
+    FROM (SELECT k.workflow, k.number, k.is_item, count(*)::int AS ends,
+                 count(*) FILTER (WHERE k.outcome = 'succeeded'
+                                    OR k.is_optional
+                                      AND k.outcome NOT IN ('skipped', 'superseded'))::int AS good,
+                 count(*) FILTER (WHERE k.outcome IN ('skipped', 'superseded'))::int AS skipped
+          FROM (SELECT e.workflow, c.child AS number, false AS is_item, e.outcome, d.is_optional
+                FROM unnest(recorded) e
+                CROSS JOIN LATERAL pgcron.definition_of(e.workflow, e.number) d
+                CROSS JOIN LATERAL (SELECT x.child FROM pgcron.workflow_edge x
+                                    WHERE x.definition = d.definition AND x.parent = d.number
+                                    LIMIT 500) c
+                WHERE e.item = -1 AND d.children BETWEEN 1 AND 500
+                UNION ALL
+                SELECT e.workflow, e.number, true, e.outcome, false
+                FROM unnest(recorded) e WHERE e.item >= 0) k
+          GROUP BY k.workflow, k.number, k.is_item) t;
+    PERFORM pgcron.end_workflow(e.workflow) FROM unnest(recorded) e
+      CROSS JOIN LATERAL pgcron.definition_of(e.workflow, e.number) d
+      WHERE e.item = -1 AND d.name = '.end';
+    ending := ARRAY(SELECT n FROM pgcron.count_ends(coalesce(counts, '{}')) n);
+    INSERT INTO pgcron.step_outbox (workflow)
+    SELECT DISTINCT e.workflow FROM unnest(recorded) e
+    WHERE e.outcome = 'dead'
+      OR EXISTS (SELECT FROM pgcron.step s
+                 WHERE s.workflow = e.workflow AND s.state = 'ready')
+      OR EXISTS (SELECT FROM pgcron.workflow_run w
+                 WHERE w.run = e.workflow AND w.look_at IS NOT NULL)
+      OR e.item = -1 AND e.outcome IN ('dead', 'lost', 'cancelled', 'expired')
+        AND EXISTS (SELECT FROM pgcron.workflow_run w
+                    JOIN pgcron.workflow_definition f ON f.id = w.definition
+                      AND f.on_failure <> 'continue'
+                    WHERE w.run = e.workflow AND w.stopping IS NULL);
+  END LOOP;
+END $$;
+
+-- Writes how steps ended (of one that is named twice the first counts), as far as their rows are
+-- not locked (the outbox has those), are not over, and are not repeated. Returns what was written.
+CREATE FUNCTION pgcron.record_ends(ends pgcron.step_end[]) RETURNS pgcron.step_end[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  places tid[];
+  repeated record;
+  again pgcron.step_end;
+  written pgcron.step_end[];
+BEGIN
+  ends := ARRAY(
+      SELECT ROW(d.workflow, d.number, d.item, d.outcome, d.result, d.reason)::pgcron.step_end
+      FROM (SELECT DISTINCT ON (e.workflow, e.number, e.item) e.*
+            FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason,
+                  nth)
+            ORDER BY e.workflow, e.number, e.item, e.nth) d);
+  places := ARRAY(
+      SELECT (ARRAY(SELECT x.ctid FROM pgcron.step x
+                    WHERE x.workflow = e.workflow AND x.number = e.number AND x.item = e.item
+                    LIMIT 1 FOR UPDATE SKIP LOCKED))[1]
+      FROM unnest(ends) e);
+  IF array_position(places, NULL) IS NOT NULL THEN
+    INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason)
+    SELECT e.workflow, s.run, e.outcome, e.result, e.reason
+    FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
+    CROSS JOIN LATERAL (SELECT x.run FROM pgcron.step x
+                        WHERE x.workflow = e.workflow AND x.number = e.number
+                          AND x.item = e.item LIMIT 1) s
+    WHERE places[e.nth] IS NULL;
+  END IF;
+  FOR repeated IN SELECT s.step, d AS definition, e.result, e.nth
+      FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
+      CROSS JOIN LATERAL pgcron.definition_of(e.workflow, e.number) d
+      CROSS JOIN LATERAL (SELECT x AS step FROM pgcron.step x
+                          WHERE x.workflow = e.workflow AND x.number = e.number
+                            AND x.item = e.item AND x.state = 'running' LIMIT 1) s
+      -- a success with a reason is a person's
+      WHERE e.outcome = 'succeeded' AND e.reason IS NULL AND d.repeat_while IS NOT NULL
+        AND places[e.nth] IS NOT NULL LOOP
+    again := pgcron.repeat_step(repeated.step, repeated.definition, repeated.result);
+    ends[repeated.nth] := coalesce(again, ends[repeated.nth]);
+    IF again IS NULL THEN places[repeated.nth] := NULL; END IF;
+  END LOOP;
+  WITH ended AS (
+    UPDATE pgcron.step s
+    SET state = e.outcome, result = e.result, reason = left(e.reason, 1000), due = NULL,
+        ended_at = clock_timestamp()
+    FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
+    WHERE s.ctid = places[e.nth] AND NOT pgcron.has_ended(s.state)
+    RETURNING e.nth)
+  SELECT array_agg(ends[d.nth] ORDER BY d.nth) INTO written FROM ended d;
+  RETURN coalesce(written, '{}');
+END $$;
+
+-- What the end of runs of steps leads to, in the transaction that ends them. What can't be done
+-- with one workflow keeps no run from ending: it is left to the service.
+CREATE FUNCTION pgcron.release_succeeded(run_ids bigint[], results text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.release_steps(array_agg(ROW(s.workflow, s.number, s.item, 'succeeded',
+               given.result::jsonb, NULL)::pgcron.step_end))
+  FROM unnest(run_ids, results) given(run, result)
+  JOIN pgcron.step s ON s.run = given.run;
+EXCEPTION WHEN others THEN
+  IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+  PERFORM pgcron.step_ended(given.run, 'succeeded', given.result::jsonb, NULL)
+  FROM unnest(run_ids, results) given(run, result);
+END $$;
+
+-- blocked -> succeeded, dead, cancelled
+-- All steps are over: so is the workflow, with the result of its last step, or an object with those
+-- of its last steps.
+CREATE FUNCTION pgcron.end_workflow(workflow bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  w pgcron.workflow_run;
+  root pgcron.run;
+  failed record;
+  outcome text;
+  result jsonb;
+BEGIN
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = end_workflow.workflow
+  FOR NO KEY UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    INSERT INTO pgcron.step_outbox (workflow) VALUES (end_workflow.workflow);
+    RETURN;
+  ELSIF w.ended_at IS NOT NULL OR w.clearing IS NOT NULL
+      OR EXISTS (SELECT FROM pgcron.step_outbox o
+                 WHERE o.workflow = end_workflow.workflow AND o.is_command) THEN
+    RETURN;
+  END IF;
+  SELECT * INTO root FROM pgcron.run r WHERE r.id = end_workflow.workflow AND r.gate = 'workflow'
+  FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    IF EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run) THEN
+      UPDATE pgcron.workflow_run f SET look_at = now() + interval '1 second' WHERE f.run = w.run;
+    ELSE
+      UPDATE pgcron.workflow_run f SET ended_at = clock_timestamp(), outcome = 'cancelled'
+      WHERE f.run = w.run;
+    END IF;
+    RETURN;
+  END IF;
+  SELECT d.name, s.state, s.reason, count(*) OVER () AS steps INTO failed FROM pgcron.step s
+  JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+    AND NOT d.is_optional
+  WHERE s.workflow = w.run AND s.item = -1
+    AND s.state IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
+  ORDER BY s.state = 'upstream_failed', s.state = 'cancelled', s.ended_at LIMIT 1;
+  outcome := CASE WHEN w.stopping IN ('cancel', 'abort') THEN 'cancelled'
+                  WHEN failed.name IS NOT NULL OR w.stopping IS NOT NULL THEN 'dead'
+                  ELSE 'succeeded' END;
+  SELECT CASE count(*) WHEN 1 THEN (array_agg(s.result))[1]
+              ELSE jsonb_object_agg(d.name, s.result) END
+  INTO result FROM pgcron.workflow_step d
+  JOIN pgcron.workflow_edge e ON e.definition = d.definition AND e.parent = d.number
+  JOIN pgcron.workflow_step b ON b.definition = e.definition AND b.number = e.child
+    AND b.kind = 'barrier'
+  JOIN pgcron.step s ON s.workflow = w.run AND s.number = d.number AND s.item = -1
+  WHERE d.definition = w.definition AND d.phase = 0 AND d.kind <> 'barrier'
+    AND s.state = 'succeeded' AND s.result IS NOT NULL;
+  UPDATE pgcron.workflow_run f SET ended_at = clock_timestamp(), outcome = end_workflow_outcome,
+    look_at = NULL
+  FROM (SELECT outcome AS end_workflow_outcome) o WHERE f.run = w.run;
+  root.started_at := w.started_at;
+  PERFORM pgcron.end_run(root, outcome, CASE outcome WHEN 'dead' THEN 'StepFailed' END,
+      CASE WHEN outcome <> 'succeeded'
+             THEN concat_ws('; ', w.stop_reason,
+                    format('step %s %s', failed.name, failed.state)
+                    || coalesce(': ' || failed.reason, '')
+                    || CASE WHEN failed.steps > 1 THEN format(' (and %s more)', failed.steps - 1)
+                            ELSE '' END) END,
+      left(md5(concat_ws(' ', root.handler, failed.name)), 16), NULL,
+      CASE WHEN octet_length(result::text) <= 262144 THEN result END);
+END $$;

@@ -1,0 +1,266 @@
+-- What a definition of a workflow may say, and how it is refused: with the place in it.
+
+-- Raises PC001 (or another code) for a step of a definition, with its place.
+CREATE FUNCTION pgcron.refuse_step(place int, step jsonb, fact text, rule text, hint text,
+    code text DEFAULT 'PC001') RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT pgcron.refuse(refuse_step.code,
+           concat('step ', place, ' (' || left(quote_literal(step ->> 'name'), 100) || ')', ': ',
+             fact),
+           rule, hint) $$;
+
+-- Whether a path can be read; raises with the place where it can't.
+CREATE FUNCTION pgcron.is_path(place int, step jsonb, key text, path jsonb) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  PERFORM (path #>> '{}')::jsonpath;
+  IF jsonb_typeof(path) = 'string' THEN RETURN true; END IF;
+  RAISE invalid_text_representation USING MESSAGE = format('it is a JSON %s', jsonb_typeof(path));
+EXCEPTION WHEN syntax_error OR data_exception OR invalid_text_representation THEN
+  RETURN pgcron.refuse_step(place, step, format('%s %s can''t be read: %s', key,
+        left(path::text, 200), SQLERRM),
+      'It is a path of PostgreSQL (jsonpath) in the document of the workflow: its args, and the '
+      'results of the steps that this one comes after, by their names.',
+      'Write for example ''$.args.day'' or ''$.extract.rows''.');
+END $$;
+
+CREATE FUNCTION pgcron.step_names(after jsonb) RETURNS text[]
+LANGUAGE sql IMMUTABLE
+RETURN CASE jsonb_typeof(after)
+         WHEN 'array' THEN ARRAY(SELECT DISTINCT jsonb_array_elements_text(after))
+         WHEN 'string' THEN ARRAY[after #>> '{}'] ELSE '{}' END;
+
+-- Of a step what it says of when it runs, and how often.
+CREATE FUNCTION pgcron.judge_flow(place int, step jsonb) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  path record;
+BEGIN
+  IF step ->> 'rule' <> ALL ('{all_succeeded,all_ended,one_succeeded,one_failed,none_failed}')
+      THEN
+    PERFORM pgcron.refuse_step(place, step,
+        format('rule %L is not known', left(step ->> 'rule', 100)),
+        'The rules are all_succeeded (the default), all_ended, one_succeeded, one_failed and '
+        'none_failed.', 'Leave it out for all_succeeded.');
+  ELSIF step ->> 'rule' IN ('one_succeeded', 'one_failed')
+      AND cardinality(pgcron.step_names(step -> 'after')) = 0 THEN
+    PERFORM pgcron.refuse_step(place, step,
+        format('rule %s can never hold', step ->> 'rule'),
+        'The step comes after no other one, and so none of them can succeed or fail.',
+        'Name in "after" what it waits for, or leave the rule out.');
+  ELSIF coalesce(jsonb_typeof(step -> 'after'), 'array') NOT IN ('array', 'string')
+      OR EXISTS (SELECT FROM jsonb_array_elements(CASE jsonb_typeof(step -> 'after')
+                            WHEN 'array' THEN step -> 'after' ELSE '[]' END) e
+                 WHERE jsonb_typeof(e) <> 'string') THEN
+    PERFORM pgcron.refuse_step(place, step, '"after" is no list of names',
+        'It names the steps that must be over first.', 'Write for example "after": ["extract"].');
+  ELSIF coalesce(jsonb_typeof(step -> 'args'), 'object') <> 'object'
+      OR coalesce(jsonb_typeof(step -> 'args_from'), 'object') <> 'object' THEN
+    PERFORM pgcron.refuse_step(place, step, '"args" or "args_from" is no JSON object',
+        'args has values by name, args_from paths by name.',
+        'Write for example "args_from": {"day": "$.args.day"}.');
+  ELSIF EXISTS (SELECT FROM unnest('{optional,finally}'::text[]) key
+                WHERE jsonb_typeof(step -> key) <> 'boolean') THEN
+    PERFORM pgcron.refuse_step(place, step, '"optional" or "finally" is neither true nor false',
+        'They are true or false.', 'Leave them out for false.');
+  ELSIF num_nonnulls(nullif(step -> 'finally', 'false'), step -> 'compensates') = 2 THEN
+    PERFORM pgcron.refuse_step(place, step, 'it has both "finally" and "compensates"',
+        'A compensation undoes a step when the workflow has failed; what runs finally always runs.',
+        'Make two steps of it.');
+  ELSIF step ? 'compensates' AND (step ? 'after' OR step ? 'rule') THEN
+    PERFORM pgcron.refuse_step(place, step, 'a compensation with "after" or "rule"',
+        'Compensations run when all steps are over, one by one, in the reverse order of what they '
+        'undo.', 'Leave them out.');
+  ELSIF step ? 'for_each' AND step ->> 'handler' IS NULL THEN
+    PERFORM pgcron.refuse_step(place, step, '"for_each" without a handler',
+        'The handler is executed for each item of the list.', 'Give a handler.');
+  ELSIF NOT step ? 'for_each' AND (step ? 'max_parallel' OR step ? 'tolerate') THEN
+    PERFORM pgcron.refuse_step(place, step, '"max_parallel" or "tolerate" without "for_each"',
+        'They say how many items are executed at once, and how many may fail.',
+        'Write for example "for_each": "$.list.files".');
+  ELSIF step ? 'repeat' AND (jsonb_typeof(step -> 'repeat') <> 'object' OR NOT step -> 'repeat'
+        ?& '{while,at_most}' OR (step -> 'repeat') - '{while,at_most,every}'::text[] <> '{}'
+        OR step ->> 'handler' IS NULL OR step ? 'for_each') THEN
+    PERFORM pgcron.refuse_step(place, step, '"repeat" can''t be read',
+        'A handler, not one of each item, is executed again while a path in its result is true.',
+        'Write for example {"while": "$.status == \"busy\"", "at_most": 100, "every": "30 s"}.');
+  END IF;
+  FOR path IN SELECT 'when' AS key, step -> 'when' AS path WHERE step ? 'when'
+      UNION ALL SELECT 'for_each', step -> 'for_each' WHERE step ? 'for_each'
+      UNION ALL SELECT 'while', step -> 'repeat' -> 'while' WHERE step ? 'repeat'
+      UNION ALL SELECT 'args_from ' || a.key, a.value
+        FROM jsonb_each(CASE WHEN step ? 'args_from' THEN step -> 'args_from' ELSE '{}' END) a LOOP
+    PERFORM pgcron.is_path(place, step, path.key, path.path);
+  END LOOP;
+END $$;
+
+-- Of a step everything that needs no other one. Returns its kind.
+CREATE FUNCTION pgcron.judge_step(place int, step jsonb) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  own text[] := '{name,handler,args,args_from,after,rule,when,optional,finally,compensates,'
+    'for_each,max_parallel,tolerate,repeat,wait_for,deadline,at_deadline}';
+  refused text[] := '{due_at,idempotency_key,key_lifetime,unique_key,unique_scope,unique_for,'
+    'on_conflict,debounce,debounce_max}';
+  options text[] := ARRAY(SELECT a.attname::text FROM pg_attribute a
+                          WHERE a.attrelid = 'pgcron.run_request'::regclass
+                            AND a.attname <> ALL (refused) ORDER BY a.attnum);
+  unknown text;
+  wait_for text := step ->> 'wait_for';
+BEGIN
+  IF jsonb_typeof(step) IS DISTINCT FROM 'object' THEN
+    PERFORM pgcron.refuse_step(place, '{}', 'it is a JSON ' || jsonb_typeof(step),
+        'A step is a JSON object.', 'Write for example {"name": "load", "handler": "py:load"}.');
+  END IF;
+  SELECT min(key) INTO unknown FROM jsonb_object_keys(step - own - options) key;
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse_step(place, step, format('%L is no key of a step', left(unknown, 100)),
+        'Its keys are ' || array_to_string(own || options, ', ') || '.', 'Correct its spelling.');
+  ELSIF coalesce(step ->> 'name', '') !~ '^[A-Za-z_][A-Za-z0-9_-]{0,99}$'
+      OR step ->> 'name' IN ('args', 'item') THEN
+    PERFORM pgcron.refuse_step(place, step, 'it has no name that a step may have',
+        'A name has 1 to 100 letters, digits, "_" and "-", begins with a letter, and is neither '
+        '"args" nor "item".', 'Write for example "name": "load".');
+  ELSIF num_nonnulls(step ->> 'handler', wait_for) <> 1 THEN
+    PERFORM pgcron.refuse_step(place, step, 'it has neither a handler nor wait_for, or both',
+        'A step executes a handler, or waits for a signal, an approval or a timer.',
+        'Write "handler": "py:load", or "wait_for": "approval".');
+  ELSIF wait_for <> ALL ('{signal,approval,timer}') THEN
+    PERFORM pgcron.refuse_step(place, step, format('wait_for %L is not known', left(wait_for, 100)),
+        'A step waits for a signal, an approval or a timer.', 'Write "wait_for": "signal".');
+  ELSIF wait_for = 'timer' AND step ->> 'deadline' IS NULL THEN
+    PERFORM pgcron.refuse_step(place, step, 'a timer has no deadline',
+        'A timer ends when its deadline is over.', 'Write for example "deadline": "10 minutes".');
+  ELSIF wait_for IS NULL AND num_nonnulls(step ->> 'deadline', step ->> 'at_deadline') > 0 THEN
+    PERFORM pgcron.refuse_step(place, step, 'a deadline without wait_for',
+        'A deadline limits how long a step waits for a signal or an approval.',
+        'A handler is limited by "timeout" and "give_up_after".');
+  ELSIF step ->> 'at_deadline' <> ALL ('{fail,succeed,skip}') THEN
+    PERFORM pgcron.refuse_step(place, step,
+        format('at_deadline %L is not known', left(step ->> 'at_deadline', 100)),
+        'When its deadline is over a step fails, succeeds or is skipped.',
+        'Write fail, succeed or skip.');
+  END IF;
+  PERFORM pgcron.judge_flow(place, step);
+  RETURN CASE WHEN wait_for IS NOT NULL THEN wait_for WHEN step ? 'for_each' THEN 'map'
+              ELSE 'run' END;
+END $$;
+
+-- What a step says of others: raises PC001 with its place.
+CREATE FUNCTION pgcron.judge_dependencies(steps jsonb) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  wrong record;
+BEGIN
+  SELECT g.step, g.place INTO wrong
+  FROM (SELECT e.step, e.place::int,
+               row_number() OVER (PARTITION BY e.step ->> 'name' ORDER BY e.place) AS nth
+        FROM jsonb_array_elements(steps) WITH ORDINALITY e(step, place)) g
+  WHERE g.nth > 1 ORDER BY g.place LIMIT 1;
+  IF FOUND THEN
+    PERFORM pgcron.refuse_step(wrong.place, wrong.step, 'another step has this name',
+        'Within a workflow a name is one step''s.', 'Give one of them another name.');
+  END IF;
+  WITH s AS MATERIALIZED (
+    SELECT e.step, e.place::int, e.step ->> 'name' AS name,
+           CASE WHEN e.step ? 'compensates' THEN 1 WHEN e.step -> 'finally' = 'true' THEN 2
+                ELSE 0 END AS phase
+    FROM jsonb_array_elements(steps) WITH ORDINALITY e(step, place)),
+  named AS (
+    SELECT s.step, s.place, s.phase, a.name, 'after' AS key FROM s
+    CROSS JOIN LATERAL unnest(pgcron.step_names(s.step -> 'after')) a(name)
+    UNION ALL
+    SELECT s.step, s.place, 0, s.step ->> 'compensates', 'compensates' FROM s
+    WHERE s.step ? 'compensates')
+  SELECT n.step, n.place, n.key, n.name, n.phase, u.phase AS its_phase, u.place AS its_place,
+         (SELECT s.name FROM s WHERE s.place < n.place AND left(s.name, 2) = left(n.name, 2)
+          ORDER BY s.place LIMIT 1) AS alike
+  INTO wrong FROM named n LEFT JOIN s u ON u.name = n.name
+  WHERE u.place IS NULL OR (n.key = 'after' AND u.place >= n.place) OR u.phase <> n.phase
+  ORDER BY n.place LIMIT 1;
+  IF NOT FOUND THEN
+    IF NOT EXISTS (SELECT FROM jsonb_array_elements(steps) e
+                   WHERE NOT e ? 'compensates' AND e -> 'finally' IS DISTINCT FROM 'true') THEN
+      PERFORM pgcron.refuse('PC001', 'the workflow has no step that begins it',
+          'Compensations and what runs finally come after other steps.', 'Add a step.');
+    END IF;
+    RETURN;
+  END IF;
+  PERFORM pgcron.refuse_step(wrong.place, wrong.step,
+      CASE WHEN wrong.its_place IS NULL
+             THEN format('%s names %L, which is no step', wrong.key, left(wrong.name, 100))
+           WHEN wrong.its_phase <> wrong.phase
+             THEN format('%s names %L, a step of another part', wrong.key, wrong.name)
+           ELSE format('%s names %L, which is not above it', wrong.key, wrong.name) END,
+      'A step comes after steps above it, so that no cycle can be written. Compensations and what '
+      'runs finally begin when all other steps are over.',
+      coalesce('Did you mean ''' || wrong.alike || '''?', 'Move it, or correct the name.'));
+END $$;
+
+-- The whole definition but its steps. Raises PC001, PC004.
+CREATE FUNCTION pgcron.judge_workflow(definition jsonb) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  known text[] := '{description,on_failure,parallelism,timeout,steps}';
+  example text := 'Write for example {"steps": [{"name": "load", "handler": "py:load"}]}.';
+  unknown text;
+BEGIN
+  IF jsonb_typeof(definition) IS DISTINCT FROM 'object' THEN
+    PERFORM pgcron.refuse('PC001',
+        'the definition is ' || coalesce('a JSON ' || jsonb_typeof(definition), 'NULL'),
+        'The definition of a workflow is a JSON object.', example);
+  ELSIF octet_length(definition::text) > 1048576 THEN
+    PERFORM pgcron.refuse('PC004',
+        format('the definition has %s bytes', octet_length(definition::text)),
+        'A definition may have 1048576 bytes (1 MiB) as JSON text.',
+        'Use for_each for steps that are alike, or a step that is a workflow.');
+  END IF;
+  SELECT min(key) INTO unknown FROM jsonb_object_keys(definition - known) key;
+  IF unknown IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001', format('%L is no key of a workflow', left(unknown, 100)),
+        'Its keys are ' || array_to_string(known, ', ') || '.', 'Correct its spelling.');
+  ELSIF jsonb_typeof(definition -> 'steps') IS DISTINCT FROM 'array'
+      OR jsonb_array_length(definition -> 'steps') NOT BETWEEN 1 AND 100000 THEN
+    PERFORM pgcron.refuse('PC001', 'a workflow without steps, or with more than 100000',
+        '"steps" is a list of 1 to 100000 steps.', example);
+  ELSIF definition ->> 'on_failure' <> ALL ('{continue,stop,kill}') THEN
+    PERFORM pgcron.refuse('PC001',
+        format('on_failure %L is not known', left(definition ->> 'on_failure', 100)),
+        'When a step fails the others continue, no new one begins (stop), or those that execute '
+        'are ended, too (kill).', 'Leave it out for continue.');
+  ELSIF coalesce(jsonb_typeof(definition -> 'parallelism'), 'number') <> 'number'
+      OR NOT coalesce((definition -> 'parallelism')::numeric BETWEEN 1 AND 100000
+            AND (definition -> 'parallelism')::numeric % 1 = 0, true) THEN
+    PERFORM pgcron.refuse('PC001',
+        format('parallelism %s is out of range', left((definition -> 'parallelism')::text, 100)),
+        'So many steps may execute at once: 1 to 100000.', 'Leave it out for no limit.');
+  END IF;
+  PERFORM pgcron.judge_dependencies(definition -> 'steps');
+END $$;
+
+-- A number or a duration of a step, or the refusal that names its place.
+CREATE FUNCTION pgcron.step_number(place int, step jsonb, key text, low int, high int) RETURNS int
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF NOT coalesce(jsonb_typeof(step -> key) = 'number'
+        AND (step -> key)::numeric BETWEEN low AND high AND (step -> key)::numeric % 1 = 0,
+        NOT step ? key) THEN
+    PERFORM pgcron.refuse_step(place, step, format('%s %s is out of range', key,
+          left((step -> key)::text, 100)),
+        format('It is a number from %s to %s.', low, high), 'Correct it, or leave it out.');
+  END IF;
+  RETURN (step -> key)::int;
+END $$;
+
+CREATE FUNCTION pgcron.step_duration(place int, step jsonb, key text) RETURNS interval
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  given interval := step ->> key;
+BEGIN
+  IF given <= '0' OR given > '366 days' THEN RAISE interval_field_overflow; END IF;
+  RETURN given;
+EXCEPTION WHEN data_exception THEN
+  PERFORM pgcron.refuse_step(place, step, format('%s %L is no duration', key,
+        left(step ->> key, 100)),
+      'It is more than nothing, and at most 366 days.', 'Write for example ''10 minutes''.');
+END $$;

@@ -1,0 +1,367 @@
+-- How a step of a workflow begins: whether its dependencies allow it, and with which args.
+
+-- What becomes of a step with so many dependencies open, and ended: go, wait, skip (only skips, or
+-- successes that it was not made for, are why it can't run) or never.
+CREATE FUNCTION pgcron.judge_step(rule text, waits int, good int, bad int, skipped int) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE
+         WHEN rule = 'one_succeeded' AND good > 0 OR rule = 'one_failed' AND bad > 0 THEN 'go'
+         WHEN waits > 0 THEN 'wait'
+         WHEN rule = 'all_ended' OR rule = 'none_failed' AND bad = 0
+              OR rule = 'all_succeeded' AND bad = 0 AND skipped = 0 THEN 'go'
+         WHEN rule = 'one_failed' OR bad = 0 THEN 'skip'
+         ELSE 'never' END;
+
+-- What the definition of a workflow that runs says of a step, looked up by its key.
+CREATE FUNCTION pgcron.definition_of(workflow bigint, number int)
+  RETURNS SETOF pgcron.workflow_step
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT d.* FROM (SELECT f.definition FROM pgcron.workflow_run f
+                   WHERE f.run = definition_of.workflow LIMIT 1) w
+  CROSS JOIN LATERAL (SELECT x.* FROM pgcron.workflow_step x
+                      WHERE x.definition = w.definition AND x.number = definition_of.number
+                      LIMIT 1) d;
+END;
+
+-- The results of the steps that a step comes directly after. LIMIT 1: each is looked up by its key,
+-- however few rows PostgreSQL believes the tables to have.
+CREATE FUNCTION pgcron.results_before(workflow bigint, definition bigint, number int)
+  RETURNS TABLE (name text, result jsonb)
+LANGUAGE sql STABLE ROWS 3
+BEGIN ATOMIC
+  SELECT d.name, p.result FROM pgcron.workflow_edge e
+  CROSS JOIN LATERAL (SELECT s.result FROM pgcron.step s
+                      WHERE s.workflow = results_before.workflow AND s.number = e.parent
+                        AND s.item = -1 AND s.result IS NOT NULL LIMIT 1) p
+  CROSS JOIN LATERAL (SELECT x.name FROM pgcron.workflow_step x
+                      WHERE x.definition = results_before.definition AND x.number = e.parent
+                        AND x.kind <> 'barrier' LIMIT 1) d
+  WHERE e.definition = results_before.definition AND e.child = results_before.number;
+END;
+
+-- What paths of a step read: the workflow's args, the item, and the results of the steps that it
+-- comes directly after.
+CREATE FUNCTION pgcron.step_document(step pgcron.step, args jsonb) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce((SELECT jsonb_object_agg(p.name, p.result)
+                   FROM pgcron.results_before(step.workflow, step.definition, step.number) p),
+             '{}')
+         || jsonb_build_object('args', step_document.args)
+         || CASE WHEN step.item >= 0 THEN jsonb_build_object('item', step.args) ELSE '{}' END $$;
+
+-- The results that the handler of a step gets with its claim; NULL for other runs.
+CREATE FUNCTION pgcron.results_of_step(run bigint) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.step_document(s, '{}') - 'args' - 'item' FROM pgcron.step s
+  WHERE s.run = results_of_step.run $$;
+
+-- The row of a step's run. root NULL: only to be judged. What its step leaves out is as its
+-- workflow has it (queue, priority), or the default.
+CREATE FUNCTION pgcron.run_of_step(step pgcron.workflow_step, id bigint, args jsonb,
+    root pgcron.run) RETURNS pgcron.run
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  made pgcron.run;
+  wanted pgcron.run_request;
+BEGIN
+  IF step.options <> '{}' THEN
+    wanted := jsonb_populate_record(NULL::pgcron.run_request, step.options);
+  END IF;
+  made.id := id; made.handler := step.handler; made.args := step.args || args;
+  made.due_at := now(); made.created_at := now(); made.attempt := 0; made.state := 'ready';
+  made.origin := 'step'; made.parent_run := root.id;
+  made.nominal_for := coalesce(root.scheduled_for, root.nominal_for);
+  made.queue := coalesce(wanted.queue, root.queue, 'default');
+  made.priority := coalesce(wanted.priority, root.priority, 5);
+  made.delivery := coalesce(wanted.delivery, 'at_least_once');
+  made.max_attempts := wanted.max_attempts; made.timeout := nullif(wanted.timeout, '1 hour');
+  made.retry := wanted.retry; made.weight := nullif(wanted.weight, 1);
+  made.concurrency_key := pgcron.concurrency_key_of(wanted.concurrency_key, wanted.weight);
+  made.requires := nullif(wanted.requires, '{}');
+  made.tags := coalesce(nullif(wanted.tags, '{}'), root.tags);
+  IF num_nonnulls(wanted.start_within, wanted.give_up_after, wanted.silence_timeout) > 0 THEN
+    made.expire_at := pgcron.expire_at(wanted.start_within, wanted.give_up_after, now());
+    made.time_limits := pgcron.time_limits(wanted.give_up_after, wanted.silence_timeout, now());
+  END IF;
+  made.created_by := coalesce(root.created_by, session_user);
+  RETURN made;
+END $$;
+
+-- How a step ended, and a number of ends that are counted for another one.
+CREATE TYPE pgcron.step_end AS (workflow bigint, number int, item int, outcome text, result jsonb,
+  reason text);
+
+CREATE TYPE pgcron.step_count AS (workflow bigint, number int, is_item boolean, ends int, good int,
+  skipped int);
+
+-- waiting, ready -> running
+-- The run of one step or item, with args that its paths give. Returns why it can't be made: then
+-- the step fails.
+CREATE FUNCTION pgcron.make_step_run(step pgcron.step, definition pgcron.workflow_step,
+    root pgcron.run, w pgcron.workflow_run, document jsonb, due_at timestamptz DEFAULT now())
+  RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+  args jsonb := CASE WHEN step.item < 0 THEN coalesce(step.args, '{}')
+                     WHEN definition.args_from IS NULL THEN jsonb_build_object('item', step.args)
+                     ELSE '{}' END;
+  path record;
+  made pgcron.run;
+BEGIN
+  FOR path IN SELECT key, value #>> '{}' AS text FROM jsonb_each(definition.args_from) LOOP
+    args := args || jsonb_build_object(path.key,
+        jsonb_path_query_first(document, path.text::jsonpath));
+    IF NOT jsonb_path_exists(document, path.text::jsonpath) THEN
+      RETURN format('its arg %s finds nothing at %s', path.key, path.text);
+    END IF;
+  END LOOP;
+  made := pgcron.run_of_step(definition, step.run, args, root);
+  made.due_at := make_step_run.due_at;
+  IF NOT pgcron.args_are_fine(made.args) THEN
+    RETURN format('its args have %s bytes or are nested more than 100 levels deep; a run has at '
+             'most 262144 bytes (256 KiB)', octet_length(made.args::text));
+  ELSIF made.concurrency_key = ANY(w.keys) THEN
+    RETURN format('its workflow holds the concurrency key %s, so that it would wait for itself',
+             made.concurrency_key);
+  END IF;
+  INSERT INTO pgcron.run VALUES (made.*);
+  RETURN NULL;
+EXCEPTION WHEN others THEN
+  IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+  RETURN SQLERRM;
+END $$;
+
+-- Whether a step may begin when its dependencies allow it: NULL, or how it ends at once.
+CREATE FUNCTION pgcron.judge_begin(step pgcron.step, definition pgcron.workflow_step,
+    w pgcron.workflow_run, document jsonb, OUT outcome text, OUT reason text)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF definition.kind = 'barrier' THEN
+    outcome := 'succeeded';
+  ELSIF w.stopping = 'abort' OR (w.stopping IS NOT NULL AND definition.phase = 0) THEN
+    outcome := CASE WHEN w.stopping IN ('stop', 'kill') THEN 'upstream_failed' ELSE 'cancelled' END;
+    reason := w.stop_reason;
+  ELSIF definition.phase = 1
+      AND NOT (pgcron.step_state(w.run, definition.compensates) = 'succeeded'
+        AND pgcron.has_failed(w)) THEN
+    outcome := 'skipped';
+    reason := 'there is nothing to undo';
+  ELSIF definition.condition IS NOT NULL
+      AND jsonb_path_match(document, definition.condition, silent => true) IS NOT TRUE THEN
+    outcome := 'skipped';
+    reason := format('its condition does not hold: %s', left(definition.condition::text, 200));
+  ELSIF definition.parents > 3 AND octet_length(document::text) > 1048576 THEN
+    outcome := 'dead';
+    reason := format('the results that it comes after have %s bytes; they may have 1048576 (1 MiB)',
+        octet_length(document::text));
+  END IF;
+EXCEPTION WHEN data_exception THEN
+  outcome := 'dead';
+  reason := format('its condition can''t be judged: %s', SQLERRM);
+END $$;
+
+CREATE FUNCTION pgcron.step_state(workflow bigint, number int) RETURNS text
+LANGUAGE sql STABLE AS $$
+  SELECT s.state FROM pgcron.step s
+  WHERE s.workflow = step_state.workflow AND s.number = step_state.number AND s.item = -1 $$;
+
+-- Whether a workflow has failed so far, or is stopped by a person.
+CREATE FUNCTION pgcron.has_failed(w pgcron.workflow_run) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN w.stopping IS NOT NULL
+  OR EXISTS (SELECT FROM pgcron.step s
+             JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+               AND NOT d.is_optional
+             WHERE s.workflow = w.run AND s.item = -1
+               AND s.state IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed'));
+
+-- How many more steps of a workflow may execute now: none while it is paused, or while the step is
+-- to be run again and what executes of it is ended.
+CREATE FUNCTION pgcron.room_of(w pgcron.workflow_run, definition pgcron.workflow_step) RETURNS int
+LANGUAGE sql STABLE
+RETURN CASE WHEN w.paused_at IS NOT NULL OR definition.number = ANY(w.clearing) THEN 0
+            ELSE (SELECT CASE WHEN f.parallelism IS NULL THEN 100000
+                              ELSE f.parallelism - (
+                                   SELECT count(*)::int FROM pgcron.step s
+                                   JOIN pgcron.run r ON r.id = s.run
+                                   WHERE s.workflow = w.run AND s.state = 'running') END
+                  FROM pgcron.workflow_definition f WHERE f.id = w.definition) END;
+
+-- Whether a step of a phase before this one is open; of a barrier, also one of its own phase. A
+-- step that was ended by hand, or kept by a redrive, did not wait for those before it: so what
+-- depends on it has to.
+CREATE FUNCTION pgcron.comes_too_early(step pgcron.step, definition pgcron.workflow_step)
+  RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (definition.phase > 0 OR definition.kind = 'barrier')
+  AND EXISTS (SELECT FROM pgcron.step s
+              JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+                AND (d.phase < definition.phase OR definition.kind = 'barrier')
+              WHERE s.workflow = step.workflow AND s.number < step.number AND s.item = -1
+                AND NOT pgcron.has_ended(s.state));
+
+-- How a signal ends its step. An approval has {"approved": true} or false, and perhaps a note.
+CREATE FUNCTION pgcron.answer_step(workflow bigint, definition pgcron.workflow_step, payload jsonb,
+    actor text) RETURNS pgcron.step_end
+LANGUAGE sql STABLE
+RETURN ROW(workflow, definition.number, -1,
+         CASE WHEN definition.kind = 'approval' AND payload -> 'approved' = 'false' THEN 'dead'
+              ELSE 'succeeded' END,
+         payload,
+         CASE WHEN definition.kind = 'approval'
+                THEN concat(CASE WHEN payload -> 'approved' = 'false' THEN 'rejected by '
+                                 ELSE 'approved by ' END, actor, ': ' || (payload ->> 'note'))
+              ELSE 'signal by ' || actor END)::pgcron.step_end;
+
+-- The first items of a list that are not made yet; what is not begun at once is `ready`. Returns
+-- those that the workflow which this one redrives has done.
+CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, most int, redrive_of bigint)
+  RETURNS SETOF pgcron.step_end
+LANGUAGE sql AS $$
+  WITH made AS (
+    INSERT INTO pgcron.step AS i (workflow, number, item, definition, run, state, waits, args)
+    SELECT step.workflow, step.number, new.item, step.definition, nextval('pgcron.run_id_seq'),
+           'ready', 0, list -> new.item
+    FROM (SELECT count(*)::int AS known FROM pgcron.step s
+          WHERE s.workflow = step.workflow AND s.number = step.number AND s.item >= 0) so_far
+    CROSS JOIN LATERAL generate_series(so_far.known,
+        least(so_far.known + make_items.most, jsonb_array_length(list)) - 1) new(item)
+    ON CONFLICT DO NOTHING RETURNING i.item, i.args)
+  SELECT step.workflow, step.number, m.item, 'succeeded', s.result,
+         'kept from run ' || make_items.redrive_of
+  FROM made m JOIN pgcron.step s ON s.workflow = make_items.redrive_of
+    AND s.definition = step.definition AND s.number = step.number AND s.item = m.item
+    AND s.args = m.args AND s.state = 'succeeded'
+  -- not of a list that is to be run again, or had succeeded and was undone
+  WHERE step.turns IS NULL
+    AND pgcron.step_state(make_items.redrive_of, step.number) <> 'succeeded' $$;
+
+-- The list that a step goes through; raises nothing.
+CREATE FUNCTION pgcron.list_of(document jsonb, for_each jsonpath, OUT list jsonb, OUT refusal text)
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  list := jsonb_path_query_first(document, for_each, silent => true);
+  IF jsonb_typeof(list) IS DISTINCT FROM 'array' THEN
+    refusal := format('%s is %s, and not a list', for_each,
+        coalesce('a JSON ' || jsonb_typeof(list), 'nothing'));
+  ELSIF jsonb_array_length(list) > 10000 THEN
+    refusal := format('%s has %s items; a list has at most 10000', for_each,
+        jsonb_array_length(list));
+  END IF;
+END $$;
+
+-- waiting, ready -> running
+-- Begins those of these steps at once that nothing has to be judged of, in one statement. When one
+-- of them can't be written, none is begun.
+CREATE FUNCTION pgcron.begin_plain_steps(root pgcron.run, numbers int[]) RETURNS int[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  plain int[];
+BEGIN
+  WITH begun AS (
+    UPDATE pgcron.step s SET state = 'running', started_at = clock_timestamp()
+    FROM pgcron.workflow_step d
+    WHERE s.workflow = root.id AND s.number = ANY(numbers) AND s.item = -1
+      AND s.state IN ('waiting', 'ready')
+      AND d.definition = s.definition AND d.number = s.number AND d.kind = 'run'
+      AND d.phase = 0 AND num_nonnulls(d.args_from, d.condition, s.args) = 0
+      AND CASE WHEN d.parents > 3
+                 THEN NOT EXISTS (SELECT FROM pgcron.results_before(s.workflow, s.definition,
+                                      s.number))
+               ELSE true END
+    RETURNING s.number, s.run, d),
+  made AS (
+    INSERT INTO pgcron.run
+    SELECT r.* FROM begun b CROSS JOIN LATERAL pgcron.run_of_step(b.d, b.run, '{}', root) r)
+  SELECT array_agg(b.number) INTO plain FROM begun b;
+  RETURN plain;
+EXCEPTION WHEN others THEN
+  IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+  RETURN NULL;
+END $$;
+
+-- A step that is executed for each item of a list: how it ends at once, or NULL. A service makes
+-- the items.
+CREATE FUNCTION pgcron.begin_list(step pgcron.step, definition pgcron.workflow_step,
+    document jsonb, OUT outcome text, OUT reason text)
+LANGUAGE plpgsql AS $$
+DECLARE
+  listed record := pgcron.list_of(document, definition.for_each);
+BEGIN
+  reason := listed.refusal;
+  outcome := CASE WHEN listed.refusal IS NOT NULL THEN 'dead'
+      WHEN listed.list = '[]' THEN 'succeeded' END;
+  IF outcome IS NULL THEN
+    UPDATE pgcron.step s
+    SET items = jsonb_array_length(listed.list), items_ended = 0, items_failed = 0
+    WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
+    INSERT INTO pgcron.step_outbox (workflow) VALUES (step.workflow);
+  END IF;
+END $$;
+
+-- waiting, ready -> running, or an outcome
+-- These steps of a workflow have what they waited for. Those that end at once are returned; those
+-- that may not begin yet are `ready`.
+CREATE FUNCTION pgcron.begin_steps(workflow bigint, numbers int[]) RETURNS SETOF pgcron.step_end
+LANGUAGE plpgsql AS $$
+DECLARE
+  w pgcron.workflow_run;
+  root pgcron.run;
+  plain int[];
+  one record;
+  document jsonb;
+  judged record;
+  is_limited boolean;
+  may_begin boolean := true;
+BEGIN
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = begin_steps.workflow;
+  SELECT * INTO root FROM pgcron.run r WHERE r.id = begin_steps.workflow;
+  SELECT f.parallelism IS NOT NULL INTO is_limited FROM pgcron.workflow_definition f
+  WHERE f.id = w.definition;
+  IF is_limited THEN
+    -- two that begin steps at once would count neither's
+    PERFORM FROM pgcron.workflow_run f WHERE f.run = w.run FOR NO KEY UPDATE SKIP LOCKED;
+    may_begin := FOUND;
+  END IF;
+  IF w.stopping IS NULL AND w.paused_at IS NULL AND w.clearing IS NULL AND w.keys = '{}'
+      AND NOT is_limited THEN
+    plain := pgcron.begin_plain_steps(root, numbers);
+  END IF;
+  FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
+      JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+      WHERE s.workflow = begin_steps.workflow AND s.number = ANY(numbers) AND s.item = -1
+        AND s.number <> ALL (coalesce(plain, '{}')) AND s.state IN ('waiting', 'ready')
+      ORDER BY s.number LOOP
+    document := CASE WHEN (one.definition).kind <> 'barrier'
+                       THEN pgcron.step_document(one.step, w.args) END;
+    judged := pgcron.judge_begin(one.step, one.definition, w, document);
+    IF pgcron.comes_too_early(one.step, one.definition)
+      OR judged.outcome IS NULL AND (one.definition).kind IN ('run', 'map')
+        AND NOT (may_begin AND pgcron.room_of(w, one.definition) > 0) THEN
+      UPDATE pgcron.step s SET state = 'ready', waits = 0
+      WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1
+        AND s.state = 'waiting';
+      CONTINUE;
+    ELSIF judged.outcome IS NULL AND (one.definition).kind = 'run' THEN
+      judged.reason := pgcron.make_step_run(one.step, one.definition, root, w, document);
+      judged.outcome := CASE WHEN judged.reason IS NOT NULL THEN 'dead' END;
+    ELSIF judged.outcome IS NULL AND (one.definition).kind = 'map' THEN
+      judged := pgcron.begin_list(one.step, one.definition, document);
+    END IF;
+    UPDATE pgcron.step s
+    SET state = 'running', started_at = clock_timestamp(),
+        due = now() + (one.definition).deadline
+    WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1;
+    IF judged.outcome IS NOT NULL THEN
+      RETURN NEXT ROW(w.run, (one.step).number, -1, judged.outcome, NULL,
+            judged.reason)::pgcron.step_end;
+    ELSIF (one.definition).kind IN ('signal', 'approval') THEN
+      RETURN QUERY SELECT e.* FROM pgcron.step_signal g
+        CROSS JOIN LATERAL pgcron.answer_step(w.run, one.definition, g.payload, g.actor) e
+        WHERE g.workflow = w.run AND g.name = (one.definition).name;
+      -- One that is sent meanwhile is looked for when this has been committed.
+      INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run);
+    END IF;
+  END LOOP;
+END $$;

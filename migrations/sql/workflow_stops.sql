@@ -1,0 +1,219 @@
+-- What stops a workflow, and which of its steps run again.
+
+-- Ends the runs of these steps, as far as they are not locked: what executes is asked to stop.
+-- Returns how many are alive yet.
+CREATE FUNCTION pgcron.stop_step_runs(run_ids bigint[], by_force boolean, reason text) RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+  alive int;
+BEGIN
+  IF by_force THEN
+    PERFORM pgcron.stop_workflow(r.id, 'abort', reason) FROM pgcron.run r
+      WHERE r.id = ANY(run_ids) AND r.gate = 'workflow';
+  END IF;
+  PERFORM pgcron.end_each_waiting_run(ARRAY(
+      SELECT r.id FROM pgcron.run r
+      WHERE r.id = ANY(run_ids) AND r.state <> 'running' LIMIT 1000), 'cancelled', reason);
+  UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),
+    kill_at = CASE WHEN by_force THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
+    cancel_reason = coalesce(r.cancel_reason, reason)
+  WHERE r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
+                         WHERE l.id = ANY(run_ids) AND l.state = 'running'
+                           AND (l.cancel_at IS NULL OR by_force AND l.kill_at IS NULL)
+                         ORDER BY l.id FOR UPDATE SKIP LOCKED));
+  IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
+  IF by_force THEN
+    PERFORM pgcron.stop_workflow(r.id, 'abort', reason) FROM pgcron.run r
+      WHERE r.id = ANY(run_ids) AND r.gate = 'workflow';
+  END IF;
+  SELECT count(*) INTO alive FROM pgcron.run r WHERE r.id = ANY(run_ids);
+  RETURN alive;
+END $$;
+
+-- A step that failed stops others where the workflow says so; a workflow that stops ends what
+-- executes, and what waits for a signal. True when there is more.
+CREATE FUNCTION pgcron.stop_steps(w pgcron.workflow_run, most int) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  failed record;
+  open record;
+BEGIN
+  IF w.stopping IS NULL THEN
+    SELECT d.name, s.state, f.on_failure INTO failed FROM pgcron.workflow_definition f
+    JOIN pgcron.step s ON s.workflow = w.run AND s.item = -1
+      AND s.state IN ('dead', 'lost', 'cancelled', 'expired')
+    JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+      AND NOT d.is_optional AND d.phase = 0
+    WHERE f.id = w.definition AND f.on_failure <> 'continue'
+      AND s.number <> ALL (coalesce(w.clearing, '{}')) LIMIT 1;
+    IF NOT FOUND THEN RETURN false; END IF;
+    PERFORM pgcron.stop_workflow(w.run, failed.on_failure,
+        format('step %s ended %s (on_failure: %s)', failed.name, failed.state, failed.on_failure));
+    RETURN true;
+  ELSIF w.stopping = 'stop' THEN
+    RETURN false;
+  END IF;
+  SELECT array_agg(s.run) FILTER (WHERE d.kind IN ('run', 'map')) AS runs,
+         array_agg(ROW(w.run, s.number, -1, 'cancelled', NULL, w.stop_reason)::pgcron.step_end)
+           FILTER (WHERE d.kind NOT IN ('run', 'map') AND s.item = -1) AS waiting
+  INTO open
+  FROM (SELECT * FROM pgcron.step x WHERE x.workflow = w.run AND x.state = 'running') s
+  JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+    AND (d.phase = 0 OR w.stopping = 'abort');
+  -- Again later: a step that began at this moment is not to be seen yet.
+  UPDATE pgcron.workflow_run f SET look_at = now() + CASE
+      WHEN pgcron.stop_step_runs(open.runs, w.stopping = 'abort', w.stop_reason) > 0
+        THEN interval '1 second' ELSE interval '5 seconds' END
+  WHERE f.run = w.run;
+  PERFORM pgcron.release_steps(coalesce(open.waiting, '{}'));
+  RETURN false;
+END $$;
+
+-- Asks a workflow to stop; the strongest request counts. Any node goes on with it.
+CREATE FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  UPDATE pgcron.workflow_run w
+  SET stopping = how, stop_reason = left(reason, 500), look_at = now()
+  WHERE w.run = stop_workflow.workflow AND w.ended_at IS NULL
+    AND coalesce(array_position('{stop,kill,cancel,abort}', w.stopping), 0)
+      < array_position('{stop,kill,cancel,abort}', how);
+  IF FOUND THEN PERFORM pgcron.wake_nodes('workflow'); END IF;
+END $$;
+
+-- The steps that depend on these, themselves included.
+CREATE FUNCTION pgcron.steps_below(definition bigint, numbers int[]) RETURNS int[]
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE below(number) AS (
+    SELECT unnest(numbers)
+    UNION
+    SELECT e.child FROM below JOIN pgcron.workflow_edge e
+      ON e.definition = steps_below.definition AND e.parent = below.number)
+  SELECT array_agg(number ORDER BY number) FROM below $$;
+
+-- Whether a workflow that has stopped for a failure goes on when these steps are run again: no
+-- other one has failed, and its time is not over.
+CREATE FUNCTION pgcron.goes_on_without(w pgcron.workflow_run, below int[]) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT w.stopping IN ('stop', 'kill') AND (w.deadline <= now()) IS NOT TRUE
+    AND NOT EXISTS (SELECT FROM pgcron.step s
+                    JOIN pgcron.workflow_step d ON d.definition = s.definition
+                      AND d.number = s.number AND d.phase = 0 AND NOT d.is_optional
+                    WHERE s.workflow = w.run AND s.item = -1 AND s.number <> ALL (below)
+                      AND (s.state IN ('dead', 'lost', 'expired')
+                           OR s.state = 'cancelled' AND w.stopping = 'stop')) $$;
+
+-- All steps that are run again with those that are to be: what is below them, what the failure that
+-- is undone so has ended or kept from beginning, and what was undone since.
+CREATE FUNCTION pgcron.steps_to_clear(w pgcron.workflow_run) RETURNS int[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  below int[] := pgcron.steps_below(w.definition, w.clearing);
+BEGIN
+  IF pgcron.goes_on_without(w, below) THEN
+    below := pgcron.steps_below(w.definition, below || ARRAY(
+        SELECT s.number FROM pgcron.step s
+        JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+          AND d.phase = 0
+        WHERE s.workflow = w.run AND s.item = -1
+          AND (s.state IN ('upstream_failed', 'cancelled') AND s.reason = w.stop_reason
+               OR s.state IN ('running', 'cancelled') AND w.stopping = 'kill')));
+  END IF;
+  RETURN pgcron.steps_below(w.definition, below || ARRAY(
+      SELECT d.compensates FROM pgcron.workflow_step d
+      JOIN pgcron.step s ON s.workflow = w.run AND s.number = d.number AND s.item = -1
+        AND s.started_at IS NOT NULL AND s.state <> 'skipped'
+      WHERE d.definition = w.definition AND d.compensates IS NOT NULL
+        AND d.number = ANY(below)));
+END $$;
+
+-- These steps wait as at the beginning, for what of their dependencies is open.
+CREATE FUNCTION pgcron.reset_steps(w pgcron.workflow_run, below int[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  -- One statement, as it counts the ends that the outbox holds of no step, and forgets the others.
+  WITH forgotten AS (
+    DELETE FROM pgcron.step_outbox o
+    WHERE o.workflow = w.run
+      AND (o.child = ANY(below) OR o.parent = ANY(below)
+           OR o.run IN (SELECT s.run FROM pgcron.step s
+                        WHERE s.workflow = w.run AND s.number = ANY(below))))
+  UPDATE pgcron.step s
+  SET state = 'waiting', run = nextval('pgcron.run_id_seq'), waits = n.parents - n.ended,
+      good = n.good, skipped = n.skipped, bad = n.ended - n.good - n.skipped, items = NULL,
+      items_ended = NULL, items_failed = NULL, turns = 1, due = NULL, started_at = NULL,
+      ended_at = NULL, result = NULL, reason = NULL
+  FROM (SELECT d.number, d.parents,
+               count(*) FILTER (WHERE p.is_counted)::int AS ended,
+               count(*) FILTER (WHERE p.is_counted AND p.is_good)::int AS good,
+               count(*) FILTER (WHERE p.is_counted AND p.is_skipped)::int AS skipped
+        FROM pgcron.workflow_step d
+        LEFT JOIN LATERAL (
+            SELECT pgcron.has_ended(u.state) AND u.number <> ALL (below)
+                     AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
+                                     WHERE o.workflow = w.run AND o.parent = u.number
+                                       AND o.after < d.number) AS is_counted,
+                   u.state = 'succeeded' OR ud.is_optional
+                     AND u.state NOT IN ('skipped', 'superseded') AS is_good,
+                   u.state IN ('skipped', 'superseded') AS is_skipped
+            FROM pgcron.workflow_edge e
+            JOIN pgcron.step u ON u.workflow = w.run AND u.number = e.parent AND u.item = -1
+            JOIN pgcron.workflow_step ud ON ud.definition = e.definition AND ud.number = e.parent
+            WHERE e.definition = d.definition AND e.child = d.number) p ON true
+        WHERE d.definition = w.definition AND d.number = ANY(below)
+        GROUP BY d.number, d.parents) n
+  WHERE s.workflow = w.run AND s.number = n.number AND s.item = -1;
+END $$;
+
+-- Steps that are to be run again, and what is below them: what executes is ended first. Then they
+-- wait as at the beginning, for what of their dependencies is open; an end of a former run of them
+-- counts no more. True when that has happened.
+CREATE FUNCTION pgcron.clear_steps(w pgcron.workflow_run) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  below int[];
+  locked int;
+  goes_on boolean;
+  verdict record;
+  ends pgcron.step_end[] := '{}';
+BEGIN
+  IF w.clearing IS NULL THEN RETURN false; END IF;
+  below := pgcron.steps_to_clear(w);
+  goes_on := coalesce(pgcron.goes_on_without(w, below), true);
+  -- First the locks: nothing of them begins or ends until this is over. What a run leads to is
+  -- committed with its end, and so nothing is owed of what is not alive.
+  SELECT count(*) INTO locked FROM (
+      SELECT FROM pgcron.step s WHERE s.workflow = w.run AND s.number = ANY(below)
+      ORDER BY s.number, s.item FOR UPDATE SKIP LOCKED) l;
+  IF pgcron.stop_step_runs(ARRAY(
+        SELECT s.run FROM pgcron.step s WHERE s.workflow = w.run AND s.number = ANY(below)),
+        false, 'its step is to be run again') > 0
+      OR locked < (SELECT count(*) FROM pgcron.step s
+                   WHERE s.workflow = w.run AND s.number = ANY(below)) THEN
+    UPDATE pgcron.workflow_run f SET look_at = now() + interval '1 second', clearing = below
+    WHERE f.run = w.run;
+    RETURN false;
+  END IF;
+  DELETE FROM pgcron.step_signal g USING pgcron.workflow_step d, pgcron.step s
+  WHERE g.workflow = w.run AND d.definition = w.definition AND d.name = g.name
+    AND d.number = ANY(below) AND s.workflow = w.run AND s.number = d.number AND s.item = -1
+    AND s.started_at IS NOT NULL AND pgcron.has_ended(s.state);
+  DELETE FROM pgcron.step s WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item >= 0;
+  PERFORM pgcron.reset_steps(w, below);
+  UPDATE pgcron.workflow_run f
+  SET clearing = NULL, stopping = CASE WHEN NOT goes_on THEN f.stopping END,
+      stop_reason = CASE WHEN NOT goes_on THEN f.stop_reason END
+  WHERE f.run = w.run;
+  FOR verdict IN SELECT j.verdict, array_agg(j.number ORDER BY j.number) AS numbers
+      FROM (SELECT s.number, pgcron.judge_step(d.rule, s.waits, s.good, s.bad, s.skipped)
+                     AS verdict
+            FROM pgcron.step s
+            JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+            WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item = -1) j
+      GROUP BY 1 LOOP
+    ends := ends || ARRAY(
+        SELECT e FROM pgcron.decide_steps(w.run, verdict.numbers, verdict.verdict) e);
+  END LOOP;
+  PERFORM pgcron.release_steps(ends);
+  RETURN true;
+END $$;

@@ -1,0 +1,168 @@
+-- name: page_workflows
+-- Workflows by name, each with its newest :runs runs. Of a workflow the newest :look versions are
+-- looked at: each has its runs in the order of an index.
+SELECT w.name, d.version, d.definition ->> 'description' AS description, d.steps, d.managed_by,
+       d.source, d.created_at, last.ids, last.states, last.started
+FROM (SELECT v.id, v.name FROM pgcron.workflows v
+      WHERE (:after::text IS NULL OR v.name > :after::text)
+        AND (:text::text IS NULL OR position(lower(:text::text) IN lower(v.name)) > 0)
+      ORDER BY v.name LIMIT :limit::int) w
+JOIN pgcron.workflow_definition d ON d.id = w.id
+CROSS JOIN LATERAL (
+  SELECT array_agg(r.run ORDER BY r.run DESC) AS ids,
+         array_agg(r.state ORDER BY r.run DESC) AS states,
+         array_agg(r.started_at ORDER BY r.run DESC) AS started
+  FROM (SELECT e.run, coalesce(e.outcome, 'running') AS state, e.started_at
+        FROM (SELECT e.id FROM pgcron.workflow_definition e WHERE e.name = w.name
+              ORDER BY e.version DESC LIMIT :look::int) v
+        CROSS JOIN LATERAL (SELECT f.* FROM pgcron.workflow_run f WHERE f.definition = v.id
+                            ORDER BY f.run DESC LIMIT :runs::int) e
+        ORDER BY e.run DESC LIMIT :runs::int) r) last
+ORDER BY w.name;
+
+-- name: page_workflow
+-- The newest version of a workflow that is not deleted; at most :most characters of its definition.
+SELECT d.id, d.name, d.version, d.definition ->> 'description' AS description, d.on_failure,
+       d.parallelism, d.timeout, d.steps, d.managed_by, d.source, d.created_by, d.created_at,
+       left(long.definition, :most::int) AS definition,
+       octet_length(long.definition) AS definition_bytes
+FROM pgcron.workflow_definition d
+CROSS JOIN LATERAL (SELECT d.definition::text AS definition) long
+WHERE d.name = :name::text AND d.deleted_at IS NULL
+ORDER BY d.version DESC LIMIT 1;
+
+-- name: page_workflow_graph
+-- The numbers of the steps of a version, in order, and its dependencies; the barrier at the end of
+-- the workflow, which nothing comes after, is left out.
+WITH steps AS MATERIALIZED (
+  SELECT s.number FROM pgcron.workflow_step s
+  WHERE s.definition = :definition::bigint AND (s.kind <> 'barrier' OR s.children > 0)),
+edges AS MATERIALIZED (
+  SELECT e.parent, e.child FROM pgcron.workflow_edge e JOIN steps s ON s.number = e.child
+  WHERE e.definition = :definition::bigint)
+SELECT ARRAY(SELECT s.number FROM steps s ORDER BY 1) AS nodes,
+       ARRAY(SELECT e.parent FROM edges e ORDER BY e.parent, e.child) AS parents,
+       ARRAY(SELECT e.child FROM edges e ORDER BY e.parent, e.child) AS children;
+
+-- name: page_workflow_nodes
+-- The steps of a version as nodes, those after :after.
+SELECT s.number, s.name, s.kind, s.phase, s.handler, s.is_optional, u.name AS compensates
+FROM pgcron.workflow_step s
+LEFT JOIN pgcron.workflow_step u ON u.definition = s.definition AND u.number = s.compensates
+WHERE s.definition = :definition::bigint AND s.number > coalesce(:after::int, 0)
+  AND s.kind <> 'barrier'
+ORDER BY s.number LIMIT :limit::int;
+
+-- name: page_workflow_cells
+-- The newest :runs runs of a workflow, of any version, with the states of the steps of these names.
+SELECT r.run AS id, coalesce(r.outcome, 'running') AS state, r.version, r.started_at, r.ended_at,
+       cells.names, cells.states
+FROM (SELECT e.*, v.version
+      FROM (SELECT d.id, d.version FROM pgcron.workflow_definition d WHERE d.name = :name::text
+            ORDER BY d.version DESC LIMIT :look::int) v
+      CROSS JOIN LATERAL (SELECT f.* FROM pgcron.workflow_run f WHERE f.definition = v.id
+                          ORDER BY f.run DESC LIMIT :runs::int) e
+      ORDER BY e.run DESC LIMIT :runs::int) r
+CROSS JOIN LATERAL (
+  SELECT array_agg(d.name) AS names, array_agg(s.state) AS states
+  FROM pgcron.workflow_step d
+  JOIN pgcron.step s ON s.workflow = r.run AND s.number = d.number AND s.item = -1
+  WHERE d.definition = r.definition AND d.name = ANY(:names::text[])) cells
+ORDER BY r.run DESC;
+
+-- name: page_workflow_run
+-- A workflow that has begun, by the number of its run.
+SELECT r.run, r.definition, d.name, d.version, d.on_failure, d.parallelism, d.steps,
+       coalesce(r.outcome, 'running') AS state, r.started_at, r.ended_at, r.paused_at, r.paused_by,
+       r.paused_note, r.stopping, r.stop_reason, r.deadline, r.redrive_of
+FROM pgcron.workflow_run r JOIN pgcron.workflow_definition d ON d.id = r.definition
+WHERE r.run = :run_id::bigint AND r.started_at IS NOT NULL;
+
+-- name: page_step_counts
+-- The steps of a run by state.
+SELECT s.state, count(*) AS steps
+FROM pgcron.workflow_step d
+JOIN pgcron.step s ON s.workflow = :run_id::bigint AND s.number = d.number AND s.item = -1
+WHERE d.definition = :definition::bigint AND d.kind <> 'barrier'
+GROUP BY s.state;
+
+-- name: page_step_nodes
+-- The steps of a run as nodes of its graph.
+SELECT s.number, s.name, s.kind, s.phase, s.state, s.is_optional, s.items, s.items_ended,
+       s.items_failed
+FROM pgcron.workflow_steps s WHERE s.run_id = :run_id::bigint AND s.item = -1
+ORDER BY s.number LIMIT :limit::int;
+
+-- name: page_step_groups
+-- The steps of a run by groups of their numbers, and each group by state; the first of these steps.
+SELECT c.part, c.state, c.steps, c.first, n.name
+FROM (SELECT g.part, s.state, count(*) AS steps, min(g.number) AS first
+      FROM unnest(:numbers::int[], :groups::int[]) g(number, part)
+      JOIN pgcron.workflow_step d ON d.definition = :definition::bigint AND d.number = g.number
+        AND d.kind <> 'barrier'
+      LEFT JOIN pgcron.step s ON s.workflow = :run_id::bigint AND s.number = g.number
+        AND s.item = -1
+      GROUP BY g.part, s.state) c
+JOIN pgcron.workflow_step n ON n.definition = :definition::bigint AND n.number = c.first
+ORDER BY c.part, c.first;
+
+-- name: page_steps
+-- Steps of a run, or items of one of them: their numbers between two bounds.
+SELECT s.number, s.item, s.name, s.kind, s.phase, s.state, s.handler, s.is_optional, s.step_run,
+       s.items, s.items_ended, s.items_failed, s.due, s.started_at, s.ended_at, s.reason,
+       CASE WHEN s.ended_at IS NULL THEN s.waits_detail END AS waits_detail
+FROM pgcron.workflow_steps s
+WHERE s.run_id = :run_id::bigint AND s.number BETWEEN :first::int AND :last::int
+  AND s.item BETWEEN :first_item::int AND :last_item::int
+  AND (:state::text IS NULL OR s.state = :state::text)
+ORDER BY s.number, s.item LIMIT :limit::int;
+
+-- name: page_longest_steps
+-- The way through the graph that took until now, or until the end, at most :path steps of it; and
+-- the steps that took the longest.
+WITH RECURSIVE path(number, length) AS (
+  (SELECT s.number, 1 FROM pgcron.step s
+   WHERE s.workflow = :run_id::bigint AND s.item = -1 AND s.started_at IS NOT NULL
+   ORDER BY coalesce(s.ended_at, 'infinity') DESC, s.started_at DESC LIMIT 1)
+  UNION ALL
+  SELECT before.number, p.length + 1 FROM path p
+  CROSS JOIN LATERAL (
+    SELECT s.number FROM pgcron.workflow_edge e
+    JOIN pgcron.step s ON s.workflow = :run_id::bigint AND s.number = e.parent AND s.item = -1
+    WHERE e.definition = :definition::bigint AND e.child = p.number AND s.ended_at IS NOT NULL
+    ORDER BY s.ended_at DESC LIMIT 1) before
+  WHERE p.length < :path::int)
+SELECT s.name, s.state, s.started_at, s.ended_at,
+       p.number IS NOT NULL AS is_critical
+FROM pgcron.workflow_steps s LEFT JOIN path p USING (number)
+WHERE s.run_id = :run_id::bigint AND s.item = -1 AND s.started_at IS NOT NULL
+ORDER BY p.number IS NULL, coalesce(s.ended_at, now()) - s.started_at DESC LIMIT :limit::int;
+
+-- name: page_step
+-- One step of a run by its name; at most :most characters of its result and of its definition.
+SELECT s.*, w.version, w.workflow, w.is_open,
+       left(s.result::text, :most::int) AS result_text,
+       octet_length(s.result::text) AS result_bytes,
+       left(own.args::text, :most::int) AS args, left(w.step, :most::int) AS step
+FROM (SELECT d.name AS workflow, d.version, r.outcome IS NULL AS is_open,
+             (SELECT e::text FROM jsonb_array_elements(d.definition -> 'steps') e
+              WHERE e ->> 'name' = :name::text) AS step,
+             (SELECT g.number FROM pgcron.workflow_step g
+              WHERE g.definition = d.id AND g.name = :name::text) AS number
+      FROM pgcron.workflow_run r JOIN pgcron.workflow_definition d ON d.id = r.definition
+      WHERE r.run = :run_id::bigint) w
+JOIN pgcron.workflow_steps s ON s.run_id = :run_id::bigint AND s.number = w.number AND s.item = -1
+JOIN pgcron.step own ON own.workflow = s.run_id AND own.number = s.number AND own.item = -1;
+
+-- name: page_item_counts
+-- The items of a step by state.
+SELECT s.state, count(*) AS steps FROM pgcron.step s
+WHERE s.workflow = :run_id::bigint AND s.number = :number::int AND s.item >= 0 GROUP BY s.state;
+
+-- name: page_step_of_run
+-- The step whose run this is.
+SELECT s.workflow, d.name, s.item, w.name AS workflow_name
+FROM pgcron.step s
+JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+JOIN pgcron.workflow_definition w ON w.id = s.definition
+WHERE s.run = :run_id::bigint;

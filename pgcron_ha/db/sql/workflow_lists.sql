@@ -1,0 +1,69 @@
+-- name: list_workflows
+-- The last run is looked for in the newest :versions versions, of each by an index.
+SELECT w.name, w.version, w.description, w.steps, w.on_failure, w.parallelism, w.timeout,
+       w.managed_by, w.source, w.created_at, w.created_by, last.run AS last_run,
+       CASE WHEN last.run IS NOT NULL THEN coalesce(last.outcome, 'running') END AS last_state,
+       last.started_at AS last_started_at, last.ended_at AS last_finished_at
+FROM (SELECT v.* FROM pgcron.workflows v ORDER BY v.name LIMIT :limit::int) w
+LEFT JOIN LATERAL (
+  SELECT e.* FROM (SELECT d.id FROM pgcron.workflow_definition d WHERE d.name = w.name
+                   ORDER BY d.version DESC LIMIT :versions::int) v
+  CROSS JOIN LATERAL (SELECT f.* FROM pgcron.workflow_run f WHERE f.definition = v.id
+                      ORDER BY f.run DESC LIMIT 1) e
+  ORDER BY e.run DESC LIMIT 1) last ON true
+ORDER BY w.name;
+
+-- name: one_workflow
+SELECT w.name, w.version, w.description, w.steps, w.on_failure, w.parallelism, w.timeout,
+       w.managed_by, w.source, w.created_at, w.created_by, w.id AS definition_id, w.definition
+FROM pgcron.workflows w WHERE w.name = :name::text;
+
+-- name: list_workflow_runs
+SELECT r.* FROM pgcron.workflow_runs r
+WHERE r.run_id = ANY(ARRAY(
+  SELECT e.run FROM (SELECT d.id FROM pgcron.workflow_definition d WHERE d.name = :name::text
+                     ORDER BY d.version DESC LIMIT :versions::int) v
+  CROSS JOIN LATERAL (SELECT f.run FROM pgcron.workflow_run f WHERE f.definition = v.id
+                      ORDER BY f.run DESC LIMIT :limit::int) e
+  ORDER BY e.run DESC LIMIT :limit::int))
+ORDER BY r.run_id DESC;
+
+-- name: one_workflow_run
+SELECT r.* FROM pgcron.workflow_runs r WHERE r.run_id = :run_id::bigint;
+
+-- name: steps_of_workflow
+-- The id of a step's run is known before the run exists.
+SELECT d.number, d.name, d.kind, d.phase, d.handler, d.rule, d.is_optional, d.condition::text,
+       d.for_each::text,
+       (SELECT u.name FROM pgcron.workflow_step u
+        WHERE u.definition = d.definition AND u.number = d.compensates) AS compensates,
+       ARRAY(SELECT p.name FROM pgcron.workflow_edge e
+             JOIN pgcron.workflow_step p ON p.definition = e.definition AND p.number = e.parent
+             WHERE e.definition = d.definition AND e.child = d.number AND p.kind <> 'barrier'
+             ORDER BY e.parent) AS after,
+       s.state, CASE WHEN s.started_at IS NOT NULL THEN s.step_run END AS step_run, s.items,
+       s.items_ended, s.items_failed, s.due, s.started_at, s.ended_at,
+       coalesce(s.ended_at, CASE WHEN s.state = 'running' THEN now() END) - s.started_at
+         AS duration, s.reason, s.waits_detail
+FROM pgcron.workflow_step d
+LEFT JOIN pgcron.workflow_steps s ON s.run_id = :run_id::bigint AND s.number = d.number
+  AND s.item = -1
+WHERE d.definition = :definition::bigint AND d.kind <> 'barrier'
+ORDER BY d.number LIMIT :limit::int;
+
+-- name: why_steps
+-- What waits for other steps comes last.
+SELECT s.run_id, s.name AS step, nullif(s.item, -1) AS item, s.state, s.step_run, s.reason,
+       s.waits_detail
+FROM pgcron.workflow_steps s
+WHERE s.run_id = :run_id::bigint AND s.name = coalesce(:step::text, s.name)
+  AND (s.item = -1 OR :step IS NOT NULL)
+  AND (s.state IN ('waiting', 'ready', 'running') OR (s.item = -1 AND :step IS NOT NULL))
+ORDER BY s.state = 'waiting', s.number, s.item LIMIT :limit::int;
+
+-- name: step_results
+SELECT s.name, s.item, s.state, s.result, s.reason FROM pgcron.workflow_steps s
+WHERE s.run_id = :run_id::bigint ORDER BY s.number, s.item;
+
+-- name: check_workflows
+SELECT c.run_id, c.step, c.problem FROM pgcron.check_workflows() c LIMIT :limit::int;

@@ -1,0 +1,38 @@
+-- name: start_claimed_workflows
+-- running -> blocked
+-- running -> dead
+SELECT pgcron.start_claimed_workflows(:run_ids, :tokens, :node) AS id;
+
+-- name: workflows_to_advance
+SELECT f.workflows, f.seconds, f.newest
+FROM pgcron.workflows_to_advance(:most::int, :aside::bigint[]) f;
+
+-- name: advance_workflow
+-- blocked -> succeeded
+-- blocked -> dead
+-- blocked -> cancelled
+SELECT pgcron.advance_workflow(:workflow::bigint, :most::int) AS is_more;
+
+-- name: workflow_names
+-- What any node may begin: workflows are executed by the database. What waits of a deleted one
+-- ends dead, and does not wait for ever.
+SELECT DISTINCT 'workflow:' || d.name AS handler FROM pgcron.workflow_definition d
+WHERE d.name <> 'ad_hoc'
+UNION ALL
+SELECT 'workflow:ad_hoc';
+
+-- name: forget_workflows
+-- Their steps, for as long as ended runs are kept.
+DELETE FROM pgcron.workflow_run g WHERE g.run = ANY(ARRAY(
+  SELECT o.run FROM pgcron.workflow_run o WHERE o.ended_at < (SELECT pgcron.kept_since('history'))
+  ORDER BY o.ended_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+
+-- name: forget_definitions
+-- Versions that start no more and that no run is left of.
+DELETE FROM pgcron.workflow_definition g WHERE g.id = ANY(ARRAY(
+  SELECT o.id FROM pgcron.workflow_definition o
+  WHERE o.created_at < (SELECT pgcron.kept_since('history'))
+    AND (o.name = 'ad_hoc' OR o.deleted_at IS NOT NULL OR o.version < (
+          SELECT max(n.version) FROM pgcron.workflow_definition n WHERE n.name = o.name))
+    AND NOT EXISTS (SELECT FROM pgcron.workflow_run w WHERE w.definition = o.id)
+  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;

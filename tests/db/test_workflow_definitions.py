@@ -1,0 +1,52 @@
+"""Definitions of workflows that can't work are refused, with the place of what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.db.control import Connection
+from tests.db.workflows import Stage, stage, step
+
+
+@pytest.fixture
+async def flow(connection: Connection) -> Stage:
+    return await stage(connection)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([], "a workflow without steps, or with more than 100000"),
+        ([{"handler": "py:a"}], "step 1: it has no name that a step may have"),
+        ([step("a"), step("a")], "step 2 ('a'): another step has this name"),
+        ([step("a", "b"), step("b")], "step 1 ('a'): after names 'b', which is not above it"),
+        ([step("a", "x")], "step 1 ('a'): after names 'x', which is no step"),
+        ([step("a", "a")], "step 1 ('a'): after names 'a', which is not above it"),
+        ([step("a", rule="any")], "step 1 ('a'): rule 'any' is not known"),
+        ([step("a", rule="one_failed")], "step 1 ('a'): rule one_failed can never hold"),
+        ([step("a", when="$.a >")], "step 1 ('a'): when \"$.a >\" can't be read"),
+        ([step("a", colour=1)], "step 1 ('a'): 'colour' is no key of a step"),
+        ([step("a", priority=12)], "step 1 ('a'): priority 12 is out of range"),
+        ([step("a", timeout="soon")], "step 1 ('a'): invalid input syntax for type interval"),
+        ([{"name": "a", "handler": "a"}], "step 1 ('a'): handler 'a' is not a handler name"),
+        ([{"name": "a", "wait_for": "timer"}], "step 1 ('a'): a timer has no deadline"),
+        ([{"name": "a"}], "step 1 ('a'): it has neither a handler nor wait_for, or both"),
+        ([step("a", **{"finally": True})], "the workflow has no step that begins it"),
+        (
+            [step("a"), step("b", "a", **{"finally": True})],
+            "step 2 ('b'): after names 'a', a step of another part",
+        ),
+        ([step("a", max_parallel=2)], 'step 1 (\'a\'): "max_parallel" or "tolerate"'),
+        ([step("a", for_each="$.x", max_parallel=0)], "step 1 ('a'): max_parallel 0 is out"),
+    ],
+)
+async def test_a_definition_that_can_not_work_is_refused_with_its_place(
+    flow: Stage, steps: list[dict[str, Any]], message: str
+) -> None:
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await flow.put("w", *steps)
+    assert str(refused.value).startswith(message), str(refused.value)
+    assert (refused.value.sqlstate or "").startswith("PC")

@@ -1,0 +1,150 @@
+"""What holds for runs holds for workflows: overlap, redrives, rights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.db.control import Connection, admit, claim_both, fail, put_schedule
+from tests.db.roles import Become, verdicts
+from tests.db.workflows import Stage, stage, step
+
+
+@pytest.fixture
+async def flow(connection: Connection) -> AsyncIterator[Stage]:
+    made = await stage(connection)
+    yield made
+    await made.check()
+
+
+@pytest.mark.parametrize(
+    ("overlap", "outcome", "began"),
+    [
+        ("queue", "succeeded", ["last", "a", "last"]),
+        ("replace", "cancelled", ["last", "a", "last"]),
+        ("terminate", "cancelled", ["a", "last"]),
+    ],
+)
+async def test_a_workflow_keeps_its_overlap_slot_until_it_is_over(
+    flow: Stage, connection: Connection, overlap: str, outcome: str, began: list[str]
+) -> None:
+    await flow.put("w", step("a"), step("last", **{"finally": True}))
+    await put_schedule(connection, "s", spec="@daily", handler="workflow:w", overlap=overlap)
+    runs = []
+    for _ in range(2):
+        runs.append(await connection.fetchval("SELECT pgcron.run_now('s')"))
+        await admit(connection)
+        await flow.turn({})
+    assert [await flow.state(run) for run in runs] == ["blocked", "blocked"]
+    [row] = await connection.fetch("SELECT * FROM pgcron.run WHERE handler = 'py:a'")
+    assert (row["cancel_at"] is None, row["kill_at"] is None) == (
+        overlap == "queue",
+        overlap != "terminate",
+    )
+    ends = {"a": None} if overlap == "queue" else {"a": ValueError()}
+    await flow.end([row], {row["id"]: "a"}, ends)
+    flow.began.clear()
+    for _ in range(3):
+        await flow.work()
+        await admit(connection)
+    assert [await flow.state(run) for run in runs] == [outcome, "succeeded"]
+    assert flow.began == began
+
+
+async def test_a_redrive_of_a_redrive_keeps_its_version_when_that_was_deleted(
+    flow: Stage, connection: Connection
+) -> None:
+    run = await flow.run(step("a"), step("b", "a"), step("c", "b"))
+    await flow.work({"a": 1, "b": ValueError()})
+    await connection.execute("SELECT pgcron.delete_workflow('w')")
+    run = await connection.fetchval("SELECT pgcron.redrive($1)", run)
+    await flow.work({"b": 2, "c": ValueError()})
+    run = await connection.fetchval("SELECT pgcron.redrive($1)", run)
+    await flow.work()
+    assert flow.began == ["a", "b", "b", "c", "c"]
+    assert json.loads(flow.results["c"]) == {"b": 2}
+    assert await flow.state(run) == "succeeded"
+
+
+async def test_a_redrive_keeps_the_items_of_a_list_that_succeeded(
+    flow: Stage, connection: Connection
+) -> None:
+    run = await flow.run(
+        step("a", for_each="$.args.list"), step("b", "a"), args={"list": [1, 2, 3, 4]}
+    )
+    rows = await claim_both(connection, flow.node, 9)
+    names = {row["id"]: "a" for row in rows}
+    await flow.end(rows[:2], names, {"a": "fine"})
+    await flow.end(rows[2:3], names, {"a": ValueError()})
+    await flow.advance()
+    await flow.end(rows[3:], names, {"a": ValueError()})
+    await flow.advance()
+    assert await flow.state(run) == "dead"
+
+    run = await connection.fetchval("SELECT pgcron.redrive($1)", run)
+    await flow.work({"a": "new"})
+    assert flow.began == ["a", "a", "b"]
+    assert json.loads(flow.results["b"]) == {"a": ["fine", "fine", "new", "new"]}
+    assert await flow.state(run) == "succeeded"
+
+
+async def test_a_definition_without_a_name_is_that_of_its_run_alone(
+    flow: Stage, connection: Connection
+) -> None:
+    definition = json.dumps({"steps": [step("a")]})
+    run = await connection.fetchval("SELECT pgcron.start_workflow($1::jsonb)", definition)
+    other = await connection.fetchval("SELECT pgcron.enqueue('workflow:ad_hoc')")
+    await flow.work()
+    assert (await flow.state(run), await flow.state(other)) == ("succeeded", "dead")
+
+
+@pytest.mark.parametrize("part", ["operator", "scheduler", "producer", "viewer"])
+async def test_each_part_may_do_its_part_with_workflows(
+    flow: Stage, connection: Connection, become: Become, part: str
+) -> None:
+    await flow.put("v", step("c"))
+    dead = await flow.start("v")
+    await fail(connection, await claim_both(connection, flow.node, 9), retryable=False)
+    await flow.advance()
+    run = await flow.run(step("a"), step("b", "a"), {"name": "go", "wait_for": "approval"})
+    definition = json.dumps({"steps": [step("a")]})
+    defines = {
+        f"SELECT pgcron.put_workflow('x', '{definition}')",
+        "SELECT pgcron.delete_workflow('w')",
+    }
+    starts = {"SELECT pgcron.start_workflow('w'::text)"}
+    operates = {
+        f"SELECT pgcron.{call}"
+        for call in (
+            *(f"signal({run}, 'go')", f"approve_step({run}, 'go')", f"skip_step({run}, 'a')"),
+            *(f"succeed_step({run}, 'b')", f"clear_step({run}, 'a')", f"pause_workflow({run})"),
+            *(f"set_step_args({run}, 'b', '{{}}')", f"resume_workflow({run})"),
+            *(f"cancel_run({run})", f"kill_run({run})", f"redrive({dead})", f"retry_run({dead})"),
+        )
+    }
+    looks = {
+        f"SELECT * FROM pgcron.{view}" for view in ("workflows", "workflow_runs", "workflow_steps")
+    }
+    may = {
+        "operator": starts | operates | looks,
+        "scheduler": defines | looks,
+        "producer": starts,
+        "viewer": looks,
+    }[part]
+    session = await become(part)
+
+    got = await verdicts(session, *(defines | starts | operates | looks))
+
+    assert {each for each, code in got.items() if code == "00000"} == may
+    assert set(got.values()) <= {"00000", "42501"}
+
+
+async def test_an_operator_ends_steps_in_no_other_way_than_people_do(
+    flow: Stage, connection: Connection, become: Become
+) -> None:
+    run = await flow.run(step("a"))
+    session = await become("operator")
+    got = await verdicts(session, f"SELECT pgcron.end_step({run}, 'a', 'gone', NULL, 'x')")
+    assert set(got.values()) == {"PC001"}
