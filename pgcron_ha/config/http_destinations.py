@@ -37,6 +37,9 @@ CALLBACK_PLACEHOLDERS: Final = ("callback_url", "callback_token")
 PREVIOUS_PLACEHOLDER: Final = "pgcron_previous"
 """What the body of a destination with `previous` may name."""
 
+RESULTS_PLACEHOLDER: Final = "pgcron_results"
+"""What the body of a destination with `results` may name."""
+
 EVERYTHING: Final[tuple[Network, ...]] = (
     ipaddress.ip_network("0.0.0.0/0"),
     ipaddress.ip_network("::/0"),
@@ -181,7 +184,8 @@ class HttpDestination(Template):
     pause between two looks at work that the service accepted) are seconds. `completion` is how a
     run ends that the service answers with 202: by that ``answer``, by polling the service
     (``poll``), or by a ``callback`` of the service. `allow_private` are private networks that it
-    may connect to. With `previous` the request contains how the schedule's previous run ended.
+    may connect to. With `previous` the request contains how the schedule's previous run ended, with
+    `results` the results of the steps that a step of a workflow comes after.
     """
 
     url: Annotated[str, _url]
@@ -201,6 +205,7 @@ class HttpDestination(Template):
     allow_private: Annotated[tuple[Network, ...], _networks] = ()
     ca_file: Annotated[str | None, absolute_path] = None
     previous: Annotated[bool, flag] = False
+    results: Annotated[bool, flag] = False
 
     def __post_init__(self) -> None:
         if not self.completion:
@@ -219,8 +224,8 @@ class HttpDestination(Template):
         if self.completion != "poll" and self.poll is not None:
             yield "completion", f"'{self.completion}' does not go with poll"
         made = {*CALLBACK_PLACEHOLDERS} if is_called_back else set()
-        if self.previous:
-            made.add(PREVIOUS_PLACEHOLDER)
+        made |= {PREVIOUS_PLACEHOLDER} if self.previous else set()
+        made |= {RESULTS_PLACEHOLDER} if self.results else set()
         for name in sorted(made & self.placeholders.keys()):
             yield f"placeholders.{name}", "is made for each run, and not the run's arg"
         in_body = {name for text in _leaves(self.body) for name in _names_in(text)}

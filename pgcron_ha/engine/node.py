@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.revision import require_revision
@@ -41,6 +42,7 @@ from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.run.timeouts import LAST_RESORT_SECONDS, Watch, end_soon
 from pgcron_ha.engine.service import Service
+from pgcron_ha.engine.workflows.progress import Workflows
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Context, Interrupted, StopReason
 from pgcron_ha.executors.contract.coroutines import post
@@ -116,6 +118,7 @@ class Node:
         try:
             self._revision = await link.check(partial(require_revision, schema=schema))
             for app in self._apps:
+                await link.check(partial(app.put_workflows, schema=schema))
                 await link.check(partial(app.put_schedules, schema=schema))
         finally:
             await link.close()
@@ -129,24 +132,18 @@ class Node:
         self.runner = Runner(
             node.slots, lambda: self.session.lease.is_held(boottime()), self._collect
         )
-        endings, takeovers = self._links["endings"], self._links["takeovers"]
-        upkeep = self._links["upkeep"]
+        links = self._links
+        endings, takeovers, upkeep = links["endings"], links["takeovers"], links["upkeep"]
         self._recorder = Recorder(endings)
         self._executors = await build_executors(settings, apps, self.runner, self._recorder, home)
         policies = handler_policies(settings, apps)
         self.runner.use(self._executors, policies)
-        offers = (each.handlers() for each in self._executors.values())
-        handlers = sorted(frozenset().union(*offers))
-        self.session = Session(
-            self._dsn,
-            settings.schema,
-            self._identity(home, handlers),
-            node.lease_ttl,
-            self._hooks(),
-        )
-        self._admission = Admission(self._links["admission"], lambda: self._dispatcher.made_ready())
+        handlers = sorted(frozenset().union(*[e.handlers() for e in self._executors.values()]))
+        identity = self._identity(home, handlers)
+        self.session = Session(self._dsn, settings.schema, identity, node.lease_ttl, self._hooks())
+        self._admission = Admission(links["admission"], lambda: self._dispatcher.made_ready())
         self._dispatcher = Dispatcher(
-            self._links["claims"],
+            links["claims"],
             self.session,
             self.runner,
             node.queues,
@@ -160,9 +157,11 @@ class Node:
         self._breakers = Breakers(
             upkeep, node.queues, self._dispatcher, declared, self._admission.look
         )
-        self._completer = Completer(
-            endings, node.name, self.runner, self._recorder, self._on_settled
+        self._workflows = Workflows(
+            links["admission"], self.session, self._dispatcher, self._admission.look
         )
+        recorder = self._recorder
+        self._completer = Completer(endings, node.name, self.runner, recorder, self._on_settled)
         self._materializer = Materializer(upkeep, node.horizon, self._admission.hint)
         self._backfills = Backfills(upkeep, self._admission.hint)
         self._reaper = Reaper(takeovers, node.lease_ttl)
@@ -176,6 +175,7 @@ class Node:
             self._recorder,
             self._materializer,
             self._backfills,
+            self._workflows,
             self._reaper,
             self._watch,
             self._janitor,
@@ -192,6 +192,7 @@ class Node:
                 "admit": self._admission.look,
                 "schedule": self._on_schedule,
                 "backfill": self._backfills.wake,
+                "workflow": self._workflows.wake,
                 "cancel": self.session.beat_now,
                 "breaker": self._breakers.wake,
                 "node": self.session.beat_now,
@@ -327,6 +328,7 @@ class Node:
     def _on_joined(self) -> None:
         self._unknown = {}
         self._dispatcher.joined()
+        self._workflows.joined()
         self._admission.look()
         self._materializer.wake()
         self._reaper.wake()

@@ -22,7 +22,7 @@ from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion, read_exclusion
 from pgcron_ha.spec.instants import read_instant, words_from
 from pgcron_ha.spec.rrule.rule import read_recurrence
-from pgcron_ha.spec.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule
+from pgcron_ha.spec.rules import EPOCH, AssetRule, CronRule, FireRule, InstantRule, IntervalRule
 from pgcron_ha.spec.text import duration_text, ordinal
 from pgcron_ha.spec.zones import load_zone, wall_clock
 
@@ -58,6 +58,7 @@ MOST_DAYS = 36_525  # of an interval
 MOST_CHARACTERS = 256
 EXAMPLES = 'for example "0 9 * * mon-fri" or "every 90m"'
 
+ASSET = re.compile(r"(?!and$)[a-z0-9_][a-z0-9_.:/+@=-]{0,99}", re.ASCII | re.IGNORECASE)
 _NTH = re.compile(r"(\d{1,6})(?:st|nd|rd|th)", re.ASCII)
 _SPELLED = re.compile(
     r"(\d{1,9})? ?([dhms])(?:ays?|(?:ou)?rs?|in(?:ute)?s?|ec(?:ond)?s?)?", re.ASCII
@@ -80,7 +81,7 @@ def read_line(
     """Read a line that is not blank; raises `InvalidSpec`. The seed is that of spread macros."""
     words = line.split()
     kind = words[0].lower()
-    known = ("every", "not", "only", "rrule", "at", "from", "until")
+    known = ("every", "not", "only", "rrule", "at", "from", "until", "on")
     if kind in known and len(line) > MOST_CHARACTERS:
         raise InvalidSpec(
             f"the line has {len(line)} characters",
@@ -99,6 +100,8 @@ def read_line(
         return read_recurrence(words, timezone, dst)
     if kind in ("at", "from", "until"):
         return _instant_line(words, timezone)
+    if kind == "on":
+        return _on_assets(words)
     return _cron(line, timezone, dst, seed)
 
 
@@ -132,6 +135,21 @@ def _nth(words: list[str], timezone: str, dst: DstPolicy, seed: str | None) -> C
     step = int(match[1])
     text = f"every {ordinal(step)} of {of.canonical}{begin}"
     return CronRule(text, nth_of(of.expression, step, anchor), timezone, dst)
+
+
+def _on_assets(words: list[str]) -> AssetRule:
+    between = [word.lower() for word in words[1::2]]
+    assets = words[2::2]
+    is_list = bool(assets) and between == ["asset", *["and"] * (len(assets) - 1)]
+    if not is_list or not all(map(ASSET.fullmatch, assets)):
+        raise InvalidSpec(
+            f'"{" ".join(words)[:60]}" names no assets',
+            'it is written: on asset <name> and <name> …; a name has 1 to 100 letters, digits, "_",'
+            ' ".", ":", "/", "+", "@", "=" and "-"',
+            'for example "on asset sales and stock"',
+        )
+    named = tuple(sorted(set(assets)))
+    return AssetRule(f"on asset {' and '.join(named)}", named)
 
 
 def _instant_line(words: list[str], timezone: str) -> InstantRule | Bound:

@@ -80,7 +80,11 @@ def preview(
         fires.append(marked(spec, fire, last))
         last, fire = fire, spec.next(fire)
     return Preview(
-        sentence(spec, policies), spec.notes, spec.timezone, tuple(fires), is_over=fire is None
+        sentence(spec, policies),
+        spec.notes,
+        spec.timezone,
+        tuple(fires),
+        is_over=fire is None and not spec.assets,
     )
 
 
@@ -157,6 +161,8 @@ def why_not(spec: Spec, instant: datetime) -> str | None:
 
     For example ``left out by calendar holidays: 2026-12-25 Christmas Day``.
     """
+    if spec.assets:
+        return "it runs when its assets were updated, and at no set times"
     try:
         with search(times=SEARCHES_BACK):
             before = instant - _INSTANT

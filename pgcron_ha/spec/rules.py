@@ -124,6 +124,16 @@ class InstantRule(FireRule):
         return int(after < self.instant <= until)
 
 
+@dataclass(frozen=True)
+class AssetRule(FireRule):
+    """No time fires it, but updates of all its assets."""
+
+    assets: tuple[str, ...]
+
+    def next(self, after: datetime, until: datetime) -> None:
+        """None: only the database knows of updates."""
+
+
 def fires_of(rule: FireRule, after: datetime, until: datetime) -> Iterator[datetime]:
     """All fires in (after, until], ascending."""
     fire: datetime | None = after

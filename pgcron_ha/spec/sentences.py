@@ -17,7 +17,7 @@ from pgcron_ha.spec.cron.words import covered_words, cron_words
 from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion
 from pgcron_ha.spec.rrule.rule import RecurrenceRule
 from pgcron_ha.spec.rrule.words import recurrence_words
-from pgcron_ha.spec.rules import EPOCH, CronRule, FireRule, InstantRule, IntervalRule
+from pgcron_ha.spec.rules import EPOCH, AssetRule, CronRule, FireRule, InstantRule, IntervalRule
 from pgcron_ha.spec.spec import Spec
 from pgcron_ha.spec.text import duration_text, in_number, listed, moment, ordinal
 from pgcron_ha.spec.zones import load_zone
@@ -42,7 +42,10 @@ def sentence(spec: Spec, policies: Mapping[str, Any] | None = None) -> str:
     change = _CLOCK_CHANGES.get(spec.dst)
     if change is not None and _changes_its_clock(spec):
         parts.append(change)
-    text = "; ".join([*parts, *policy_words(policies or {})])
+    chosen = dict(policies or {})
+    if spec.assets:  # no fire is late, and none is skipped: updates wait for the end of a run
+        chosen |= {"catchup": None} | ({"overlap": None} if chosen.get("overlap") == "skip" else {})
+    text = "; ".join([*parts, *policy_words(chosen)])
     text = f"{text[:1].upper()}{text[1:]}"
     if len(text) >= MOST_CHARACTERS:
         return f"{text[: MOST_CHARACTERS - 1]}…"
@@ -58,6 +61,11 @@ def rule_words(rule: FireRule, timezone: str) -> str:
     if isinstance(rule, IntervalRule):
         since = "" if rule.anchor == EPOCH else f" counted from {moment(rule.anchor)} UTC"
         return f"every {duration_text(rule.period)}{since}"
+    if isinstance(rule, AssetRule):
+        plural = len(rule.assets) > 1
+        return (
+            f"when asset{'s' * plural} {listed(rule.assets)} {'were' if plural else 'was'} updated"
+        )
     if isinstance(rule, InstantRule):
         return f"once at {moment(rule.instant.astimezone(load_zone(timezone)))}"
     return rule.canonical
@@ -92,7 +100,10 @@ def _when(spec: Spec) -> str:
     if len(spec.rules) > MOST_RULES:
         rules.append(f"by {len(spec.rules) - MOST_RULES} more lines")
     text = ", and ".join(rules)
-    if any(not isinstance(rule, IntervalRule) for rule in spec.rules) or spec.exclusions:
+    if (
+        any(not isinstance(rule, IntervalRule | AssetRule) for rule in spec.rules)
+        or spec.exclusions
+    ):
         text += f", in {spec.timezone}"
     zone = load_zone(spec.timezone)
     if spec.first != EARLIEST:

@@ -11,6 +11,7 @@ is written:
   ``@hourly~``, ``@daily~``, ``@weekly~``, ``@monthly~``, ``@yearly~``, whose minute, hour and day
   are the schedule's own (`pgcron_ha.spec.lines`);
 - one instant, ``at 2026-12-24T18:00``;
+- ``on asset sales and stock``, alone: no time fires it, but updates of all these assets;
 - a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.spec.rrule.rule`);
 - ``not`` and what is left out of all of them: dates (``not 2026-12-24..2027-01-01,2027-05-01``),
   the minutes that a cron expression names (``not * * * * sat,sun``), an instant
@@ -41,7 +42,7 @@ from pgcron_ha.spec.calendars.shift import MOST_MOVED_A_DAY, Moves, too_often
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, read_line
-from pgcron_ha.spec.rules import FireRule, fires_a_day, fires_of
+from pgcron_ha.spec.rules import AssetRule, FireRule, fires_a_day, fires_of
 from pgcron_ha.spec.zones import load_zone
 
 # More rules than this belong into several schedules; each costs a search at every fire.
@@ -82,6 +83,12 @@ class Spec:
     calendars: Calendars = ()
     """What the calendars that it names contained."""
     moves: Moves | None = field(compare=False, repr=False, default=None)
+
+    @property
+    def assets(self) -> tuple[str, ...]:
+        """Whose updates fire it; none: times do."""
+        rule = self.rules[0]
+        return rule.assets if isinstance(rule, AssetRule) else ()
 
     def next(self, after: datetime) -> datetime | None:
         """The first fire later than ``after``, or None: never again.
@@ -327,6 +334,12 @@ def _judge(lines: Sequence[Line]) -> None:
                 "a schedule begins once and ends once",
                 f"write one {name} line, and several schedules for several times",
             )
+    if len(lines) > 1 and any(isinstance(line, AssetRule) for line in lines):
+        raise InvalidSpec(
+            "the spec has a line on assets and another one",
+            "what updates of assets fire, no time fires or leaves out",
+            "name all its assets in one line, and make another schedule for times",
+        )
     if len({line.move for line in lines if isinstance(line, CalendarUse)} - {None}) > 1:
         raise InvalidSpec(
             "the spec moves to the next and to the previous day",

@@ -90,6 +90,7 @@ def row(run: int, **columns: Any) -> Any:
         "weight": 1,
         "overlap_of": None,
         "lost_early": 1,
+        "results": None,
         **columns,
     }
 

@@ -39,6 +39,17 @@ def reported_in_a_thread(ctx: Context) -> Any:
     return None if found is None else found.document()
 
 
+@app.handler("results", isolation="process")
+def results(ctx: Context) -> Any:
+    return dict(ctx.results)
+
+
+@app.handler("updates", isolation="process")
+def updates(ctx: Context) -> None:
+    ctx.update_asset("sales", {"rows": 3})
+    ctx.update_asset("stock")
+
+
 @app.handler("where", isolation="process")
 def where() -> list[int]:
     return [os.getpid(), os.getppid()]

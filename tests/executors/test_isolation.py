@@ -83,6 +83,15 @@ def test_a_run_gets_its_args_and_context_and_its_result_comes_back(warm: Warm) -
     assert run.started_monotonic is not None
 
 
+def test_what_it_says_of_assets_comes_back(warm: Warm) -> None:
+    running, record = warm
+    for handler, updates in (("updates", {"sales": {"rows": 3}, "stock": None}), ("where", None)):
+        run = run_of(handler)
+        running.start([run])
+        assert isinstance(record.outcome(run), Succeeded)
+        assert run._updates == updates
+
+
 async def test_runs_follow_each_other_in_one_warm_process() -> None:
     async with executor() as (running, record):
         runs = [context(number, "py:where") for number in range(20)]

@@ -149,6 +149,7 @@ async def test_a_run_has_exactly_the_documented_environment(
         variables = dict(line.split("=", 1) for line in record.lines_of(run))
     args_file = variables.pop("PGCRON_ARGS_FILE")
     assert variables == {
+        "PGCRON_RESULTS_FILE": "",
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
         "PGCRON_RUN_ID": "7",

@@ -133,6 +133,23 @@ async def test_parameters_are_typed_by_the_database(
     assert lines == ["1 row"]
 
 
+async def test_a_parameter_that_is_no_arg_is_the_result_of_a_step(database: str) -> None:
+    statement = "SELECT :extract::jsonb -> 'rows' AS rows, :count::int + :more::int AS count"
+
+    async def outcome(args: dict[str, Any]) -> Any:
+        async with executor(database, profile(statement, rows=True)) as (running, record):
+            run = context(1, "sql:t", args, origin="step")
+            run._results = '{"extract": {"rows": [7]}, "count": 3, "unused": null, "more": 9}'
+            running.start([run])
+            return await outcome_in(record, run)
+
+    found = await outcome({"more": 1})  # an arg goes before a step of its name
+    assert found.result["rows"] == [{"rows": [7], "count": 4}]
+    assert (await outcome({})).result["rows"] == [{"rows": [7], "count": 12}]
+    refused = await outcome({"most": 1})
+    assert "the arg 'most' is no parameter" in refused.message
+
+
 @pytest.mark.parametrize(
     ("statement", "args", "error_class", "retry", "words"),
     [

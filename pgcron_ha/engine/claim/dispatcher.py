@@ -157,6 +157,14 @@ class Dispatcher(Service):
         self._has_broken |= not set(handlers).issuperset(self._handlers)
         self._handlers[:] = handlers
 
+    def offer(self, handlers: Sequence[str]) -> None:
+        """Runs of these are claimed from now on, too."""
+        new = [each for each in handlers if each not in self._all_handlers]
+        if new:
+            self._all_handlers = (*self._all_handlers, *new)
+            self._handlers.extend(new)
+            self.made_ready()
+
     def probe(self, runs: Collection[int]) -> None:
         """These runs may begin although the breakers of their handlers are not closed."""
         self._gated.probe(runs)

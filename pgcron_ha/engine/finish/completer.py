@@ -22,16 +22,19 @@ from pgcron_ha.engine.finish.outcomes import (
     failure_of,
     is_release,
     is_success,
+    is_workflow,
     kind_of,
     results_of,
     untellable,
+    updates_by_run,
     without_args,
 )
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner, claims_of, started_claims_of
 from pgcron_ha.engine.service import Service
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.errors import DatabaseUnavailable, Fenced, PgcronError
+from pgcron_ha.executors.contract.assets import updates_of
 from pgcron_ha.executors.contract.base import Committed, Context, Doubtful, Succeeded
 from pgcron_ha.telemetry.events import MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from pgcron_ha.telemetry.log import emit
@@ -129,8 +132,15 @@ class Completer(Service):
 
     async def _report_all(self, batch: list[Ended]) -> None:
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
+        if workflows := [ended for ended in batch if is_workflow(ended)]:
+            await self._report(workflows, self._start)
+            batch = [ended for ended in batch if not is_workflow(ended)]
         successes = [ended for ended in batch if is_success(ended)]
-        await self._report(successes, self._finish)
+        updating = [ended for ended in successes if ended[0]._updates]
+        plain = [ended for ended in successes if not ended[0]._updates] if updating else successes
+        await self._report(plain, self._finish)
+        for ended in updating:
+            await self._report([ended], self._finish_updating)
         if len(successes) < len(batch):
             others = await self._report_committed(
                 [ended for ended in batch if type(ended[1]) is not Succeeded]
@@ -225,6 +235,7 @@ class Completer(Service):
                 fences=[ended[0].fence for ended in late],
                 results=results_of(late) or [None] * len(late),
                 without_args=without_args(late),
+                updates=updates_by_run(late),
                 node=self._node,
             )
         except DatabaseUnavailable:
@@ -294,6 +305,31 @@ class Completer(Service):
         is_all = len(rows) == len(batch)
         count_successes(batch if is_all else [each for each in batch if each[0].run_id in over])
         return over
+
+    async def _start(self, batch: Sequence[Ended]) -> set[int]:
+        """Workflows: what was claimed becomes its steps."""
+        claims = claims_of(ended[0] for ended in batch)
+        rows = await self._link.rows("start_claimed_workflows", **claims, node=self._node)
+        return {row[0] for row in rows}
+
+    async def _finish_updating(self, batch: Sequence[Ended]) -> set[int]:
+        """A run that has updated assets: a transaction of its own, with its updates."""
+        [(context, _, _)] = batch
+        try:
+            await self._link.rows(
+                "finish_updating",
+                run_id=context.run_id,
+                token=context.token,
+                elapsed=context.elapsed,
+                result=(results_of(batch) or [None])[0],
+                node=self._node,
+                keep_args=context.keeps_args,
+                updates=updates_of(context),
+            )
+        except Fenced:
+            return set()
+        count_successes(batch)
+        return {context.run_id}
 
     async def _release(self, batch: Sequence[Ended]) -> set[int]:
         claims = claims_of(ended[0] for ended in batch)

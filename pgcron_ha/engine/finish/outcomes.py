@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
@@ -10,6 +11,7 @@ from pgcron_ha.engine.run.runner import Ended
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
+    Context,
     Failed,
     Interrupted,
     Outcome,
@@ -67,6 +69,11 @@ def is_success(ended: Ended) -> bool:
     return type(ended[1]) is Succeeded
 
 
+def is_workflow(ended: Ended) -> bool:
+    """A workflow that is to be turned into its steps."""
+    return ended[0].handler.startswith("workflow:") and is_success(ended)
+
+
 def kind_of(outcome: Outcome) -> str:
     """How the attempt is recorded."""
     if isinstance(outcome, Interrupted):
@@ -119,11 +126,22 @@ def results_of(batch: Sequence[Ended]) -> list[str | None] | None:
     if all(ended[1] is SUCCEEDED for ended in batch):
         return None
     return [
-        outcome.text if isinstance(outcome, Succeeded) and context.keeps_result else None
+        outcome.text if isinstance(outcome, Succeeded) and _keeps_result(context) else None
         for context, outcome, _ in batch
     ]
+
+
+def _keeps_result(context: Context) -> bool:
+    """What steps of its workflow may read is kept."""
+    return context.keeps_result or context.origin == "step"
 
 
 def without_args(batch: Sequence[Ended]) -> list[int] | None:
     """The runs of which history keeps no args; None when there are none."""
     return [context.run_id for context, _, _ in batch if not context.keeps_args] or None
+
+
+def updates_by_run(batch: Sequence[Ended]) -> str | None:
+    """The assets that runs have updated; None when they have updated none."""
+    updates = {context.run_id: context._updates for context, _, _ in batch if context._updates}
+    return json.dumps(updates) if updates else None

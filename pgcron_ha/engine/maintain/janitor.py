@@ -51,6 +51,7 @@ _SWEEPS: Final = (
     *("forget_keys", "forget_periods", "forget_rates", "forget_progress", "forget_overruns"),
     *("forget_diversions", "forget_callbacks", "forget_fire_failures", "forget_versions"),
     *("forget_nodes", "forget_missed", "forget_overrides", "forget_backfills", "forget_letters"),
+    *("forget_workflows", "forget_definitions", "forget_assets"),
 )
 
 PARTITIONS_AT_ONCE: Final = 50

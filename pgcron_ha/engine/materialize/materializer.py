@@ -53,7 +53,9 @@ RETRY_SECONDS: Final = 60.0
 """After the database refused a schedule's runs, until they are tried again."""
 
 LOOK_AGAIN_SECONDS: Final = 0.5
-"""When nothing of a whole batch moved: other nodes are at it, or its rows are locked."""
+"""When nothing of a whole batch moved: other nodes are at it, or its rows are locked. Or when a
+schedule has had its fire of this second.
+"""
 
 
 _UNMOVED: Final = PgcronError("its row is locked by another session, or its watermark is far away")
@@ -89,6 +91,8 @@ class Materializer(Service):
             await self._materialize()  # what one of them asks for holds up no fire of the others
             raise
         wait = await self._materialize()
+        if wait is None and self._duties.waits_for_second:
+            wait = LOOK_AGAIN_SECONDS
         return 0 if goes_on else wait
 
     async def _materialize(self) -> float | None:
@@ -217,6 +221,8 @@ def decide(
     """
     spec = spec_of(row)
     now: datetime = row["now"]
+    if spec.assets:  # their updates decide
+        return Plan([], [], row["watermark"], None), spec.canonical
     if row["max_runs"] is not None:
         most = min(most, row["max_runs"] - row["runs_made"])
         if most <= 0:  # unless one is given back meanwhile: the statement looks again

@@ -86,4 +86,4 @@ def _preview(row: Row) -> dict[str, Any]:
     fires = [
         {"at": fire.utc_text, "local": fire.local_text, "note": fire.note} for fire in ahead.fires
     ]
-    return of | {"sentence": ahead.sentence, "fires": fires, "is_over": ahead.is_over}
+    return of | {"sentence": ahead.sentence, "fires": fires, "is_over": ahead.is_over or not fires}

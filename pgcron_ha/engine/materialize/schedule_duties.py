@@ -47,6 +47,8 @@ class ScheduleDuties:
         self._aside = aside
         self._made = made
         self._goes_on = False
+        self.waits_for_second = False
+        """Whether a schedule has fired, or was edited, in this second, and is to fire again."""
         self.is_behind = False
         """Whether another node's tzdata decides: this one computes no fires."""
 
@@ -58,6 +60,7 @@ class ScheduleDuties:
         given = {"horizon": self._horizon, "tzdata": TZDATA}
         duties = (await self._link.rows("control_duties", **given))[0]["duties"]
         self._goes_on, self.is_behind = False, "tzdata" in duties
+        self.waits_for_second = False
         if self.is_behind:
             self.is_behind = not await self._take_tzdata()
         if self.is_behind:
@@ -106,6 +109,7 @@ class ScheduleDuties:
             ),
             "due_probes": partial(self._each, "due_probes", self._make_probe),
             "given_back": partial(self._each, "given_back", self._take_given_back),
+            "updated_assets": self._use_updates,
         }
 
     async def _replan_outdated(self) -> None:
@@ -136,8 +140,20 @@ class ScheduleDuties:
             await self._make_fire(row, probe)
             await self._link.rows("mark_probe", schedule_id=row["schedule_id"])
 
-    async def _make_fire(self, row: Row, fire: datetime) -> None:
-        parameters = one_fire(row, fire, spec_of(row).canonical)
+    async def _use_updates(self) -> None:
+        """Counts updates of assets, and makes the runs that waited for them."""
+        self._goes_on |= await self._link.value("settle_assets", at_most=MOST) == MOST
+        await self._each("updated_assets", self._make_fire_of_updates)
+
+    async def _make_fire_of_updates(self, row: Row) -> None:
+        fire = row["fire_at"]
+        if fire > row["watermark"]:
+            await self._make_fire(row, fire, new_watermarks=[fire], uses_updates=True)
+        else:
+            self.waits_for_second = True
+
+    async def _make_fire(self, row: Row, fire: datetime, **other: Any) -> None:
+        parameters = one_fire(row, fire, spec_of(row).canonical) | other
         [counts] = await self._link.rows("materialize", **parameters)
         count_decided(counts)
         self._made(counts["blocked"])
@@ -241,4 +257,5 @@ def materialize_parameters(taken: Sequence[Decision]) -> dict[str, Any]:
         "fire_ids": [row["schedule_id"] for row, _ in fires],
         "fires": [fire for _, fire in fires],
         "tzdata": TZDATA,
+        "uses_updates": False,
     }

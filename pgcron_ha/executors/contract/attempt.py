@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from time import monotonic
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import UUID
 
@@ -75,6 +76,8 @@ class Attempt:
     timeout: float | None = None
     delivery: str = "at_least_once"
     origin: str = "enqueued"
+    _results: dict[str, Any] | str | None = None
+    """As `_args`."""
     started_monotonic: float | None = field(default=None, init=False)
     stop_reason: StopReason | None = field(default=None, init=False)
     outlives_lease: bool = field(default=False, init=False)
@@ -89,6 +92,8 @@ class Attempt:
     """The keyword arguments of the call, once the args were checked."""
     _transaction: Any = field(default=None, init=False)
     _previous_found: Any = field(default=None, init=False)
+    _updates: dict[str, Any] | None = field(default=None, init=False)
+    """The metadata of assets that its handler has updated, by name."""
     _work: Any = field(default=None, init=False)
     _batch: list[Any] | None = field(default=None, init=False)
     """The runs that one call of the handler gets, this one among them, if it takes several."""
@@ -113,6 +118,16 @@ class Attempt:
         hand of an ended run makes another run, with another key.
         """
         return str(self.run_uuid)
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """Of a step of a workflow: what the steps that it comes directly after have returned, by
+        their names. Steps without a result are missing; empty for other runs.
+        """
+        found = self._results
+        if not isinstance(found, dict):
+            found = self._results = json.loads(found or "{}")
+        return MappingProxyType(found)
 
     @property
     def elapsed(self) -> float:

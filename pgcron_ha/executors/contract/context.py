@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from pgcron_ha.db.driver.transactions import Isolation
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.contract.assets import MOST_UPDATES, checked_metadata
 from pgcron_ha.executors.contract.attempt import Attempt, Stream
 from pgcron_ha.executors.contract.log_lines import RunLog
 from pgcron_ha.executors.contract.previous import AskedPrevious, Previous
 from pgcron_ha.executors.contract.progress import checked
 from pgcron_ha.executors.contract.transaction import RunTransaction, TransactionBlock
 
-_log_creation = threading.Lock()
+_creation = threading.Lock()
 
 
 class Context(Attempt):
@@ -20,15 +22,16 @@ class Context(Attempt):
 
     ``run_id`` and ``run_uuid`` name the run, ``handler`` is its full name (``py:report``),
     ``attempt`` counts from 1 to ``max_attempts``. ``schedule`` is the schedule's name and
-    ``fire_time`` the aware UTC instant of the occurrence; both are None for enqueued runs.
-    ``token`` is this claim's fence in the database; ``fence`` is a number that only grows, for
-    outside stores that must refuse an older holder. ``idempotency_key`` is the same for every
-    attempt. ``timeout`` is in seconds, None means no limit. ``delivery`` is ``at_least_once``,
-    ``at_most_once`` or ``transactional``. ``origin`` is how the run came about: ``schedule`` (a
-    fire), ``backfill``, ``manual`` (the schedule was run by hand), ``enqueued``, ``rerun`` (tried
-    again by hand, or by a backfill) or ``redrive``. ``started_monotonic`` is the `time.monotonic`
-    instant at which the handler began, ``stop_reason`` why it was asked to stop; both are None
-    before.
+    ``fire_time`` the aware UTC instant of the occurrence; both are None for enqueued runs; a step
+    has the fire time of its workflow. ``token`` is this claim's fence in the database; ``fence`` is
+    a number that only grows, for outside stores that must refuse an older holder.
+    ``idempotency_key`` is the same for every attempt. ``timeout`` is in seconds, None means no
+    limit. ``delivery`` is ``at_least_once``, ``at_most_once`` or ``transactional``. ``origin`` is
+    how the run came about: ``schedule`` (a fire), ``backfill``, ``manual`` (the schedule was run by
+    hand), ``enqueued``, ``rerun`` (tried again by hand, or by a backfill), ``redrive`` or ``step``
+    (of a workflow).
+    ``started_monotonic`` is the `time.monotonic` instant at which the handler began,
+    ``stop_reason`` why it was asked to stop; both are None before.
     """
 
     __slots__ = ()
@@ -73,6 +76,26 @@ class Context(Attempt):
             )
         return AskedPrevious(source, self)
 
+    def update_asset(self, name: str, metadata: dict[str, Any] | None = None) -> None:
+        """Say that this run has updated an asset: the schedules on it run once each of their
+        assets was.
+
+        It is so once the run has succeeded, in the transaction that says so; a run that fails has
+        updated nothing. ``metadata`` is a JSON object of at most 4096 bytes; of one asset the last
+        call counts. Thread-safe. Raises `InvalidInput` for a name or metadata that no asset has,
+        and beyond 100 assets.
+        """
+        kept = checked_metadata(name, metadata)
+        with _creation:
+            updates = self._updates = self._updates or {}
+            updates[name] = kept
+        if len(updates) > MOST_UPDATES:
+            raise InvalidInput(
+                f"run {self.run_id} has updated {len(updates)} assets",
+                f"A run updates at most {MOST_UPDATES} of them.",
+                "Name what they make up together.",
+            )
+
     def log(self, line: str, stream: Stream = "log") -> None:
         """Add to the run's log; a text of several lines becomes several. Thread-safe."""
         log = self._open_log()
@@ -103,7 +126,7 @@ class Context(Attempt):
     def _open_log(self) -> RunLog | None:
         """The run's log, made when it is first written to; None outside an executor."""
         if self._log is None and (services := self._services) is not None:
-            with _log_creation:
+            with _creation:
                 if self._log is None:
                     self._log = RunLog(self, services.sink)
         return self._log

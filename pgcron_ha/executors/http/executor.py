@@ -5,11 +5,14 @@ Any service in any language can do the work. The headers have what it needs to d
 lower one than before is a zombie's), ``Pgcron-Token`` (the claim's; not by plain http, unless the
 destination has ``allow_private``), ``Pgcron-Run``, ``Pgcron-Attempt``,
 ``Pgcron-Schedule``, ``Pgcron-Fire-Time``, ``Pgcron-Origin`` (``schedule``, ``backfill``,
-``manual``, ``enqueued``, ``rerun`` or ``redrive``) and ``traceparent`` (the trace is the run's
-uuid). With ``previous = true`` the headers ``Pgcron-Previous-Run``, ``Pgcron-Previous-Outcome``,
-``Pgcron-Previous-Fire-Time`` and ``Pgcron-Previous-Finished-At`` describe the schedule's previous
-run; they are empty if there is none. All of it, with result and error, is ``pgcron_previous`` in
-the JSON of args that is sent, or where the body says ``{pgcron_previous}``; null if there is none.
+``manual``, ``enqueued``, ``rerun``, ``redrive`` or ``step``) and ``traceparent`` (the trace is the
+run's uuid). With ``previous = true`` the headers ``Pgcron-Previous-Run``,
+``Pgcron-Previous-Outcome``, ``Pgcron-Previous-Fire-Time`` and ``Pgcron-Previous-Finished-At``
+describe the schedule's previous run; they are empty if there is none. All of it, with result and
+error, is ``pgcron_previous`` in the JSON of args that is sent, or where the body says
+``{pgcron_previous}``; null if there is none. With ``results = true`` so are, as
+``pgcron_results``, the results of the steps that a step of a workflow comes after, by their names;
+empty for other runs.
 
 A stopped run closes its connection. The service may not notice. The request may have had its
 effect: the outcome says that this is unknown.

@@ -15,6 +15,7 @@ from uuid import UUID
 from pgcron_ha.config.capability_table import PLACEHOLDER
 from pgcron_ha.config.http_destinations import (
     PREVIOUS_PLACEHOLDER,
+    RESULTS_PLACEHOLDER,
     HttpAuthorization,
     HttpDestination,
 )
@@ -74,12 +75,15 @@ def render_request(
         previous = context._previous_found
         made[PREVIOUS_PLACEHOLDER] = None if previous is None else previous.document()
         headers |= _headers("Pgcron-Previous", facts_of(previous))
+    if destination.results:
+        made[RESULTS_PLACEHOLDER] = dict(context.results)
     # So that the same header is the same key, however it was written.
     headers |= {name.title(): value for name, value in destination.headers.items()}
     content: bytes | None = None
     if sends_args:
         headers.setdefault("Content-Type", "application/json")
-        reported = {each: made[each] for each in made if each == PREVIOUS_PLACEHOLDER}
+        sent = (PREVIOUS_PLACEHOLDER, RESULTS_PLACEHOLDER)
+        reported = {each: made[each] for each in made if each in sent}
         content = _dump({**args, **reported}).encode()
     elif isinstance(destination.body, str):
         headers.setdefault("Content-Type", "text/plain; charset=utf-8")

@@ -6,7 +6,9 @@ the line is not logged but sets the run's `progress`.
 
 A program identifies its run by PGCRON_RUN_ID, PGCRON_ATTEMPT, PGCRON_TOKEN, PGCRON_FENCE,
 PGCRON_IDEMPOTENCY_KEY, PGCRON_SCHEDULE, PGCRON_FIRE_TIME, PGCRON_ORIGIN (``schedule``,
-``backfill``, ``manual``, ``enqueued``, ``rerun`` or ``redrive``) and PGCRON_ARGS_FILE. With
+``backfill``, ``manual``, ``enqueued``, ``rerun``, ``redrive`` or ``step``) and PGCRON_ARGS_FILE.
+The file PGCRON_RESULTS_FILE has the results of the steps that a step of a workflow comes after, as
+JSON by their names; the variable is empty for other runs. With
 ``previous = true`` it also gets the schedule's previous run: PGCRON_PREVIOUS_RUN_ID,
 PGCRON_PREVIOUS_OUTCOME, PGCRON_PREVIOUS_FIRE_TIME and PGCRON_PREVIOUS_FINISHED_AT, empty if there
 is none. The file PGCRON_PREVIOUS_FILE has all of it as JSON, with result and error (``null`` if
@@ -173,11 +175,15 @@ class ShellExecutor(ProcessExecutor):
         if self._transactions is not None:
             await self._transactions.close()
 
-    def _files(self, context: Context) -> tuple[Path, Path]:
-        """Of its args, and of the run before."""
+    def _files(self, context: Context) -> tuple[Path, Path, Path]:
+        """Of its args, of the run before, and of the results of steps."""
         # The fence number names the claim, as its token does, and is no secret.
         args_file = self._directory / f"{context.run_id}-{context.fence}.json"
-        return args_file, args_file.with_suffix(".previous.json")
+        return (
+            args_file,
+            args_file.with_suffix(".previous.json"),
+            args_file.with_suffix(".results.json"),
+        )
 
     def _start_program(self, process: SupervisedProcess, context: Context) -> None:
         """Raises `InvalidInput` for args that don't fit: one that the template has neither a
@@ -185,10 +191,13 @@ class ShellExecutor(ProcessExecutor):
         OSError when the system has no room.
         """
         template, account = self._offered[context.handler]
-        args_file, previous_file = self._files(context)
+        args_file, previous_file, results_file = self._files(context)
         facts = {name: as_text(each) for name, each in run_facts(context).items()}
-        facts["args_file"] = str(args_file)
+        facts |= {"args_file": str(args_file), "results_file": ""}
         files: dict[Path, Any] = {args_file: context.args}
+        if context.origin == "step":
+            facts["results_file"] = str(results_file)
+            files[results_file] = dict(context.results)
         if template.previous:
             found = context._previous_found
             files[previous_file] = None if found is None else found.document()

@@ -3,8 +3,8 @@
 Messages are JSON, one a line. To the child: ``open`` (once), ``run``, ``stop``, ``lease``; the end
 of the stream ends it. From the child: ``ready`` (with the bytes that it holds) or ``failed``, then
 ``begun``, ``line``, ``progress``, ``beat`` and ``ended`` (with the bytes that it holds, how many
-processes the run has started and ``left``, and how many lines were ``dropped``). What comes from a
-child is checked: code of its handler may have written it.
+processes the run has started and ``left``, how many lines were ``dropped``, and its ``updates`` of
+assets). What comes from a child is checked: code of its handler may have written it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from time import monotonic
 from typing import Any, Final
 from uuid import UUID
 
+from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.outcome import (
@@ -141,6 +142,11 @@ class ChildProcess(SupervisedProcess):
         outcome, memory = outcome_from(message["outcome"]), self.isolation.memory
         self.left, dropped = int(message["left"]), int(message["dropped"])
         self._resident_bytes = int(message["resident"])
+        try:
+            for name, metadata in dict(message["updates"]).items():
+                context.update_asset(name, metadata)
+        except InvalidInput as error:
+            raise BadMessage(error.message) from error
         for pipe in self.pipes:  # what was written before the run ended
             pipe.read_rest()
         if dropped and (log := context._open_log()) is not None:

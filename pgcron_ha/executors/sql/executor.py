@@ -1,5 +1,8 @@
 """Executes ``sql:`` profiles: statements of the node's configuration in databases it names.
 
+A parameter that is no arg may be the result of a step that a step of a workflow comes after, by its
+name.
+
 One event loop in a thread of its own. A stop cancels the statement through another connection;
 what does not end then, and everything when the node's lease is over, loses its session. A frozen
 node can do neither: what must not go on beside the next attempt is a transactional profile, or says
@@ -63,7 +66,7 @@ class SqlRun:
                 "a run with that delivery needs a profile with transactional = true",
             )
         needed = profile.parameters
-        wrong = sorted(frozenset(context.args) ^ needed)
+        wrong = sorted(frozenset(context.args) ^ (needed - self._of_steps()))
         if wrong:
             problem = "is missing" if wrong[0] in needed else "is no parameter of the profile"
             names = ", ".join(sorted(needed)) or "no args"
@@ -74,7 +77,8 @@ class SqlRun:
         """Execute to the end; after it, it is committed or rolled back."""
         context, profile, facts = self.context, self.profile, run_facts(self.context)
         settings = {f"pgcron.{name}": as_text(each) for name, each in facts.items()}
-        values = context.args | {f"pgcron_{name}": each for name, each in facts.items()}
+        values = {**context.results, **context.args}
+        values |= {f"pgcron_{name}": each for name, each in facts.items()}
         keep = profile.max_rows + 1 if profile.rows else 0
         session = self.session = await self.database.open(settings)
         try:
@@ -102,6 +106,10 @@ class SqlRun:
             raise
         finally:
             session.leave()
+
+    def _of_steps(self) -> frozenset[str]:
+        """Parameters that are results of the steps that it comes after."""
+        return frozenset(self.context.results) - frozenset(self.context.args)
 
     def _log(self, line: str) -> None:
         self.context.log(self._place + line)

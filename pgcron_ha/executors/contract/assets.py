@@ -1,0 +1,50 @@
+"""What handlers say of the assets that they have updated: checked, as the database does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from pgcron_ha.errors import InvalidInput
+from pgcron_ha.executors.contract.attempt import Attempt
+from pgcron_ha.executors.contract.failures import outcome_of_result
+from pgcron_ha.executors.contract.outcome import Failed
+from pgcron_ha.spec.lines import ASSET
+
+MOST_UPDATES: Final = 100
+"""Assets that one run updates."""
+
+MOST_BYTES: Final = 4096
+"""Of the metadata of an update."""
+
+
+def checked_metadata(name: object, metadata: object) -> dict[str, Any] | None:
+    """The metadata as it is kept, without secrets. Raises `InvalidInput`."""
+    if not isinstance(name, str) or not ASSET.fullmatch(name):
+        raise InvalidInput(
+            f"{name!r:.200} is not the name of an asset",
+            'An asset has 1 to 100 letters, digits, "_", ".", ":", "/", "+", "@", "=" and "-", and'
+            ' is not called "and".',
+            "Write for example 'sales'.",
+        )
+    if metadata is None:
+        return None
+    kept = outcome_of_result(metadata)
+    wrong = f"it is a {type(metadata).__name__}"
+    if isinstance(kept, Failed):
+        wrong = "it is too large, too deep, or has what JSON does not have"
+    elif isinstance(value := json.loads(kept.text or "null"), dict):
+        size = len(json.dumps(value, ensure_ascii=False).encode())
+        if size <= MOST_BYTES:
+            return value
+        wrong = f"it has {size} bytes"
+    raise InvalidInput(
+        f"the metadata of asset {name!r} can't be kept: {wrong}",
+        f"Metadata is a JSON object of at most {MOST_BYTES} bytes.",
+        "Write for example {'rows': 3}, and keep the rest in a table of yours.",
+    )
+
+
+def updates_of(context: Attempt) -> str | None:
+    """The updates of a run, as the database takes them; None: it has updated nothing."""
+    return json.dumps(context._updates) if context._updates else None
