@@ -18,7 +18,9 @@ process of its own: it can be killed, and takes nobody with it when it dies.
 
 `App` and `Context` are all that most programs need. A handler may raise `Retry`, `Snooze`,
 `Discard` and `Cancel`; `Stopped` is what `Context.check` raises. A `Breaker` leaves a handler that
-keeps failing alone for a while. All errors are in `errors`.
+keeps failing alone for a while. ``@app.workflow()`` builds a `Workflow` of steps that depend on one
+another; `chain`, `group`, `chord` and `map_each` put one together where it is started. All errors
+are in `errors`.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from pgcron_ha import errors
     from pgcron_ha.client.app import App
     from pgcron_ha.client.uniqueness import Debounce, Throttle, Unique
+    from pgcron_ha.client.workflow_starts import chain, chord, group, map_each
+    from pgcron_ha.client.workflows import Workflow
     from pgcron_ha.config.breaker import Breaker
     from pgcron_ha.executors.contract.attempt import Stopped
     from pgcron_ha.executors.contract.context import Context
@@ -47,13 +51,20 @@ __all__ = [
     "Stopped",
     "Throttle",
     "Unique",
+    "Workflow",
+    "chain",
+    "chord",
     "errors",
+    "group",
+    "map_each",
 ]
 
 # Found when they are asked for: a command that needs none of it imports none of it.
 _PLACES = {
     "client.app": ("App",),
     "client.uniqueness": ("Debounce", "Throttle", "Unique"),
+    "client.workflow_starts": ("chain", "chord", "group", "map_each"),
+    "client.workflows": ("Workflow",),
     "config.breaker": ("Breaker",),
     "executors.contract.attempt": ("Stopped",),
     "executors.contract.context": ("Context",),

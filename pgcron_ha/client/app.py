@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack
-from weakref import WeakKeyDictionary
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.mistakes import Misspellings, are_collected, defining
+from pgcron_ha.client.database import AppDatabase
+from pgcron_ha.client.mistakes import are_collected, defining, refuse_bare
 from pgcron_ha.client.options import (
     HandlerDefaults,
     Policies,
     RunOptions,
     check_handler_defaults,
-    given,
     with_defaults,
 )
+from pgcron_ha.client.registry import Registry
 from pgcron_ha.client.run_request import (
     EnqueueStatement,
     NewRun,
-    RunRequest,
-    request_run,
     request_runs,
     send_runs,
 )
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status, require_success
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
-from pgcron_ha.client.waiting import Notifications, Waiting
+from pgcron_ha.client.workflow_definitions import CodeWorkflow
+from pgcron_ha.client.workflow_starts import AdHoc, StartOptions, request_start
+from pgcron_ha.client.workflows import Workflow, define_workflow
 from pgcron_ha.config.breaker import Breaker, read_breaker
-from pgcron_ha.config.loading import load_settings
-from pgcron_ha.db.commands import functions
+from pgcron_ha.config.values import Span
+from pgcron_ha.db.commands import functions, workflows
 from pgcron_ha.db.driver.calls import Style
-from pgcron_ha.db.driver.link import Link
-from pgcron_ha.db.driver.pool import ClientPools
-from pgcron_ha.db.driver.pooling import assume
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 from pgcron_ha.errors import ConfigError, Mistakes
 from pgcron_ha.executors.contract.base import HandlerPolicy, LeaseLoss
 from pgcron_ha.executors.python.handler import PythonHandler, check_policy, read_isolation
@@ -60,46 +54,39 @@ class App:
     def __init__(
         self, dsn: str | None = None, schema: str | None = None, listen_dsn: str | None = None
     ) -> None:
-        in_schema("", schema or DEFAULT_SCHEMA)  # a name that is not plain is refused here
-        self._dsn = dsn
-        self._listen_dsn = listen_dsn
-        self._schema = schema
-        self._handlers: dict[str, PythonHandler] = {}
-        self._misspellings = Misspellings(self._handlers)
-        self._defaults: dict[str, Mapping[str, Any]] = {}
-        self._refused: set[Callable[..., Any]] = set()
+        self._database = AppDatabase(dsn, schema, listen_dsn)
+        self._connection = self._database.connection
+        self._registry = Registry()
         self._schedules: dict[str, CodeSchedule] = {}
-        self._breakers: dict[str, Breaker | str] = {}
-        self._pools = ClientPools()
-        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiting] = WeakKeyDictionary()
 
     @property
     def schema(self) -> str:
         """The schema of its database. Raises ConfigError for an invalid configuration."""
-        if self._schema is None:
-            self._schema = load_settings().schema
-        return self._schema
+        return self._database.schema
 
     def attach(self, dsn: str, schema: str, listen_dsn: str | None = None) -> None:
         """Sets what was left out. A node calls it with its own database for each App it offers."""
-        if self._dsn is None:
-            self._dsn, self._listen_dsn = dsn, self._listen_dsn or listen_dsn
-        self._schema = schema if self._schema is None else self._schema
+        self._database.attach(dsn, schema, listen_dsn)
 
     @property
     def handlers(self) -> Mapping[str, PythonHandler]:
         """The registered handlers by full name, such as ``py:report``."""
-        return self._handlers
+        return self._registry.handlers
 
     @property
     def breakers(self) -> Mapping[str, Breaker | str]:
         """The circuit breakers by handler (full name), or the handler whose breaker is shared."""
-        return self._breakers
+        return self._registry.breakers
 
     @property
     def schedules(self) -> Mapping[str, CodeSchedule]:
         """The schedules in code by name, each complete and valid."""
         return self._schedules
+
+    @property
+    def workflows(self) -> Mapping[str, CodeWorkflow]:
+        """The workflows in code by name, each complete and valid."""
+        return self._registry.workflows
 
     def handler(
         self,
@@ -132,12 +119,7 @@ class App:
         ConfigError when the name is taken, a limit is invalid or the function can't be called with
         a context (first) and keywords, InvalidInput for an invalid name or default.
         """
-        if callable(name):
-            raise ConfigError(
-                "@app.handler is used without parentheses",
-                "It takes the handler's name, or nothing.",
-                "Write @app.handler() or @app.handler('report').",
-            )
+        refuse_bare("handler", name)
         mistakes = Mistakes()
         limits = mistakes.tried(read_isolation, isolation, memory, cpu)
         circuit = None if breaker is None else mistakes.tried(read_breaker, breaker)
@@ -150,23 +132,40 @@ class App:
 
         def register(function: Function) -> Function:
             own_name = name or function.__name__
-            self._refused.add(function)
-            with defining(f"handler '{own_name}'"):
+            with self._registry.defining(function, f"handler '{own_name}'"):
                 mistakes.raise_any()
                 added = PythonHandler(own_name, function, limits, policy)
-                full_name = checks.handler_name(added.full_name)
-                if full_name in self._handlers:
-                    raise ConfigError(
-                        f"handler '{full_name}' is defined twice",
-                        "Within an App a name is one function's.",
-                        "Give one of them another name: @app.handler('other').",
-                    )
-                self._handlers[full_name] = added
-                if circuit is not None:
-                    self._breakers[full_name] = circuit
-                self._defaults[full_name] = checked
-                self._refused.discard(function)
+                self._registry.add(added, circuit, checked)
             return function
+
+        return register
+
+    def workflow(
+        self,
+        name: str | None = None,
+        *,
+        on_failure: Literal["continue", "stop", "kill"] = "continue",
+        parallelism: int | None = None,
+        timeout: Span | None = None,
+        description: str | None = None,
+    ) -> Callable[[Function], Function]:
+        """Define a workflow: the decorated function, called now with a `Workflow`, adds its steps.
+
+        It has the function's name by default. When a step fails, the others ``continue``, no new
+        one begins (``stop``), or those that execute are ended, too (``kill``). No more than
+        `parallelism` steps execute at once. `app.start`, a schedule (``@app.schedule`` above it)
+        and the step of another workflow start it. Raises ConfigError for a name that is taken;
+        InvalidInput and TooLarge with the places of all mistakes.
+        """
+        refuse_bare("workflow", name)
+        settings: dict[str, Any] = {"on_failure": on_failure, "parallelism": parallelism}
+        settings |= {"timeout": timeout, "description": description}
+
+        def register(build: Function) -> Function:
+            own_name = name or build.__name__
+            with self._registry.defining(build, f"workflow '{own_name}'"):
+                define_workflow(own_name, build, self._registry, settings)
+            return build
 
         return register
 
@@ -181,8 +180,8 @@ class App:
         """
 
         def register(function: Function) -> Function:
-            handler = self._name_of(function)
-            own_name = name or handler.removeprefix("py:")
+            handler = self._registry.name_of(function)
+            own_name = name or handler.partition(":")[2]
             with defining(f"schedule '{own_name}'"):
                 self.add_schedule(own_name, spec, handler, **policies)
             return function
@@ -193,12 +192,12 @@ class App:
         self, name: str, spec: str, handler: str, **policies: Unpack[Policies]
     ) -> CodeSchedule:
         """A schedule in code of any handler, ``shell:backup`` say. Raises as `schedule`."""
-        full_name = self._name_of(handler)
-        defaults = dict(self._defaults.get(full_name, {}))
+        full_name = self._registry.name_of(handler)
+        defaults = dict(self._registry.defaults.get(full_name, {}))
         if "start_within" in defaults:
             defaults["start_deadline"] = defaults.pop("start_within")
         defined = define_schedule(name, spec, full_name, with_defaults(defaults, policies))
-        self._check_args(defined.handler, defined.args)
+        self._registry.check_args(defined.handler, defined.args)
         if defined.name in self._schedules:
             raise ConfigError(
                 f"schedule '{defined.name}' is defined twice",
@@ -227,7 +226,7 @@ class App:
         AsyncSession) the run exists if and when the caller's transaction commits. Raises errors of
         `pgcron_ha.errors` only; bad values are refused before anything is sent.
         """
-        request = self._request(handler, args, options, check_args)
+        request = self._registry.request(handler, args, options, check_args)
         async with self._connection(conn) as connection:
             return EnqueuedRun.of(await request.send(connection, self.schema), self)
 
@@ -247,7 +246,7 @@ class App:
         are written: ``format`` (psycopg, Django), ``pyformat``, ``named`` (SQLAlchemy's ``text()``)
         or ``numeric_dollar`` (asyncpg).
         """
-        request = self._request(handler, args, options, check_args)
+        request = self._registry.request(handler, args, options, check_args)
         return request.as_statement(style, self.schema)
 
     async def enqueue_many(
@@ -259,10 +258,37 @@ class App:
         A living `idempotency_key`, or one that is given twice, gives the same id. Raises as
         `enqueue` does, with messages that begin with ``run 3 of 20``; TooLarge for more.
         """
-        request = partial(self._request, check_args=check_args)
-        requests = list(request_runs(runs, request, self._check_args if check_args else None))
+        request = partial(self._registry.request, check_args=check_args)
+        check = self._registry.check_args if check_args else None
+        requests = list(request_runs(runs, request, check))
         async with self._connection(conn) as connection:
             return await send_runs(connection, requests, self.schema)
+
+    async def start(
+        self,
+        workflow: str | Callable[[Workflow], object] | AdHoc,
+        args: Mapping[str, Any] | None = None,
+        *,
+        conn: Any = None,
+        **options: Unpack[StartOptions],
+    ) -> EnqueuedRun:
+        """Start a workflow, as `enqueue` enqueues a run, in the caller's transaction too; its run.
+
+        It is named, also by the function that defines it; or ``chain(…)``, ``group(…)``,
+        ``chord(…)`` or ``map_each(…)``, which need no definition. Raises NotFound; InvalidInput.
+        """
+        request = request_start(self._registry, workflow, args, options)
+        async with self._connection(conn) as connection:
+            return EnqueuedRun.of(await request.send(connection, self.schema), self)
+
+    async def signal(self, run_id: int, step: str, payload: Any = None, *, conn: Any = None) -> str:
+        """End the step of a workflow that waits for this signal; the payload is its result.
+
+        ``ended``, or ``kept``: the step comes later. Raises NotFound; Conflict if it is over.
+        """
+        text = None if payload is None else checks.json_text("the payload", payload)
+        async with self._connection(conn) as connection:
+            return await workflows.signal(connection, run_id, step, text, schema=self.schema)
 
     async def run(self, run_id: int, *, conn: Any = None) -> RunStatus:
         """The status of a run: state, outcome, error, result. Raises NotFound."""
@@ -278,7 +304,7 @@ class App:
         """
         status = await self.run(run_id)
         if not status.is_ended:
-            await self._waiting_here().until_ended(run_id, timeout)
+            await self._database.waiting_here().until_ended(run_id, timeout)
             status = await self.run(run_id)
         return status
 
@@ -293,8 +319,7 @@ class App:
         """Whether notifications report the ends of runs that this event loop waits for: not before
         it waits for one, nor through a pooler that passes no notifications.
         """
-        waiting = self._waiting.get(asyncio.get_running_loop())
-        return waiting is not None and waiting.is_listening
+        return self._database.is_listening
 
     async def cancel_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
@@ -330,71 +355,18 @@ class App:
             for _, schedule in sorted(self._schedules.items()):
                 await schedule.put(connection, schema or self.schema)
 
+    async def put_workflows(self, conn: Any = None, *, schema: str | None = None) -> None:
+        """As `put_schedules`, of workflows, which schedules may start: before them."""
+        async with self._connection(conn) as connection:
+            for _, workflow in sorted(self.workflows.items()):
+                await workflow.put(connection, schema or self.schema)
+
     async def close(self) -> None:
         """Close the connections that were opened in this event loop; its waiters get an error."""
-        waiting = self._waiting.pop(asyncio.get_running_loop(), None)
-        if waiting is not None:
-            await waiting.close()
-        await self._pools.close()
+        await self._database.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def _waiting_here(self) -> Waiting:
-        loop = asyncio.get_running_loop()
-        if loop not in self._waiting:
-            dsn = self._own_dsn()
-            link = Link(self._listen_dsn or dsn, self.schema, title="pgcron_ha waiting")
-            insists = self._listen_dsn is not None
-            channel = Notifications(link, lambda: self._connection(None), self.schema, insists)
-            self._waiting[loop] = Waiting(channel)
-        return self._waiting[loop]
-
-    def _request(
-        self,
-        handler: str | Callable[..., Any],
-        args: Mapping[str, Any] | None,
-        options: Mapping[str, Any],
-        check_args: bool,
-    ) -> RunRequest:
-        """The checked request; the handler's defaults replace what `options` leave out."""
-        full_name = self._name_of(handler)
-        self._misspellings.warn_of(full_name)
-        chosen = with_defaults(self._defaults.get(full_name, {}), given(options))
-        request = request_run(full_name, args, chosen)
-        if check_args:
-            self._check_args(full_name, request.args)
-        return request
-
-    def _check_args(self, handler: str, args: str) -> None:
-        """Raises InvalidInput for args that a handler of this App would refuse."""
-        if known := self._handlers.get(handler):
-            known.check_args(json.loads(args))
-
-    def _name_of(self, handler: str | Callable[..., Any]) -> str:
-        if isinstance(handler, str):
-            return checks.handler_name(handler if ":" in handler else f"py:{handler}")
-        for full_name, known in self._handlers.items():
-            if known.function is handler:
-                return full_name
-        if handler in self._refused:
-            return f"py:{handler.__name__}"
-        raise ConfigError(
-            f"{getattr(handler, '__qualname__', handler)!s:.200} is not a handler of this App",
-            "A function becomes one by @app.handler(), written below @app.schedule(…).",
-            "Decorate it, or name the handler by text.",
-        )
-
-    def _connection(self, given: Any) -> AbstractAsyncContextManager[Any]:
-        return nullcontext(given) if given is not None else self._pools.connection(self._own_dsn())
-
-    def _own_dsn(self) -> str:
-        if self._dsn is None:
-            settings = load_settings()
-            self._dsn = settings.required_dsn()
-            self._listen_dsn = self._listen_dsn or settings.listen_dsn
-            assume(self._dsn, settings.pooler)
-        return self._dsn

@@ -79,28 +79,34 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
             if isinstance(parsed, str) and isinstance(_json_or_text(parsed), dict)
             else _ARGS_HINT,
         )
+    text = json_text("args", parsed if type(parsed) is dict else dict(parsed))
+    return args if isinstance(args, str) else text
+
+
+def json_text(what: str, value: object) -> str:
+    """A value as JSON text of at most 256 KiB."""
     try:
-        text = _ENCODER.encode(parsed if type(parsed) is dict else dict(parsed))
+        text = _ENCODER.encode(value)
         size = len(text) if text.isascii() else len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput("args can't be written as JSON", str(error), _ARGS_HINT) from None
+        raise InvalidInput(f"{what} can't be written as JSON", str(error), _ARGS_HINT) from None
     if size > MOST_ARGS_BYTES:
         raise TooLarge(
-            f"args has {size} bytes",
-            f"args may have {MOST_ARGS_BYTES} bytes (256 KiB) as JSON text.",
+            f"{what} has {size} bytes",
+            f"{what} may have {MOST_ARGS_BYTES} bytes (256 KiB) as JSON text.",
             "Store the payload in a table or file of yours and pass its key.",
         )
     if (levels := levels_of(text)) > MOST_LEVELS:
         raise TooLarge(
-            f"args is nested {levels} levels deep",
-            f"Objects and lists of args may be nested {MOST_LEVELS} levels deep.",
+            f"{what} is nested {levels} levels deep",
+            f"Objects and lists of {what} may be nested {MOST_LEVELS} levels deep.",
             "Write it flatter, or pass the nested value as one text.",
         )
     if r"\u0000" in text and _NUL.search(text):
         raise InvalidInput(
-            "args has a NUL character", "PostgreSQL stores no NUL in text.", "Leave it out."
+            f"{what} has a NUL character", "PostgreSQL stores no NUL in text.", "Leave it out."
         )
-    return args if isinstance(args, str) else text
+    return text
 
 
 def queue_name(name: object) -> str:

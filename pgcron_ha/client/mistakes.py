@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import Final
 
-from pgcron_ha.errors import Mistakes, PgcronError
+from pgcron_ha.errors import ConfigError, Mistakes, PgcronError
 
 _MOST_SEEN: Final = 1000
 _log: Final = logging.getLogger(__name__)
@@ -46,6 +46,16 @@ def defining(what: str) -> Iterator[None]:
         if collected is None:
             raise
         collected.found += error.about(what).parts
+
+
+def refuse_bare(decorator: str, name: object) -> None:
+    """Raises ConfigError for ``@app.handler`` where ``@app.handler()`` is meant."""
+    if callable(name):
+        raise ConfigError(
+            f"@app.{decorator} is used without parentheses",
+            f"It takes the {decorator}'s name, or nothing.",
+            f"Write @app.{decorator}() or @app.{decorator}('report').",
+        )
 
 
 class Misspellings:

@@ -26,7 +26,7 @@ def schedule_preview(row: Mapping[str, Any], after: datetime, count: int) -> Pre
         left = max(0, int(row["max_runs"]) - int(row["runs_made"]))
         within = [fire for fire in ahead.fires if fire.fire_at <= row["watermark"]]
         fires = ahead.fires[: len(within) + left]
-        is_over = ahead.is_over or len(fires) < len(ahead.fires)
+        is_over = ahead.is_over or len(fires) < len(ahead.fires) or not (left or within)
         ahead = replace(ahead, fires=fires, is_over=is_over)
     if row.get("jitter"):
         whole = duration_text(delay_of(row) // timedelta(seconds=1))

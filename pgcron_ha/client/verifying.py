@@ -182,6 +182,7 @@ def _timings(versions: list[Row], after: datetime, until: datetime) -> Iterator[
 
 def _spec(content: Row) -> Spec | None:
     try:
-        return spec_of(content)
+        spec = spec_of(content)
     except PgcronError:  # it was invalid, and decided nothing
         return None
+    return None if spec.assets else spec  # no spec names their fires

@@ -18,6 +18,14 @@ Beside it a table ``calendars`` may have the lines of calendars by name, as one 
         yearly 12-25 # Christmas Day
         yearly easter+1
 
+A table ``workflows`` has workflows by name, in the form of ``pgcron.put_workflow``::
+
+    workflows:
+      etl:
+        steps:
+          - {name: extract, handler: py:extract, args_from: {day: $.args.day}}
+          - {name: load, handler: shell:load, after: extract}
+
 What a definition leaves out has its default; a pause is left unchanged unless the file has
 ``enabled``. A *source* (one file, or a folder of them) is known by its name: it owns what
 it defines, and pruning deletes what it once owned and defines no longer.

@@ -1,5 +1,5 @@
-"""The definitions of files: each schedule and calendar is checked as by every interface, and errors
-name its place in the file. What is written as YAML is read back unchanged.
+"""The definitions of files: each schedule, workflow and calendar is checked as by every interface,
+and errors name its place in the file. What is written as YAML is read back unchanged.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
@@ -16,6 +17,13 @@ from typing import Any, Final
 import yaml
 
 from pgcron_ha.client import options, schedules
+from pgcron_ha.client.workflow_definitions import (
+    OF_STEPS,
+    OF_WORKFLOWS,
+    judged_workflow,
+    step_place,
+)
+from pgcron_ha.client.workflows import workflow_name
 from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, Mistakes, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
@@ -25,10 +33,11 @@ from pgcron_ha.spec.text import duration_text
 MOST_FILES: Final = 1000
 SCHEDULES: Final = "schedules"
 CALENDARS: Final = "calendars"
+WORKFLOWS: Final = "workflows"
 POLICIES: Final = tuple(name for name in options.POLICIES if name != "managed_by")
 KEYS: Final = ("spec", "handler", *POLICIES)
 
-_TABLES: Final = (SCHEDULES, CALENDARS)
+_TABLES: Final = (SCHEDULES, WORKFLOWS, CALENDARS)
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class Definitions:
     """``spec``, ``handler``, and the policies that are set, as
     `pgcron_ha.db.commands.schedule_files.apply_schedules` takes them.
     """
+    workflows: Mapping[str, Mapping[str, Any]]
+    """As `pgcron_ha.client.workflow_definitions.judged_workflow` gives them."""
     calendars: Mapping[str, str]
     """A rule in each line, as `pgcron_ha.spec.calendars.calendar` reads them."""
 
@@ -64,7 +75,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def read_definitions(paths: Iterable[Path]) -> Definitions:
-    """The schedules and calendars of all files, by name.
+    """The schedules, workflows and calendars of all files, by name.
 
     Raises InvalidInput that names every mistake (up to `MOST_REPORTED`) with its file and line.
     """
@@ -86,8 +97,7 @@ def read_definitions(paths: Iterable[Path]) -> Definitions:
                         )
                     found[table][name] = judged
     mistakes.raise_any()
-    schedules, calendars = (dict(sorted(found[table].items())) for table in _TABLES)
-    return Definitions(schedules, calendars)
+    return Definitions(*(dict(sorted(found[table].items())) for table in _TABLES))
 
 
 def judged_schedule(name: str, values: object) -> dict[str, Any]:
@@ -147,7 +157,7 @@ def _entries(document: Document) -> Iterator[tuple[str, str, Any]]:
 def _no_table(document: Document, fact: str, *place: str) -> InvalidInput:
     return InvalidInput(
         f"{document.where(*place)}: {fact}",
-        f"A file has tables {SCHEDULES} and {CALENDARS}: names and their definitions.",
+        f"A file has tables {SCHEDULES}, {WORKFLOWS} and {CALENDARS}: names and their definitions.",
         "`pgcron-ha schedules schema` prints its form, `schedules export` an example.",
     )
 
@@ -159,12 +169,25 @@ def _judged(document: Document, table: str, name: str, value: Any) -> Any:
             _refuse_unknown_keys(document, value, KEYS, table, name)
     with mistakes.kept():
         try:
-            judged = judged_schedule(name, value) if table == SCHEDULES else _calendar(name, value)
+            if table == WORKFLOWS:
+                judged: Any = _workflow(document, name, value)
+            else:
+                judge = judged_schedule if table == SCHEDULES else _calendar
+                judged = judge(name, value)
         except PgcronError as error:
             where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
             raise error.about(where) from error
     mistakes.raise_any()
     return judged
+
+
+def _workflow(document: Document, name: str, value: Any) -> dict[str, Any]:
+    def place(number: int, step: object) -> str:
+        line = document.line_of(WORKFLOWS, name, "steps", number - 1)
+        return f"{step_place(number, step)} in line {line}"
+
+    workflow_name(name)
+    return judged_workflow(value, place)
 
 
 def _calendar(name: str, value: Any) -> str:
@@ -250,13 +273,31 @@ def definition_of(row: Mapping[str, Any], default: Mapping[str, Any]) -> dict[st
     return said
 
 
+def workflow_of(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored definition of a workflow as people write it, if it is one that they may write."""
+    with suppress(InvalidInput):
+        definition = judged_workflow(definition)
+    said = {key: definition[key] for key in OF_WORKFLOWS if definition.get(key) is not None}
+    steps = definition["steps"]
+    return said | {"steps": [{key: step[key] for key in OF_STEPS if key in step} for step in steps]}
+
+
 def as_yaml(
-    definitions: Mapping[str, Mapping[str, Any]], calendars: Mapping[str, str] | None = None
+    definitions: Mapping[str, Mapping[str, Any]],
+    calendars: Mapping[str, str] | None = None,
+    workflows: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
     """The text of a file; ends with a newline."""
+    tables = {CALENDARS: calendars, WORKFLOWS: workflows}
+    written = {table: dict(entries) for table, entries in tables.items() if entries}
     schedules = {name: dict(said) for name, said in definitions.items()}
+    return yaml_text({**written, SCHEDULES: schedules})
+
+
+def yaml_text(value: Any) -> str:
+    """Plain values as YAML; ends with a newline."""
     return yaml.dump(
-        {**({CALENDARS: dict(calendars)} if calendars else {}), SCHEDULES: schedules},
+        value,
         Dumper=_Dumper,
         sort_keys=False,
         allow_unicode=True,

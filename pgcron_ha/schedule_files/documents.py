@@ -78,13 +78,22 @@ class Document:
     line: int = 1
 
     def where(self, *place: str) -> str:
-        """``file, line 3``: of the innermost key of its own on the way down to the place."""
+        """``file, line 3``."""
+        return f"{self.name}, line {self.line_of(*place)}"
+
+    def line_of(self, *place: str | int) -> int:
+        """Of the innermost key of its own on the way down to the place; an item of a list, by its
+        number, is where its first key is.
+        """
         line, value = self.line, self.value
         for key in place:
-            if not isinstance(value, Table) or key not in value.lines:
+            if isinstance(key, int) and isinstance(value, list) and isinstance(value[key], Table):
+                line, value = min(value[key].lines.values(), default=line), value[key]
+            elif isinstance(value, Table) and key in value.lines:
+                line, value = value.lines[key], value[key]
+            else:
                 break
-            line, value = value.lines[key], value[key]
-        return f"{self.name}, line {line}"
+        return line
 
 
 def read_file(path: Path) -> list[Document]:

@@ -7,10 +7,17 @@ from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.client import checks, options
-from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES
+from pgcron_ha.client.options import Option
+from pgcron_ha.client.workflow_definitions import NAME, OF_STEPS, OF_WORKFLOWS
+from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES, WORKFLOWS
 from pgcron_ha.spec.calendars import calendar
 from pgcron_ha.spec.spec import MOST_CHARACTERS, MOST_LINES
 
+_HANDLER: Final = {
+    "type": "string",
+    "pattern": "^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+    "maxLength": checks.MOST_HANDLER_CHARACTERS,
+}
 _DURATION: Final = {
     "description": "Seconds, or a text such as 90s, 15m, 1h30m.",
     "anyOf": [
@@ -46,6 +53,28 @@ _BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
+_PATH: Final = {"type": "string", "pattern": "\\$"}
+_STEP: Final[Mapping[str, Mapping[str, Any]]] = {
+    **_BY_NAME,
+    "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
+    "handler": _HANDLER,
+    "args_from": {"type": "object", "additionalProperties": _PATH},
+    "after": {"type": ["array", "string"], "items": {"type": "string"}},
+    "when": _PATH,
+    "for_each": _PATH,
+    "repeat": {
+        "type": "object",
+        "required": ["while", "at_most"],
+        "additionalProperties": False,
+        "properties": {
+            "while": _PATH,
+            "at_most": {"type": "integer", "minimum": 1},
+            "every": _DURATION,
+        },
+    },
+}
+
+
 def json_schema() -> dict[str, Any]:
     """The schema (draft 2020-12) of a file."""
     definition = {
@@ -56,12 +85,8 @@ def json_schema() -> dict[str, Any]:
             "spec": _lines(
                 "A cron expression, an interval, …: a rule a line.", 1, MOST_CHARACTERS, MOST_LINES
             ),
-            "handler": {
-                "type": "string",
-                "pattern": "^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
-                "maxLength": checks.MOST_HANDLER_CHARACTERS,
-            },
-            **{name: _policy(name) for name in POLICIES},
+            "handler": _HANDLER,
+            **{name: _form(name, options.POLICIES[name], _BY_NAME) for name in POLICIES},
         },
     }
     days = _lines(
@@ -76,7 +101,7 @@ def json_schema() -> dict[str, Any]:
         "title": "Schedules of pgcron_ha",
         "type": "object",
         "additionalProperties": False,
-        "anyOf": [{"required": [SCHEDULES]}, {"required": [CALENDARS]}],
+        "anyOf": [{"required": [table]} for table in (SCHEDULES, WORKFLOWS, CALENDARS)],
         "properties": {
             CALENDARS: {
                 "type": "object",
@@ -84,13 +109,35 @@ def json_schema() -> dict[str, Any]:
                 "propertyNames": {"pattern": f"^{calendar.NAME.pattern}$"},
                 "additionalProperties": {"$ref": "#/$defs/calendar"},
             },
+            WORKFLOWS: {
+                "type": "object",
+                "propertyNames": {"pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}$"},
+                "additionalProperties": {"$ref": "#/$defs/workflow"},
+            },
             SCHEDULES: {
                 "type": "object",
                 "propertyNames": {"minLength": 1, "maxLength": checks.MOST_NAME_CHARACTERS},
                 "additionalProperties": {"$ref": "#/$defs/schedule"},
             },
         },
-        "$defs": {"schedule": definition, "calendar": days},
+        "$defs": {"schedule": definition, "workflow": _workflow(), "calendar": days},
+    }
+
+
+def _workflow() -> dict[str, Any]:
+    step = {
+        "type": "object",
+        "required": ["name"],
+        "oneOf": [{"required": ["handler"]}, {"required": ["wait_for"]}],
+        "additionalProperties": False,
+        "properties": {name: _form(name, each, _STEP) for name, each in OF_STEPS.items()},
+    }
+    own = {name: _form(name, each, _BY_NAME) for name, each in OF_WORKFLOWS.items()}
+    return {
+        "type": "object",
+        "required": ["steps"],
+        "additionalProperties": False,
+        "properties": own | {"steps": {"type": "array", "items": step, "minItems": 1}},
     }
 
 
@@ -100,11 +147,10 @@ def _lines(description: str, least: int, most_characters: int, most_lines: int) 
     return {"description": description, "anyOf": [text, lines]}
 
 
-def _policy(name: str) -> dict[str, Any]:
+def _form(name: str, policy: Option, by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Null is the same as leaving it out."""
-    policy = options.POLICIES[name]
-    form = {**(_BY_NAME.get(name) or _BY_TYPE[policy.kind])}
-    if policy.words and name not in _BY_NAME:
+    form = {**(by_name.get(name) or _BY_TYPE[policy.kind])}
+    if policy.words and name not in by_name:
         form = {"enum": [*policy.words, *[""][: policy.is_removable]]}
     elif policy.kind is int:
         form |= {"minimum": policy.least, "maximum": policy.most}

@@ -72,7 +72,7 @@ def test_what_a_handler_requires_is_the_default_of_its_schedules_and_runs() -> N
     assert app.schedules["anywhere"].requires == ()
     requested: list[dict[str, Any]] = [{"handler": "py:train"}]
     requested.append({"handler": "py:train", "requires": []})
-    first, second = request_runs(requested, partial(app._request, check_args=True))
+    first, second = request_runs(requested, partial(app._registry.request, check_args=True))
     assert '"requires":["gpu=a100"]' in first
     assert "requires" not in second
     with pytest.raises(InvalidInput, match="is not a list of labels"):

@@ -1,0 +1,76 @@
+"""The database of an App: where it is, and the connections of each event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pgcron_ha.client.waiting import Notifications, Waiting
+from pgcron_ha.config.loading import load_settings
+from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.pool import ClientPools
+from pgcron_ha.db.driver.pooling import assume
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
+
+
+class AppDatabase:
+    """What is None is the node's, or the configuration's, which is read when it is needed."""
+
+    def __init__(self, dsn: str | None, schema: str | None, listen_dsn: str | None) -> None:
+        in_schema("", schema or DEFAULT_SCHEMA)  # a name that is not plain is refused here
+        self._dsn = dsn
+        self._listen_dsn = listen_dsn
+        self._schema = schema
+        self._pools = ClientPools()
+        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiting] = WeakKeyDictionary()
+
+    @property
+    def schema(self) -> str:
+        """Raises ConfigError for an invalid configuration."""
+        if self._schema is None:
+            self._schema = load_settings().schema
+        return self._schema
+
+    def attach(self, dsn: str, schema: str, listen_dsn: str | None) -> None:
+        """Sets what was left out."""
+        if self._dsn is None:
+            self._dsn, self._listen_dsn = dsn, self._listen_dsn or listen_dsn
+        self._schema = schema if self._schema is None else self._schema
+
+    def connection(self, given: Any) -> AbstractAsyncContextManager[Any]:
+        """The caller's own, or one of the running loop's."""
+        return nullcontext(given) if given is not None else self._pools.connection(self._own_dsn())
+
+    def waiting_here(self) -> Waiting:
+        """Those who wait for runs in the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._waiting:
+            dsn = self._own_dsn()
+            link = Link(self._listen_dsn or dsn, self.schema, title="pgcron_ha waiting")
+            insists = self._listen_dsn is not None
+            channel = Notifications(link, lambda: self.connection(None), self.schema, insists)
+            self._waiting[loop] = Waiting(channel)
+        return self._waiting[loop]
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether notifications arrive in the running loop."""
+        waiting = self._waiting.get(asyncio.get_running_loop())
+        return waiting is not None and waiting.is_listening
+
+    async def close(self) -> None:
+        """What the running loop has; its waiters get an error."""
+        waiting = self._waiting.pop(asyncio.get_running_loop(), None)
+        if waiting is not None:
+            await waiting.close()
+        await self._pools.close()
+
+    def _own_dsn(self) -> str:
+        if self._dsn is None:
+            settings = load_settings()
+            self._dsn = settings.required_dsn()
+            self._listen_dsn = self._listen_dsn or settings.listen_dsn
+            assume(self._dsn, settings.pooler)
+        return self._dsn

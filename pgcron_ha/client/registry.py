@@ -1,0 +1,99 @@
+"""The handlers and workflows of an App by name, and what holds for their runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pgcron_ha.client import checks
+from pgcron_ha.client.mistakes import Misspellings, defining
+from pgcron_ha.client.options import given, with_defaults
+from pgcron_ha.client.run_request import RunRequest, request_run
+from pgcron_ha.client.workflow_definitions import CodeWorkflow
+from pgcron_ha.config.breaker import Breaker
+from pgcron_ha.errors import ConfigError
+from pgcron_ha.executors.python.handler import PythonHandler
+
+
+class Registry:
+    """What it has, by full name (``py:report``); workflows by their own."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, PythonHandler] = {}
+        self.breakers: dict[str, Breaker | str] = {}
+        self.defaults: dict[str, Mapping[str, Any]] = {}
+        self.workflows: dict[str, CodeWorkflow] = {}
+        self._names: dict[Callable[..., Any], str] = {}
+        self._misspellings = Misspellings(self.handlers)
+
+    @contextmanager
+    def defining(self, function: Callable[..., Any], what: str) -> Iterator[None]:
+        """One whose definition fails has a name all the same: what is made of it is no further
+        mistake.
+        """
+        self._names.setdefault(function, f"py:{getattr(function, '__name__', 'refused')}")
+        with defining(what):
+            yield
+
+    def add(
+        self,
+        handler: PythonHandler,
+        breaker: Breaker | str | None,
+        defaults: Mapping[str, Any],
+    ) -> None:
+        """Raises ConfigError when the name is taken, InvalidInput when it is no name."""
+        full_name = checks.handler_name(handler.full_name)
+        if full_name in self.handlers:
+            raise ConfigError(
+                f"handler '{full_name}' is defined twice",
+                "Within an App a name is one function's.",
+                "Give one of them another name: @app.handler('other').",
+            )
+        self.handlers[full_name] = handler
+        if breaker is not None:
+            self.breakers[full_name] = breaker
+        self.defaults[full_name] = defaults
+        self.stand_for(full_name, handler.function)
+
+    def stand_for(self, full_name: str, function: Callable[..., Any]) -> None:
+        """The function stands for this name, unless it is a handler already."""
+        if self._names.get(function) not in self.handlers:
+            self._names[function] = full_name
+
+    def name_of(self, handler: str | Callable[..., Any]) -> str:
+        """The full name. Raises ConfigError for a function without one, InvalidInput."""
+        if isinstance(handler, str):
+            return checks.handler_name(handler if ":" in handler else f"py:{handler}")
+        if handler in self._names:
+            return self._names[handler]
+        raise ConfigError(
+            f"{getattr(handler, '__qualname__', handler)!s:.200} is not a handler of this App",
+            "A function becomes one by @app.handler(), written below @app.schedule(…).",
+            "Decorate it, or name the handler by text.",
+        )
+
+    def options(self, full_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that are given; the handler's defaults replace what they leave out."""
+        return with_defaults(self.defaults.get(full_name, {}), given(options))
+
+    def request(
+        self,
+        handler: str | Callable[..., Any],
+        args: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+        check_args: bool,
+    ) -> RunRequest:
+        """The checked request of a run."""
+        full_name = self.name_of(handler)
+        self._misspellings.warn_of(full_name)
+        request = request_run(full_name, args, self.options(full_name, options))
+        if check_args:
+            self.check_args(full_name, request.args)
+        return request
+
+    def check_args(self, handler: str, args: str) -> None:
+        """Raises InvalidInput for args (JSON text) that a handler of the App would refuse."""
+        if known := self.handlers.get(handler):
+            known.check_args(json.loads(args))

@@ -1,0 +1,315 @@
+"""Definitions of workflows, of every interface: checked before anything is sent, and completed.
+
+A definition is a mapping in the form of ``pgcron.put_workflow``, which checks it again. Here
+durations are timedelta, seconds or texts, steps may be in any order, and a step comes after those
+whose results it reads, also if it does not say so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+from pgcron_ha.client import checks
+from pgcron_ha.client.options import (
+    OF_RUNS,
+    HandlerDefaults,
+    Option,
+    check_attempts,
+    check_each,
+    given,
+    refuse_others,
+)
+from pgcron_ha.client.workflow_order import Place, Step, in_order
+from pgcron_ha.client.workflow_paths import references
+from pgcron_ha.db.commands import workflows
+from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError, TooLarge
+from pgcron_ha.spec.text import duration_text
+
+MOST_STEPS: Final = 100_000
+MOST_ITEMS: Final = 10_000
+MOST_BYTES: Final = 1024 * 1024
+RULES: Final = ("all_succeeded", "all_ended", "one_succeeded", "one_failed", "none_failed")
+NAME: Final = re.compile(r"(?!(?:args|item)$)[A-Za-z_][A-Za-z0-9_-]{0,99}")
+
+_YEAR: Final = timedelta(days=366)
+_STEPS_HINT: Final = 'Write for example {"steps": [{"name": "load", "handler": "py:load"}]}.'
+_PATH_HINT: Final = "Write for example $.args.day or $.extract.rows."
+# As PostgreSQL writes durations.
+_UNIT: Final = re.compile(
+    r" *(?:(milliseconds?|ms)|([smhdw]|sec(?:ond)?s?|min(?:ute)?s?|hours?|days?|weeks?))(?![a-z]) *"
+)
+
+
+def _duration(what: str, most: timedelta, value: object) -> timedelta | None:
+    if isinstance(value, str):
+        value = _UNIT.sub(lambda unit: "ms" if unit[1] else unit[2][0], value)
+    return checks.duration(what, value, most)
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise InvalidInput(
+            f"'{str(value)[:100]}' is no name that a step may have",
+            'A name has 1 to 100 letters, digits, "_" and "-", begins with a letter or "_", and is'
+            ' neither "args" nor "item".',
+            "Write for example load.",
+        )
+    return value
+
+
+def _names(value: object) -> list[str]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(
+            "after is no list of names",
+            "It names the steps that must be over first.",
+            "Write for example [extract].",
+        )
+    return list(dict.fromkeys(names))
+
+
+def _path(what: str, value: object) -> str:
+    if not isinstance(value, str) or "$" not in value:
+        raise InvalidInput(
+            f"{what} '{str(value)[:200]}' is no path",
+            "It is a path of PostgreSQL (jsonpath) in the document of the workflow: its args, and"
+            " the results of the steps that this one comes after, by their names.",
+            _PATH_HINT,
+        )
+    return value
+
+
+def _paths(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(
+            f"args_from is a {type(value).__name__}",
+            "It has a path for each arg.",
+            "Write for example {day: $.args.day}.",
+        )
+    return {str(name): _path(f"args_from {name}", path) for name, path in value.items()}
+
+
+def _repeat(value: object) -> dict[str, Any]:
+    parts = value if isinstance(value, Mapping) else {}
+    if not {"while", "at_most"} <= parts.keys() <= _OF_REPEAT.keys():
+        raise InvalidInput(
+            f"repeat '{str(value)[:200]}' can't be read",
+            "The handler is executed again while a path in its own result is true.",
+            'Write for example {while: $.status == "busy", at_most: 100, every: 30s}.',
+        )
+    return _written(check_each(parts, _OF_REPEAT))
+
+
+def _flag(name: str) -> Option:
+    return Option(bool, check=partial(checks.true_or_false, name))
+
+
+def _span(name: str, most: timedelta = _YEAR) -> Option:
+    return Option(timedelta, check=partial(_duration, name, most))
+
+
+OF_WORKFLOWS: Final[Mapping[str, Option]] = {
+    "description": Option(str, check=checks.description_text),
+    "on_failure": Option(str, words=("continue", "stop", "kill")),
+    "parallelism": Option(
+        int, least=1, most=MOST_STEPS, rule="So many steps may execute at once: 1 to 100000."
+    ),
+    "timeout": _span("timeout"),
+}
+"""What a workflow has beside its steps."""
+
+OF_HANDLERS: Final[Mapping[str, Option]] = {
+    name: _span(name, option.most or checks.LONGEST_DURATION)
+    if option.kind is timedelta
+    else option
+    for name, option in OF_RUNS.items()
+    if name in HandlerDefaults.__optional_keys__
+}
+"""The options of the run of a step."""
+
+_OF_REPEAT: Final[Mapping[str, Option]] = {
+    "while": Option(str, check=partial(_path, "while")),
+    "at_most": Option(int, least=1, most=100_000, rule="It is executed 1 to 100000 times."),
+    "every": _span("every"),
+}
+_OF_WAITS: Final[Mapping[str, Option]] = {
+    "wait_for": Option(str, words=("signal", "approval", "timer")),
+    "deadline": _span("deadline"),
+    "at_deadline": Option(str, words=("fail", "succeed", "skip")),
+}
+_OF_RUNS: Final[Mapping[str, Option]] = {
+    "handler": Option(str, check=checks.handler_name),
+    "args": Option(str, check=checks.args_text),
+    "args_from": Option(dict, check=_paths),
+    "compensates": Option(str, check=_name),
+    "for_each": Option(str, check=partial(_path, "for_each")),
+    "max_parallel": Option(
+        int, least=1, most=MOST_ITEMS, rule="So many items are executed at once: 1 to 10000."
+    ),
+    "tolerate": Option(int, most=MOST_ITEMS, rule="So many items may fail: 0 to 10000."),
+    "repeat": Option(dict, check=_repeat),
+    **OF_HANDLERS,
+}
+OF_STEPS: Final[Mapping[str, Option]] = {
+    "name": Option(str, check=_name),
+    **_OF_WAITS,
+    **{name: _OF_RUNS[name] for name in ("handler", "args", "args_from")},
+    "after": Option(list, check=_names),
+    "rule": Option(str, words=RULES),
+    "when": Option(str, check=partial(_path, "when")),
+    "optional": _flag("optional"),
+    "finally": _flag("finally"),
+    **_OF_RUNS,
+}
+"""What a step has."""
+
+
+def step_place(number: int, step: object) -> str:
+    """``step 3 ('load')``."""
+    name = step.get("name") if isinstance(step, Mapping) else None
+    return f"step {number} ('{name!s:.100}')" if name else f"step {number}"
+
+
+def judged_workflow(definition: object, place: Place = step_place) -> dict[str, Any]:
+    """The definition as SQL takes it: complete, its steps in an order in which none is before one
+    that it comes after. Raises InvalidInput, TooLarge; of several mistakes the error names all.
+    """
+    if not isinstance(definition, Mapping):
+        raise InvalidInput(
+            "it is no table", "A workflow has steps, and how they go together.", _STEPS_HINT
+        )
+    mistakes = Mistakes()
+    keys = (*OF_WORKFLOWS, "steps")
+    rule, hint = f"Its keys are {', '.join(keys)}.", "Correct its spelling, or leave it out."
+    mistakes.tried(refuse_others, definition, keys, "a workflow has no key", rule, hint)
+    own = {key: value for key, value in definition.items() if key in OF_WORKFLOWS}
+    checked = mistakes.tried(check_each, own, OF_WORKFLOWS)
+    given_steps = definition.get("steps")
+    if not isinstance(given_steps, list | tuple) or not 1 <= len(given_steps) <= MOST_STEPS:
+        mistakes.found.append(
+            InvalidInput(
+                "it has no steps, or too many",
+                f"steps is a list of 1 to {MOST_STEPS} steps.",
+                _STEPS_HINT,
+            )
+        )
+        given_steps = []
+    steps = [
+        mistakes.tried(_in_its_place, place, number, step)
+        for number, step in enumerate(given_steps, 1)
+    ]
+    mistakes.raise_any()
+    complete = _written(checked) | {"steps": in_order(steps, place)}
+    if (size := len(json.dumps(complete, ensure_ascii=False).encode())) > MOST_BYTES:
+        raise TooLarge(
+            f"it has {size} bytes",
+            f"A definition may have {MOST_BYTES} bytes (1 MiB) as JSON text.",
+            "Use for_each for steps that are alike, or a step that is a workflow.",
+        )
+    return complete
+
+
+@dataclass(frozen=True, slots=True)
+class CodeWorkflow:
+    """A workflow of an App, complete and valid."""
+
+    name: str
+    definition: Mapping[str, Any]
+
+    async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
+        """Make it the newest version in the database, unless it is; the version."""
+        text = json.dumps(self.definition, ensure_ascii=False)
+        return await workflows.put_workflow(
+            connection, self.name, text, managed_by="code", actor=actor, schema=schema
+        )
+
+
+def _in_its_place(place: Place, number: int, step: object) -> Step:
+    try:
+        return _judged_step(step)
+    except PgcronError as error:
+        raise error.about(place(number, step)) from None
+
+
+def _judged_step(step: object) -> Step:
+    """All that needs no other step."""
+    if not isinstance(step, Mapping):
+        raise InvalidInput(
+            f"it is a {type(step).__name__}", "A step has a name and a handler.", _STEPS_HINT
+        )
+    mistakes = Mistakes()
+    values = given(step)
+    is_wait = "wait_for" in values and "handler" not in values
+    known = [key for key in OF_STEPS if key not in (_OF_RUNS if is_wait else ())]
+    fact = f"a step that waits for a {values['wait_for']}" if is_wait else "a step"
+    rule, hint = f"Its keys are {', '.join(known)}.", "Correct its spelling, or leave it out."
+    mistakes.tried(refuse_others, values, known, f"{fact} has no key", rule, hint)
+    if "name" not in values:
+        rule, hint = "Steps are known by their names.", "Write its name."
+        mistakes.found.append(InvalidInput("name is missing", rule, hint))
+    with mistakes.kept():
+        checked = check_each({key: values[key] for key in known if key in values}, OF_STEPS)
+        check_attempts(checked)
+        _check_together(checked)
+    mistakes.raise_any()
+    paths = checked.get("args_from")
+    if "for_each" in checked and paths and "item" not in references(" ".join(paths.values())):
+        paths["item"] = "$.item"  # which it has by itself only if none of its args is a path
+    return _written(checked)
+
+
+_EITHER: Final = "A step executes a handler, or waits for a signal, an approval or a timer."
+_REVERSED: Final = (
+    "Compensations run when the workflow has failed, one by one, in the reverse order of what they"
+    " undo."
+)
+_NOT_TOGETHER: Final = (
+    ("handler", "wait_for", _EITHER),
+    ("compensates", "after", _REVERSED),
+    ("compensates", "rule", _REVERSED),
+    ("compensates", "finally", f"{_REVERSED} What runs finally always runs."),
+    ("for_each", "repeat", "A handler is executed for each item of a list, or again and again."),
+)
+_NEEDS: Final = (
+    ("max_parallel", "for_each", "It says how many items are executed at once."),
+    ("tolerate", "for_each", "It says how many items may fail."),
+    ("deadline", "wait_for", "A handler is limited by timeout and give_up_after."),
+    ("at_deadline", "wait_for", "A handler is limited by timeout and give_up_after."),
+)
+
+
+def _check_together(step: Step) -> None:
+    for one, other, rule in _NOT_TOGETHER:
+        if one in step and other in step:
+            fact, hint = f"it has both {one} and {other}", "Leave one of them out."
+            raise InvalidInput(fact, rule, hint)
+    for one, other, rule in _NEEDS:
+        if one in step and other not in step:
+            fact, hint = f"{one} without {other}", f"Leave it out, or give {other}, too."
+            raise InvalidInput(fact, rule, hint)
+    if not step.keys() & {"handler", "wait_for"}:
+        raise InvalidInput("it has no handler", _EITHER, "Write its handler, or wait_for.")
+    if step.get("wait_for") == "timer" and "deadline" not in step:
+        fact, rule = "a timer has no deadline", "A timer ends when its deadline is over."
+        raise InvalidInput(fact, rule, "Write for example deadline: 10m.")
+
+
+def _written(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Checked values as JSON has them."""
+    return {name: _json(name, each) for name, each in given(values).items() if each is not False}
+
+
+def _json(name: str, value: Any) -> Any:
+    if isinstance(value, timedelta):
+        # In hours, which no time zone makes longer or shorter.
+        hours, rest = divmod(value, timedelta(hours=1))
+        return f"{hours}h" * bool(hours) + duration_text(rest) * (bool(rest) or not hours)
+    if name in ("args", "retry") and isinstance(value, str):
+        return json.loads(value)
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,115 @@
+"""Paths in the document of a workflow, written as Python: they become jsonpath."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import Any, Final, NoReturn
+
+from pgcron_ha.errors import InvalidInput
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The first member of a path, plain or in quotes; what else is in quotes is a text.
+_ROOT: Final = re.compile(
+    r'\$\s*\.\s*(?:([^\W\d]\w*)(?!\w|\s*\()|("(?:[^"\\]|\\.)*"))|"(?:[^"\\]|\\.)*"'
+)
+
+
+class _Written:
+    """What is known only when the workflow runs."""
+
+    __slots__ = ("text",)
+    __hash__ = object.__hash__
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        """As jsonpath."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.text}>"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __bool__(self) -> NoReturn:
+        raise InvalidInput(
+            f"{self.text} is used as true or false",
+            "Its value is known only when the workflow runs; `and`, `or`, `not`, `if` and a < b < c"
+            " ask for it now.",
+            "Write (a > 0) & (b > 0), | and ~, and give it as `when`.",
+        )
+
+
+class Condition(_Written):
+    """``extract.result["rows"] > 0``; conditions are joined by ``&``, ``|`` and ``~``."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Condition) -> Condition:
+        return Condition(f"({self.text}) && ({other.text})")
+
+    def __or__(self, other: Condition) -> Condition:
+        return Condition(f"({self.text}) || ({other.text})")
+
+    def __invert__(self) -> Condition:
+        return Condition(f"!({self.text})")
+
+
+class Path(_Written):
+    """``flow.args["day"]``, ``extract.result["files"][0]``; compared, it is a `Condition`."""
+
+    __slots__ = ()
+    __iter__ = None
+    __contains__ = None
+
+    def __getitem__(self, key: str | int) -> Path:
+        if isinstance(key, int):
+            place = key if key >= 0 else f"last{key + 1 or ''}"
+            return Path(f"{self.text}[{place}]")
+        return Path(self.text + member(key))
+
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
+        return self._compared("==", other)
+
+    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
+        return self._compared("!=", other)
+
+    def __lt__(self, other: object) -> Condition:
+        return self._compared("<", other)
+
+    def __le__(self, other: object) -> Condition:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: object) -> Condition:
+        return self._compared(">", other)
+
+    def __ge__(self, other: object) -> Condition:
+        return self._compared(">=", other)
+
+    __hash__ = object.__hash__
+
+    def _compared(self, operator: str, other: object) -> Condition:
+        if other is not None and not isinstance(other, Path | str | int | float):
+            raise InvalidInput(
+                f"{self.text} {operator} a {type(other).__name__}",
+                "A path is compared with a text, a number, true, false, None or another path.",
+                "Let the step's handler decide it, and return true or false.",
+            )
+        written = other.text if isinstance(other, Path) else json.dumps(other)
+        return Condition(f"{self.text} {operator} {written}")
+
+
+def member(key: str) -> str:
+    """``.rows``, or ``."my rows"``."""
+    return f".{key}" if _PLAIN.fullmatch(key) else f".{json.dumps(key)}"
+
+
+def references(path: str) -> list[str]:
+    """The members of the document that a jsonpath reads, each once, in their order."""
+    found: dict[Any, None] = {}
+    for plain, quoted in _ROOT.findall(path):
+        with suppress(ValueError):  # an escape of jsonpath alone; the database reads it
+            if plain or quoted:
+                found[plain or json.loads(quoted)] = None
+    return list(found)
