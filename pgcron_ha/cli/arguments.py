@@ -22,6 +22,7 @@ from pgcron_ha.spec.zones import load_zone
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MOST_ROWS: Final = 10_000
+_JSON: Final = "JSON|@FILE"
 
 
 class _RunId(click.IntRange):
@@ -234,12 +235,9 @@ def args_option(
     unless it is args.
     """
 
-    def read(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-        # Most commands have no args and read no file: they load neither the client nor YAML.
-        if text is not None and text.startswith("@"):
-            from pgcron_ha.schedule_files.documents import read_text
-
-            text = read_text(Path(text[1:]))
+    def judge(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+        text = _in_file(text)
+        # Most commands have no args: they do not load the client.
         if text is None or not is_judged:
             return text
         from pgcron_ha.client.checks import args_text
@@ -247,4 +245,27 @@ def args_option(
         return args_text(text)
 
     words = f"{words} @FILE reads it."
-    return option("--args", words, metavar="JSON|@FILE", callback=read, required=required)
+    return option("--args", words, metavar=_JSON, callback=judge, required=required)
+
+
+def json_value_option(name: str, words: str) -> Callable[[Any], Any]:
+    """``NAME JSON``: a JSON value of any kind, kept as text. Refused if it is none."""
+
+    def judge(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+        text = _in_file(text)
+        if text is not None:
+            from pgcron_ha.client.checks import parsed_json
+
+            parsed_json(f"{name} ", text, f"Write for example {name} '{{\"day\": 1}}'.")
+        return text
+
+    return option(name, f"{words} @FILE reads it.", metavar=_JSON, callback=judge)
+
+
+def _in_file(text: str | None) -> str | None:
+    """The text, or that of the file which @FILE names."""
+    if text is None or not text.startswith("@"):
+        return text
+    from pgcron_ha.schedule_files.documents import read_text  # loads YAML
+
+    return read_text(Path(text[1:]))

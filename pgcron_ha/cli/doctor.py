@@ -51,6 +51,7 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("invalid", doctor_schema.check_invalid),
     ("unaccounted", doctor_schema.check_unaccounted),
     ("ledger", doctor_schema.check_ledger),
+    ("workflows", doctor_schema.check_workflows),
     ("locks", doctor_schema.check_locks),
     ("services", doctor_schema.check_services),
     ("set aside", doctor_schema.check_set_aside),

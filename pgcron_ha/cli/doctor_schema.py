@@ -19,6 +19,7 @@ from pgcron_ha.spec.zones import TZDATA
 SHORTEST_ADVISED_LEASE: Final = 5.0
 PARTITIONS_AHEAD: Final = timedelta(days=1)
 MOST_BREAKS: Final = 20
+_IMPOSSIBLE: Final = "This must not happen: keep the database's log and report it to the project."
 
 # Kind of a row of `list_privileges_excess`: how bad, what is said, what to do.
 _EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
@@ -304,7 +305,7 @@ def check_unaccounted(found: Diagnosis) -> Iterator[Finding]:
         yield problem(
             f"the fire of schedule {fire['schedule_id']} at {shown(fire['fire_at'])}: "
             f"its run {fire['run_id']} is neither alive nor in history",
-            "This must not happen: keep the database's log and report it to the project.",
+            _IMPOSSIBLE,
         )
 
 
@@ -315,7 +316,7 @@ def check_ledger(found: Diagnosis) -> Iterator[Finding]:
         at = "" if row["fire_at"] is None else f" at {shown(row['fire_at'])}"
         yield problem(
             f"{row['rule']}: schedule '{row['schedule']}'{at}, {row['detail']}",
-            "This must not happen: keep the database's log and report it to the project.",
+            _IMPOSSIBLE,
         )
     if not proof.breaks:
         some = " (not all of them: `pgcron-ha schedules verify` looks at more)"
@@ -323,3 +324,12 @@ def check_ledger(found: Diagnosis) -> Iterator[Finding]:
             f"the last hour, schedules: {proof.schedules}, instants: {proof.instants}, each with "
             f"one answer{some if proof.is_cut else ''}"
         )
+
+
+def check_workflows(found: Diagnosis) -> Iterator[Finding]:
+    """Whether what the steps of open workflows wait for is still to come."""
+    for row in found.broken_workflows:
+        step = "" if row["step"] is None else f", step '{row['step']}'"
+        yield problem(f"run {row['run_id']}{step}: {row['problem']}", _IMPOSSIBLE)
+    if not found.broken_workflows:
+        yield ok("the steps of open workflows wait for what is to come")

@@ -63,14 +63,9 @@ def enqueue_command(
     """
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
-    if pairs:
-        args = _args_of(pairs, args)
+    args = args_of(pairs, args)
     mistakes = Mistakes()
-    with mistakes.kept():
-        if due_at is not None:
-            given["due_at"] = due = arguments.instant("--due-at", due_at, direction=1)
-            if due < datetime.now(UTC) - _JUST_NOW:
-                note(f"--due-at {shown(due)} is over: it runs now")
+    given["due_at"] = mistakes.tried(due_instant, due_at)
     if file is None:
         if handler is None:
             raise click.UsageError("Missing argument 'HANDLER' (or --file).")
@@ -94,7 +89,18 @@ def enqueue_command(
         print_run_id(run_id)
 
 
-def _args_of(pairs: Sequence[str], args: str | None) -> str:
+def due_instant(text: str | None) -> datetime | None:
+    """What --due-at says. InvalidInput."""
+    due = None if text is None else arguments.instant("--due-at", text, direction=1)
+    if due is not None and due < datetime.now(UTC) - _JUST_NOW:
+        note(f"--due-at {shown(due)} is over: it runs now")
+    return due
+
+
+def args_of(pairs: Sequence[str], args: str | None) -> str | None:
+    """The args as JSON text, from KEY=VALUE pairs or --args; None: none are given."""
+    if not pairs:
+        return args
     if args is not None:
         raise click.UsageError("--args has all args: leave KEY=VALUE pairs out")
     found: dict[str, Any] = {}

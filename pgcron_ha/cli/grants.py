@@ -26,14 +26,15 @@ _RUN_OF_SCHEDULE = (
 _SCHEDULE = ", ".join(("name, spec, handler, paused_note, paused_until, source", *POLICIES))
 _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups, "
-    "backfills, calendars"
+    "backfills, calendars, workflows, workflow_runs, workflow_steps, assets"
 )
 _READABLE = (
     "cluster, node, cordon, offer, queue, concurrency_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
     "history, ended_runs, history_overflow, attempt, dead_letter, log, retention, retention_rule, "
     "retention_sweep, reason, breaker, breaker_handler, diversion, fire_failure, failure_pause, "
-    "backfill_run, overrun, calendar, outdated_plan, rate_window, waiting"
+    "backfill_run, overrun, calendar, outdated_plan, rate_window, waiting, workflow_definition, "
+    "workflow_step, workflow_edge, workflow_run, step, step_outbox, step_signal"
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, gate, attempt, overlap_slot, snoozes, "
@@ -68,6 +69,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "ON run TO",
         *_KEYS,
         "GRANT USAGE ON SEQUENCE run_id_seq TO",
+        # Whether a workflow exists that it starts.
+        "GRANT SELECT (id, name, version, deleted_at) ON workflow_definition TO",
         # Its own runs with args and results, and their end.
         "GRANT SELECT ON own_runs TO",
         "GRANT EXECUTE ON FUNCTION cancel_own_run TO",
@@ -77,6 +80,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         f"GRANT INSERT ({_SCHEDULE}), UPDATE ({_SCHEDULE}), DELETE ON schedule TO",
         "GRANT EXECUTE ON FUNCTION put_calendar, delete_calendar, apply_calendars, "
         "prune_calendars TO",
+        "GRANT EXECUTE ON FUNCTION put_workflow, delete_workflow, define_run TO",
         _ONE_FIRE,
     ),
     "operator": (
@@ -86,7 +90,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         f"GRANT INSERT (id, {_RUN_OF_SCHEDULE}), "
         "UPDATE (due_at, cancel_at, cancel_reason, kill_at) ON run TO",
         "GRANT USAGE ON SEQUENCE run_id_seq TO",
-        "GRANT EXECUTE ON FUNCTION end_waiting_runs TO",
+        "GRANT EXECUTE ON FUNCTION end_waiting_runs, stop_workflow, follow_workflow, signal, "
+        "end_step, clear_step, set_step_args, pause_workflow, resume_workflow TO",
         "GRANT UPDATE (redriven_as, closed_at, closed_by, note) ON dead_letter TO",
         "GRANT UPDATE (paused_at, paused_by, paused_note) ON cluster TO",
         "GRANT INSERT, UPDATE ON queue TO",
@@ -100,7 +105,9 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     ),
     "viewer": _READ,
     # Who works for a run that a node executes: no table, and nothing without the claim's token.
-    "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run, previous_of TO",),
+    "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run, previous_of, results_of TO",),
+    # Whose updates of assets start schedules.
+    "updater": ("GRANT EXECUTE ON FUNCTION update_asset TO",),
     # What takes callbacks: no table, and nothing without a callback's token.
     "callbacks": ("GRANT EXECUTE ON FUNCTION answer_callback, known_callbacks TO",),
     # What starts and stops nodes learns one number.
@@ -122,10 +129,10 @@ def grants_command(
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
-    own transaction. callbacks: take what called services say. autoscaler: read how many slots
-    are wanted. A role may have several parts. Nodes connect as the role that migrated, which owns
-    the tables and makes their partitions. A producer may enqueue anything, unless --queue or
-    --handler says what.
+    own transaction. updater: say that assets were updated. callbacks: take what called services
+    say. autoscaler: read how many slots are wanted. A role may have several parts. Nodes connect as
+    the role that migrated, which owns the tables and makes their partitions. A producer may enqueue
+    anything, unless --queue or --handler says what.
     """
     if (queues or handlers) and part != "producer":
         raise InvalidInput(

@@ -69,7 +69,7 @@ def next_command(
     fires = tuple(islice(_fires(parsed, moment, is_backwards), count))
     for fire in fires:
         report(fire_json(fire))
-    is_over = len(fires) < count
+    is_over = len(fires) < count and not parsed.assets
     found = Preview(sentence(parsed), parsed.notes, parsed.timezone, fires, is_over)
     print_preview(found, "before" if is_backwards else "after")
 

@@ -1,4 +1,6 @@
-"""The options of ``enqueue`` and ``schedules put``: what is said of one run, or of a schedule's."""
+"""The options of ``enqueue``, ``workflows start`` and ``schedules put``: what is said of one run,
+or of a schedule's.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,21 @@ def _links(
 
 _SEVERAL: Final[dict[str, Any]] = {"multiple": True, "callback": _labels}
 
-_OF_BOTH = together(
+_PLACE = together(
     option("--queue", "The queue, which decides which nodes may run it. Default: default."),
     option("--priority", "0 runs first, 9 last. Default: 5.", int),
+)
+_CONCURRENCY_KEY = option("--concurrency-key", "Concurrency key: limits the runs that have it.")
+_TAG = option("--tag", "A word to find it by; may be repeated.", into="tags", **_SEVERAL)
+_OF_BOTH = together(
+    _PLACE,
     option("--timeout", "Maximum duration of an attempt. Default: 1h.", **DURATION),
     option("--give-up-after", "Maximum age of a run, retries included.", **DURATION),
     option("--silence-timeout", "Stop a run that reports nothing for this long.", **DURATION),
     option("--max-attempts", "Maximum attempts. Default: 5.", int),
     option("--retry", 'Retries: {"backoff": "linear", "retry_for": "2h"}.', metavar="JSON"),
     option("--delivery", "at_least_once (the default), at_most_once or transactional."),
-    option("--concurrency-key", "Concurrency key: limits the runs that have it."),
+    _CONCURRENCY_KEY,
     option(
         "--requires",
         "Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
@@ -46,20 +53,27 @@ _OF_BOTH = together(
         **_SEVERAL,
     ),
     option("--weight", "Slots that a run takes of its node. Default: 1.", int),
-    option("--tag", "A word to find it by; may be repeated.", into="tags", **_SEVERAL),
+    _TAG,
 )
 
 tag_filter: Final = option(
     "--tag", "Those with this tag; may be repeated.", into="tags", **_SEVERAL
 )
-run_options = together(
+_NEW = together(
     args_option("A JSON object of arguments.", is_judged=False),
     option("--due-at", "Do not start before: 2h, 18:30, ISO.", metavar="INSTANT", into="due_at"),
     option("--idempotency-key", "For a day the same key returns the same run."),
+)
+_UNIQUE = together(
+    option("--unique-key", "Deduplication key: one open run of the handler has it."),
+    option("--unique-scope", "How long the key holds: open (until the run ends) or waiting."),
+)
+start_options = together(_NEW, _PLACE, _CONCURRENCY_KEY, _TAG, _UNIQUE)
+run_options = together(
+    _NEW,
     option("--start-within", "The run expires if it has not started by then.", **DURATION),
     _OF_BOTH,
-    option("--unique-key", "Deduplication key: one open run of HANDLER has it."),
-    option("--unique-scope", "How long the key holds: open (until the run ends) or waiting."),
+    _UNIQUE,
     option("--unique-for", "At most one run in this time, ended or not.", **DURATION),
     option("--on-conflict", "return its id (the default), replace its args, or refuse."),
     option("--debounce", "Start this long after the last call with the key.", **DURATION),

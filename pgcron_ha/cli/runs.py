@@ -36,7 +36,8 @@ def _started(row: overview.Row) -> str:
     return f"due {shown(row['due_at'])}" if row["started_at"] is None else shown(row["started_at"])
 
 
-def _duration(row: overview.Row) -> str:
+def duration_of(row: overview.Row) -> str:
+    """How long it took, or takes so far."""
     if row["duration"] is None:
         return shown(None)
     seconds = row["duration"].total_seconds()
@@ -48,7 +49,7 @@ COLUMNS = columns(
     STATE=_shown_state,
     TRY=lambda row: f"{row['attempt']}/{row['max_attempts']}",
     STARTED=_started,
-    DURATION=_duration,
+    DURATION=duration_of,
 )
 
 _run_ids: Final = click.argument(

@@ -1,5 +1,5 @@
-"""``schedules apply``, ``export`` and ``schema``: schedules, and calendars, as YAML; ``schedules
-import``: what other schedulers run, as a file of schedules to review.
+"""``schedules apply``, ``export`` and ``schema``: schedules, workflows and calendars as YAML;
+``schedules import``: what other schedulers run, as a file of schedules to review.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import click
@@ -21,6 +22,7 @@ from pgcron_ha.cli.session import Session, on_database, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.db.commands import calendars as calendar_commands
 from pgcron_ha.db.commands import schedule_files as interfaces
+from pgcron_ha.db.commands import workflow_files
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.db.queries.overview import NO_SCHEDULE
@@ -34,6 +36,8 @@ from pgcron_ha.schedule_files.definitions import (
     definition_of,
     files_of,
     read_definitions,
+    workflow_of,
+    yaml_text,
 )
 from pgcron_ha.schedule_files.documents import read_file, read_text
 from pgcron_ha.schedule_files.imported import Imported
@@ -47,7 +51,14 @@ _MOST_CHARACTERS = 200
 _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
-Applied = tuple[list[calendar_commands.AppliedCalendar], list[interfaces.AppliedSchedule]]
+class Applied(NamedTuple):
+    """What has changed, or has not."""
+
+    calendars: list[calendar_commands.AppliedCalendar]
+    workflows: list[workflow_files.AppliedWorkflow]
+    schedules: list[interfaces.AppliedSchedule]
+
+
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 _files = together(
@@ -60,21 +71,21 @@ _files = together(
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
 @click.option("--source", metavar="NAME", help="Who owns them; without it PATH's own name.")
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
-@click.option("--take-over", is_flag=True, help="Also schedules that another source owns.")
+@click.option("--take-over", is_flag=True, help="Also what another source owns.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 def apply_command(
     path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool
 ) -> None:
     """Make schedules what a file or a folder says.
 
-    PATH is the file, or a folder with files, of schedules and calendars. All of them or none, in
-    one transaction. What a definition leaves out is its default; whether a schedule is paused is
-    left alone unless the file says "enabled". A dry run does everything and rolls it back, so that
-    it also shows what the database refuses.
+    PATH is the file, or a folder with files, of schedules, workflows and calendars. All of them or
+    none, in one transaction. What a definition leaves out is its default; whether a schedule is
+    paused is left alone unless the file says "enabled". A dry run does everything and rolls it
+    back, so that it also shows what the database refuses.
     """
     definitions = read_definitions(files_of(path))
     owner = path.resolve().stem if source is None else source
-    if prune and not definitions.schedules and not definitions.calendars:
+    if prune and not any((definitions.schedules, definitions.workflows, definitions.calendars)):
         raise InvalidInput(
             f"{path} defines no schedule",
             f"Pruning would delete everything that the source '{owner}' owns.",
@@ -84,19 +95,25 @@ def apply_command(
     async def put(session: Session) -> tuple[Applied, interfaces.Row]:
         async with tried(session.connection, keep=not dry_run):
             applied = await _apply(session, definitions, owner, prune, take_over)
-        new = [one.content for one in applied[1] if one.change in ("added", "changed")]
-        wanted = ((row["handler"], row["queue"], row["requires"]) for row in new if row)
+        new = [one.content for one in applied.schedules if one.change in ("added", "changed")]
+        # Every node takes workflows, also those that it learns of in a moment.
+        runs = [row for row in new if row and not row["handler"].startswith("workflow:")]
+        wanted = ((row["handler"], row["queue"], row["requires"]) for row in runs)
         await note_what_nobody_offers(session, wanted)
         return applied, await session.call(interfaces.default_schedule)
 
-    (calendars, applied), default = on_database(put)
-    for calendar in calendars:
+    applied, default = on_database(put)
+    for calendar in applied.calendars:
         _print_calendar(calendar, owner)
-    for one in applied:
+    for workflow in applied.workflows:
+        _print_workflow(workflow, owner)
+    for one in applied.schedules:
         _print_schedule(one, default)
-    if calendars:
-        echo(f"calendars: {_counted([one.change for one in calendars])}")
-    echo(_counted([one.change for one in applied]) or "no schedules")
+    if applied.calendars:
+        echo(f"calendars: {_counted([one.change for one in applied.calendars])}")
+    if applied.workflows:
+        echo(f"workflows: {_counted([one.change for one in applied.workflows])}")
+    echo(_counted([one.change for one in applied.schedules]) or "no schedules")
     if dry_run:
         echo("nothing is changed: this was a dry run")
 
@@ -104,7 +121,7 @@ def apply_command(
 async def _apply(
     session: Session, definitions: Definitions, source: str, prune: bool, take_over: bool
 ) -> Applied:
-    """Calendars first; what is pruned goes in the other order."""
+    """Calendars and workflows first; what is pruned goes in the other order."""
     schedules = [{"name": name, **values} for name, values in definitions.schedules.items()]
     contents = definitions.calendars
     calendars: list[calendar_commands.AppliedCalendar] = []
@@ -117,12 +134,20 @@ async def _apply(
             take_over=take_over,
             schedules=names,
         )
+    workflows: list[workflow_files.AppliedWorkflow] = []
+    if definitions.workflows:
+        workflows = await session.act(
+            workflow_files.apply_workflows, definitions.workflows, source, take_over=take_over
+        )
     applied = await session.act(
         interfaces.apply_schedules, schedules, source, prune=prune, take_over=take_over
     )
     if prune:
+        workflows += await session.act(
+            workflow_files.prune_workflows, source, list(definitions.workflows)
+        )
         calendars += await session.act(calendar_commands.prune_calendars, source, list(contents))
-    return calendars, applied
+    return Applied(calendars, workflows, applied)
 
 
 @click.command("export")
@@ -137,20 +162,26 @@ async def export_command(
 ) -> None:
     """Print schedules as a file for "apply".
 
-    All schedules and calendars; or only the schedules with these names, or of a source, and the
-    calendars that they use or that the source owns. Values that are the default are left out.
+    All schedules, workflows and calendars; or only the schedules with these names, or of a source,
+    and the workflows and calendars that they use or that the source owns. Values that are the
+    default are left out.
     """
     rows = await session.call(interfaces.schedules_to_export, names or None, source)
     used: list[str] | None = None
+    started: list[str] | None = None
     if names or source is not None:
         used = sorted({name for row in rows for name in json.loads(row["calendars"] or "{}")})
+        started = [row["handler"].removeprefix("workflow:") for row in rows]
     contents = await session.call(calendar_commands.calendars_to_export, used, source)
+    found = await session.call(workflow_files.workflows_to_export, started, source)
+    workflows = {name: workflow_of(definition) for name, definition in found.items()}
     default = await session.call(interfaces.default_schedule)
     missing = sorted(set(names) - {row["name"] for row in rows})
     if missing:
         message, *more = NO_SCHEDULE
         raise NotFound(message.format(missing[0]), *more)
-    text = as_yaml({row["name"]: definition_of(row, default) for row in rows}, contents)
+    schedules = {row["name"]: definition_of(row, default) for row in rows}
+    text = as_yaml(schedules, contents, workflows)
     print_or_write(text, output)
 
 
@@ -188,9 +219,14 @@ def _print_schedule(one: interfaces.AppliedSchedule, default: interfaces.Row) ->
         was = "" if one.previous is None else f"{_short(before)} → "
         lines.append(f"{column}: {was}{_short(after)}")
     _print_change(one.name, one.change, lines)
-    if one.previous is not None and one.previous["managed_by"] == "code":
+    if one.previous is not None:
+        _warn_of_code("schedule", one.name, one.previous["managed_by"])
+
+
+def _warn_of_code(kind: str, name: str, managed_before: str | None) -> None:
+    if managed_before == "code":
         echo(
-            f"warning: schedule '{one.name}' was managed by the code of an application\n"
+            f"warning: {kind} '{name}' was managed by the code of an application\n"
             "  The next start of a node with that application takes it back.",
             err=True,
         )
@@ -198,7 +234,7 @@ def _print_schedule(one: interfaces.AppliedSchedule, default: interfaces.Row) ->
 
 def _print_calendar(one: calendar_commands.AppliedCalendar, source: str) -> None:
     """Its lines that are new or gone, and who uses it."""
-    lines = _changed_lines(one)
+    lines = _changed_lines(one.before, one.after)
     report({"calendar": one.name, "change": one.change, "lines": lines})
     shown_lines = [] if one.change == "pruned" else list(lines)
     if one.change == "changed" and one.source_before != source:
@@ -206,6 +242,20 @@ def _print_calendar(one: calendar_commands.AppliedCalendar, source: str) -> None
     if one.change == "changed" and lines and one.users:
         shown_lines.append(f"used by {plural(one.users, 'schedule')}")
     _print_change(f"calendar {one.name}", one.change, shown_lines)
+
+
+def _print_workflow(one: workflow_files.AppliedWorkflow, source: str) -> None:
+    """Its lines that are new or gone."""
+    before, after = (
+        None if each is None else yaml_text(workflow_of(each)) for each in (one.before, one.after)
+    )
+    lines = _changed_lines(before, after)
+    report({"workflow": one.name, "change": one.change, "lines": lines})
+    shown_lines = [] if one.change == "pruned" else list(lines)
+    if one.change == "changed" and one.source_before != source:
+        shown_lines.insert(0, f"source: {one.source_before or '-'} → {source}")
+    _print_change(f"workflow {one.name}", one.change, shown_lines)
+    _warn_of_code("workflow", one.name, one.managed_before)
 
 
 def _print_change(title: str, change: str, lines: Sequence[str]) -> None:
@@ -226,9 +276,8 @@ def _short(value: object) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
 
 
-def _changed_lines(one: calendar_commands.AppliedCalendar) -> list[str]:
-    before, after = (_lines(text) for text in (one.before, one.after))
-    differences = islice(unified_diff(before, after, n=0, lineterm=""), 2, None)
+def _changed_lines(before: str | None, after: str | None) -> list[str]:
+    differences = islice(unified_diff(_lines(before), _lines(after), n=0, lineterm=""), 2, None)
     return [f"{line[0]} {line[1:]}" for line in differences if not line.startswith("@@")]
 
 

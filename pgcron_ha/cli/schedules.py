@@ -155,7 +155,8 @@ def put_command(
         print_preview(ahead)
         echo(f"schedule '{name}' is not changed: this was a dry run")
         return
-    when = "has no fire ahead" if found["enabled"] else "is paused"
+    when = "has no fire ahead" if ahead is None or ahead.is_over else "waits for its assets"
+    when = when if found["enabled"] else "is paused"
     if fires := _next_fires(found, ahead):
         when = f"fires next at {shown(fires[0])}"
     echo(f"schedule '{name}' {when}")

@@ -27,13 +27,18 @@ from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.db.driver.session import Result
 from pgcron_ha.db.driver.session import Session as Session
 from pgcron_ha.db.driver.session import Statement as Statement
-from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries import overview, workflows
 from pgcron_ha.errors import NotFound, PgcronError
 
 Parameters = ParamSpec("Parameters")
 
 _CLOSE_SECONDS = 5
 _MOST_NAMES = 1000
+_LISTS = {
+    "schedule": overview.schedules,
+    "workflow": workflows.workflows,
+    "node": overview.nodes,
+}
 
 
 class _NobodyReads(Exception):
@@ -101,14 +106,15 @@ async def _run(
 
 
 async def _with_suggestion(session: Session, error: NotFound) -> NotFound:
-    """The error with the name that is alike, if it is about a schedule or a living node."""
-    named = re.fullmatch(r"(schedule|node) '(.+)' does not exist", error.message)
+    """The error with the name that is alike, if it is about a schedule, a workflow or a living
+    node.
+    """
+    named = re.fullmatch(r"(schedule|workflow|node) '(.+)' does not exist", error.message)
     if named is None:
         return error
     near = ""
     with suppress(PgcronError), answers():  # a role that may not read the lists
-        listed = overview.schedules if named[1] == "schedule" else overview.nodes
-        rows = await session.call(listed, limit=_MOST_NAMES)
+        rows = await session.call(_LISTS[named[1]], limit=_MOST_NAMES)
         near = did_you_mean(named[2], {row["name"] for row in rows})
     return NotFound(error.message + near, error.detail, error.hint)
 

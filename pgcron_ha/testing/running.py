@@ -5,8 +5,10 @@ for tests: created, removed, emptied between tests, and its runs made due earlie
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +19,7 @@ from pgcron_ha.client.checks import args_text, duration
 from pgcron_ha.client.options import RunOptions
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.run_status import RunStatus, read_status
+from pgcron_ha.client.workflow_starts import AdHoc, request_start
 from pgcron_ha.config.loading import load_settings, read_sources
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import Span
@@ -24,11 +27,13 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.driver.statements import load
+from pgcron_ha.db.queries import workflows
 from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.db.schema.uninstall import uninstall
 from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import ConfigError, PgcronError, WaitTimedOut
+from pgcron_ha.testing.workflows import Outcome, WorkflowStatus, statuses, with_outcomes
 from pgcron_ha.web.run_words import why_run_waits
 
 _MARK: Final = "pgcron_ha: made for tests"
@@ -107,7 +112,8 @@ class SchemaUnderTest:
                 + (f". Did you mean {near[0]}?" if near else ""),
                 "Nothing that could execute it is left to do. The node of a test offers the "
                 "handlers of the App and those of pgcron-ha.toml.",
-                "Correct the run, or let the App or pgcron-ha.toml have what it waits for.",
+                "Correct the run, or let the App or pgcron-ha.toml have what it waits for. A "
+                "workflow's step may have a chosen outcome.",
             )
 
     async def fetch(self, name: str, /, **values: Any) -> list[Row]:
@@ -170,6 +176,33 @@ class Pgcron:
             )
             return await self._run(schema, run_id)
 
+    async def run_workflow(
+        self,
+        workflow: str | Callable[..., Any] | AdHoc,
+        args: Mapping[str, Any] | None = None,
+        outcomes: Mapping[str, Outcome] | None = None,
+    ) -> WorkflowStatus:
+        """Starts what `App.start` takes, executes until it has ended; how it and its steps ended.
+
+        Steps named in `outcomes` are not executed, and wait for nobody: each returns the value that
+        stands there, raises the exception, or is the function, which gets its args as a handler
+        does. They have the place, conditions and retries that the definition says. Raises NotFound,
+        InvalidInput; WaitTimedOut when a step waits for what nobody does.
+        """
+        request = request_start(self.app._registry, workflow, args, {})
+        async with self._schema_of_test() as schema:
+            if request.definition is None:
+                name = request.request.handler.removeprefix("workflow:")
+                found = await workflows.workflow(schema.connection, name, schema=self.schema)
+                definition = found["definition"]
+            else:
+                definition = json.loads(request.definition)
+            text, chosen = with_outcomes(definition, outcomes or {})
+            run_id = await replace(request, definition=text).send(schema.connection, self.schema)
+            status = await self._run(schema, run_id, chosen)
+            rows = await workflows.step_results(schema.connection, run_id, schema=self.schema)
+            return WorkflowStatus(status, statuses(rows))
+
     async def drain(
         self,
         *,
@@ -200,19 +233,25 @@ class Pgcron:
         """What happens before each test: an empty schema, and the code's schedules, paused."""
         async with self._schema_of_test() as schema:
             await schema.fetch("testing_empty_schema")
+            await self.app.put_workflows(schema.connection, schema=self.schema)
             await self.app.put_schedules(schema.connection, schema=self.schema)
             await schema.fetch("testing_rest_schedules")
 
-    async def _run(self, schema: SchemaUnderTest, run_id: int) -> RunStatus:
-        await self._execute(schema, run_id, _FOR_EVER, TIMEOUT_SECONDS)
+    async def _run(self, schema: SchemaUnderTest, run_id: int, *apps: App) -> RunStatus:
+        await self._execute(schema, run_id, _FOR_EVER, TIMEOUT_SECONDS, *apps)
         self._reported.add(run_id)
         return await read_status(schema.connection, run_id, self.schema)
 
     async def _execute(
-        self, schema: SchemaUnderTest, run_id: int | None, most: timedelta, timeout: float
+        self,
+        schema: SchemaUnderTest,
+        run_id: int | None,
+        most: timedelta,
+        timeout: float,
+        *apps: App,
     ) -> None:
         """Until nothing is due, or that run has ended; at most `most` of time is skipped."""
-        async with self._node() as is_working, _in_time(timeout, schema):
+        async with self._node(*apps) as is_working, _in_time(timeout, schema):
             while True:
                 while not await schema.is_quiet(run_id):
                     is_working()
@@ -225,9 +264,9 @@ class Pgcron:
                 most -= passed
 
     @asynccontextmanager
-    async def _node(self) -> AsyncIterator[Callable[[], None]]:
+    async def _node(self, *apps: App) -> AsyncIterator[Callable[[], None]]:
         """While a node works; the function given raises the node's error if it has stopped."""
-        node = Node(self._settings(), [self.app], "test")
+        node = Node(self._settings(), [self.app, *apps], "test")
         running = asyncio.create_task(node.run())
 
         def is_working() -> None:

@@ -116,12 +116,17 @@ def test_a_scheduler_defines_schedules(granted: Callable[[str], As], tmp_path: P
     assert scheduler("schedules", "delete", "c").code == 0
     assert scheduler("calendars", "delete", "days").code == 0
     jobs = tmp_path / "jobs.yaml"
-    jobs.write_text("calendars: {days: sun}\nschedules: {f: {spec: '@daily', handler: 'py:x'}}\n")
+    jobs.write_text(
+        "calendars: {days: sun}\nschedules: {f: {spec: '@daily', handler: 'workflow:w'}}\n"
+        "workflows: {w: {steps: [{name: a, handler: 'py:x'}]}}\n"
+    )
     assert scheduler("schedules", "apply", jobs).code == 0
-    assert "calendars:" in scheduler("schedules", "export").out
+    exported = scheduler("schedules", "export").out
+    assert "calendars:" in exported
+    assert "workflows:" in exported
     jobs.write_text("schedules: {g: {spec: '@daily', handler: 'py:x'}}\n")
     pruned = scheduler("schedules", "apply", jobs, "--prune").out
-    assert pruned.endswith("calendars: 1 pruned\n1 added, 1 pruned\n")
+    assert pruned.endswith("calendars: 1 pruned\nworkflows: 1 pruned\n1 added, 1 pruned\n")
 
     assert scheduler("schedules", "put", "s", "@daily", "py:x").code == 0
     assert scheduler("schedules", "put", "s", "@hourly", "py:x", "--paused").code == 0

@@ -415,3 +415,25 @@ def test_why_tells_of_a_run_that_waits_what_it_waits_for(cli: Cli, execute: Exec
     assert (answer["decision"], answer["outcome"]) == ("run", "ready")
     assert answer["waits_for"] == "no_node"
     assert answer["waits_detail"] == "no live node offers 'py:nobody' for queue 'default'"
+
+
+def test_a_schedule_on_assets_has_no_fire_times(cli: Cli, execute: Execute) -> None:
+    put = cli("schedules", "put", "report", "on asset sales and stock", "py:report")
+    assert put.out == "schedule 'report' waits for its assets\n"
+    execute("SELECT pgcron.update_asset('prices', actor => 'anna')")
+    execute("SELECT pgcron.settle_assets(10)")
+
+    shown = cli("schedules", "show", "report")
+    assert shown.out.startswith("When assets sales and stock were updated; ")
+    assert "fires" not in shown.out.splitlines()[1]
+    assert re.search(r"waits_for_assets +sales, stock", shown.out), shown.out
+    assert cli("next", "on asset sales").out == "When asset sales was updated.\n"
+    assert "at no set times" in cli("schedules", "why", "report").out
+    assert [(row["name"], row["updates"]) for row in cli("assets", "list", "--json").rows] == [
+        ("prices", 1),
+        ("sales", 0),
+        ("stock", 0),
+    ]
+    table = cli("assets", "list").out.splitlines()
+    assert table[1].split()[:2] == ["prices", "1"]
+    assert table[2].split()[-1] == "report"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import psycopg
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.conftest import Answer, Cli
@@ -39,6 +40,7 @@ class Scenario:
         self._occurrences()
         self._backfills()
         self._runs()
+        self._workflows()
         self._limits()
         self._cluster_commands()
         self._ask("schedules verify", "fast")
@@ -129,6 +131,30 @@ class Scenario:
         wait_for("it is dead", lambda: again in self._cli("dead", "list", "--json").out)
         self._ask("dead archive", again)
 
+    def _workflows(self) -> None:
+        steps = [{"name": name, "wait_for": "approval"} for name in ("a", "b", "c", "d")]
+        with psycopg.connect(self._cluster.dsn) as connection:
+            put = "SELECT pgcron.put_workflow('waits', %s)"
+            connection.execute(put, (json.dumps({"steps": steps}),))
+        run = self._start_workflow("waits")
+        for verb in ("show", "graph", "why", "pause", "resume"):
+            self._ask(f"workflows {verb}", run)
+        for verb, step in (("approve", "a"), ("signal", "b"), ("skip", "c"), ("succeed", "d")):
+            self._ask(f"workflows {verb}", run, step)
+        self._ask("workflows cancel", self._start_workflow("waits"))
+        run = self._start_workflow("waits")
+        self._ask("workflows clear", run, "d")
+        self._ask("workflows kill", run)
+        self._ask("workflows graph", "waits", "--mermaid")
+        self._ask("workflows show", "waits")
+        self._ask("workflows list")
+        self._ask("workflows delete", "waits")
+
+    def _start_workflow(self, name: str) -> int:
+        run: int = self._ask("workflows start", name).rows[0]["run_id"]
+        wait_for("it has begun", lambda: self._cli("workflows", "show", run, "--json").out)
+        return run
+
     def _enqueue(self, handler: str, *options: object) -> str:
         return str(self._ask("enqueue", handler, *options).rows[0]["run_id"])
 
@@ -143,6 +169,8 @@ class Scenario:
         self._ask("concurrency set", "customer-1", 2)
         self._ask("concurrency list")
         self._ask("concurrency delete", "customer-1")
+        self._cli("schedules", "put", "on-sales", "on asset sales", "py:work")
+        self._ask("assets list")
         self._ask("breakers set", "py:fails")
         self._ask("breakers list")
         self._ask("breakers reset", "py:fails")

@@ -1,0 +1,121 @@
+"""The graph of a workflow as text: indented lines, and a chart of Mermaid. Pure.
+
+A step is a mapping with ``number``, ``name``, ``kind``, ``phase``, ``compensates`` (the name of
+what it undoes, or None), ``is_optional``, and ``after``: the names of the steps above it that it
+comes after. A step of a run has a ``state``, too, and a map ``items``, ``items_ended`` and
+``items_failed``. Steps are in the order of their numbers, so that a step's parents are above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+Step: TypeAlias = Mapping[str, Any]
+
+MAIN, COMPENSATION, FINALLY = range(3)
+"""Phases of a workflow."""
+
+DEEPEST: Final = 20
+"""Levels that are indented; those of a long chain are not indented further."""
+
+_SHAPES: Final = {
+    "map": ("[[", "]]"),
+    "signal": ("{{", "}}"),
+    "approval": ("{{", "}}"),
+    "timer": ("([", "])"),
+}
+# Of each look its background and its border.
+_LOOKS: Final = {
+    "fill:#dafbe1,stroke:#1a7f37": "succeeded",
+    "fill:#ffebe9,stroke:#cf222e": "dead lost cancelled expired upstream_failed",
+    "fill:#ddf4ff,stroke:#0969da": "running",
+    "fill:#fff8c5,stroke:#9a6700": "ready",
+    "fill:#f6f8fa,stroke:#59636e": "waiting skipped superseded",
+}
+_STYLES: Final = {word: style for style, words in _LOOKS.items() for word in words.split()}
+
+
+def tree(steps: Sequence[Step]) -> Iterator[tuple[int, Step, Sequence[str]]]:
+    """Each step once, below its deepest parent: its level, itself, and the names of its other
+    parents.
+    """
+    levels: dict[str, int] = {}
+    below: dict[str, list[Step]] = {}
+    left: list[tuple[Step, str]] = []
+    for step in steps:
+        if step["after"]:
+            # Of equally deep parents the last.
+            nearest = max(reversed(step["after"]), key=levels.__getitem__)
+            levels[step["name"]] = levels[nearest] + 1
+            below.setdefault(nearest, []).append(step)
+        else:
+            levels[step["name"]] = 0
+            left.append((step, ""))
+    left.reverse()
+    while left:
+        step, nearest = left.pop()
+        name = step["name"]
+        yield levels[name], step, [each for each in step["after"] if each != nearest]
+        left += [(child, name) for child in reversed(below.get(name, ()))]
+
+
+def text_lines(steps: Sequence[Step]) -> Iterator[str]:
+    """An indented line for each step: its name, its state if it has one, and what else is to be
+    known of its place.
+    """
+    drawn = [
+        ("  " * min(level, DEEPEST) + step["name"], step, also) for level, step, also in tree(steps)
+    ]
+    width = max((len(name) for name, *_ in drawn), default=0)
+    states = max((len(step.get("state") or "") for step in steps), default=0)
+    for name, step, also in drawn:
+        remarks = [*remarks_on(step), *([f"also after {', '.join(also)}"] if also else [])]
+        cells = [f"{name:<{width}}", f"{step.get('state') or '':<{states}}", "; ".join(remarks)]
+        yield "  ".join(filter(None, cells)).rstrip()
+
+
+def remarks_on(step: Step) -> list[str]:
+    """What a step is, beside one that executes a handler once: ``approval``, ``3 of 10 items``."""
+    remarks = []
+    if step["kind"] == "map":
+        remarks.append(items_words(step) or "for each item")
+    elif step["kind"] != "run":
+        remarks.append(step["kind"])
+    if step["phase"] == COMPENSATION:
+        remarks.append(f"compensates {step['compensates']}")
+    elif step["phase"] == FINALLY:
+        remarks.append("finally")
+    if step["is_optional"]:
+        remarks.append("optional")
+    return remarks
+
+
+def items_words(step: Step) -> str | None:
+    """How far the items of a map are: ``9412 of 10000 items, 3 failed``; None: not known yet."""
+    if step.get("items") is None:
+        return None
+    words = f"{step['items_ended']} of {step['items']} items"
+    return f"{words}, {step['items_failed']} failed" if step["items_failed"] else words
+
+
+def mermaid(steps: Sequence[Step]) -> Iterator[str]:
+    """The lines of a flowchart. Steps with a state have its class."""
+    names = {step["name"]: f"s{step['number']}" for step in steps}
+    yield "flowchart TD"
+    for step in steps:
+        begin, end = _SHAPES.get(step["kind"], ("[", "]"))
+        label = "<br/>".join(filter(None, (step["name"], items_words(step))))
+        yield f'  {names[step["name"]]}{begin}"{label}"{end}'
+    for step in steps:
+        for parent in step["after"]:
+            yield f"  {names[parent]} --> {names[step['name']]}"
+        if step["compensates"] is not None:
+            yield f"  {names[step['compensates']]} -. compensated by .-> {names[step['name']]}"
+    of_state: dict[str, list[str]] = {}
+    for step in steps:
+        if step.get("state") is not None:
+            of_state.setdefault(step["state"], []).append(names[step["name"]])
+    for state, found in of_state.items():
+        yield f"  classDef {state} {_STYLES[state]}"
+        yield f"  class {','.join(found)} {state}"

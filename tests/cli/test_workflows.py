@@ -1,0 +1,248 @@
+"""`pgcron-ha workflows`, beside a node whose part the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli, Execute, dsn_of
+from tests.db.control import join
+from tests.db.workflows import Stage, step
+from tests.sessions import own_session
+
+ETL = {
+    "description": "Loads the orders of a day",
+    "steps": [
+        step("a"),
+        {"name": "ok", "wait_for": "approval", "after": "a"},
+        {"name": "go", "wait_for": "signal", "after": "a"},
+        step("b", "ok", "go"),
+        step("c", "b"),
+        step("last", **{"finally": True}),
+    ],
+}
+
+
+class Played:
+    """A node, and the workflow `etl`."""
+
+    def __init__(self, runner: asyncio.Runner, played: Stage) -> None:
+        self._runner = runner
+        self._stage = played
+
+    def work(self, **outcomes: Any) -> None:
+        """All that may begin is executed."""
+        self._runner.run(self._stage.work(outcomes))
+
+    def begin(self) -> None:
+        """All that may begin executes."""
+        self._runner.run(self._stage.turn({}))
+
+    def states(self, run: int) -> Mapping[str, str]:
+        return self._runner.run(self._stage.states(run))
+
+
+@pytest.fixture
+def played(database: str, execute: Execute) -> Iterator[Played]:
+    execute("SELECT pgcron.put_workflow('etl', %s)", json.dumps(ETL))
+    with asyncio.Runner() as runner:
+        connection = runner.run(own_session(database))
+        node = runner.run(
+            join(connection, handlers=[*map("py:{}".format, "abc"), "py:last", "workflow:etl"])
+        )
+        yield Played(runner, Stage(connection, node))
+        runner.run(connection.close(timeout=5))
+
+
+def start(cli: Cli, *options: object) -> int:
+    return int(cli("workflows", "start", "etl", *options).out)
+
+
+def test_workflows_are_listed_shown_drawn_and_deleted(cli: Cli, played: Played) -> None:
+    run = start(cli, "day=monday")
+    assert cli("workflows").out.splitlines()[1].split()[:4] == ["etl", "1", "6", "-"]
+    played.begin()
+
+    [listed] = cli("workflows", "--json").rows
+    assert (listed["name"], listed["last_run"], listed["last_state"]) == ("etl", run, "running")
+    shown = cli("workflows", "show", "etl").out.splitlines()
+    assert "Loads the orders of a day" in shown[2]
+    assert any(line.startswith("b ") and "py:b" in line and "ok, go" in line for line in shown)
+    assert shown[-1].split()[:3] == [str(run), "1", "running"]
+    assert cli("workflows", "graph", "etl").out.splitlines() == [
+        "a",
+        "  ok     approval",
+        "  go     signal",
+        "    b    also after ok",
+        "      c",
+        "last     finally",
+    ]
+    chart = cli("workflows", "graph", "etl", "--mermaid").out
+    assert "s1 --> s2" in chart
+    assert "class" not in chart
+    assert cli("workflows", "delete", "etl").out == "workflow 'etl' is deleted\n"
+    assert cli("workflows").out == "no workflows\n"
+
+
+@pytest.mark.parametrize("command", ["show", "graph", "start", "delete"])
+def test_an_unknown_workflow_is_refused_with_one_that_is_alike(
+    cli: Cli, played: Played, command: str
+) -> None:
+    answer = cli("workflows", command, "elt")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "workflow 'elt' does not exist; did you mean 'etl'?" in answer.err
+
+
+def test_what_is_no_workflow_or_has_not_begun_says_so(cli: Cli, played: Played) -> None:
+    run = start(cli)
+    for number in (run, int(cli("enqueue", "py:a").out), 10**6, 2**63 - 1):
+        assert f"run {number} is no workflow that has begun" in cli("workflows", "show", number).err
+    assert cli("workflows", "show", 2**64).code in (1, 2)
+
+
+def test_a_run_is_shown_with_what_its_steps_wait_for(cli: Cli, played: Played) -> None:
+    run = start(cli)
+    played.work()
+
+    why = dict(line.split(": ", 1) for line in cli("workflows", "why", run).out.splitlines())
+    assert list(why) == ["ok", "go", "b", "c", "last"]
+    assert why["ok"].startswith("it waits for the approval")
+    assert "it waits for 2 of 2 steps: ok, go" in why["b"]
+    assert cli("workflows", "why", run, "a").out == "a: it has ended: succeeded\n"
+    assert f"run {run} has no step 'x'" in cli("workflows", "why", run, "x").err
+    [row] = cli("workflows", "why", run, "b", "--json").rows
+    assert (row["step"], row["state"], row["why"]) == ("b", "waiting", why["b"])
+    shown = cli("workflows", "show", run).out
+    assert "it waits for 2 of 2 steps: ok, go" in shown
+    [found] = cli("workflows", "show", run, "--json").rows
+    assert (found["state"], found["succeeded"], found["waiting"]) == ("running", 1, 3)
+    assert [each["after"] for each in found["steps"]] == [[], ["a"], ["a"], ["ok", "go"], ["b"], []]
+    assert cli("workflows", "graph", run).out.splitlines()[1] == "  ok     running    approval"
+    assert "class s1 succeeded" in cli("workflows", "graph", run, "--mermaid").out
+    rows = cli("workflows", "graph", run, "--json").rows
+    assert [each["name"] for each in rows] == ["a", "ok", "go", "b", "c", "last"]
+
+
+def test_steps_are_decided_and_repeated(cli: Cli, played: Played, tmp_path: Path) -> None:
+    run = start(cli)
+    payload = tmp_path / "payload.json"
+    payload.write_text('{"rows": 3}')
+    played.begin()
+    early = cli("workflows", "signal", run, "go", "--payload", f"@{payload}").out
+    assert early == f"step 'go' of run {run} gets the signal when it waits for it\n"
+    played.work()
+
+    assert cli("workflows", "approve", run, "ok").out == f"step 'ok' of run {run} is approved\n"
+    played.work(b=ValueError("no"))
+    assert played.states(run)["b"] == "dead"
+    assert cli("workflows", "why", run).out == f"run {run} has no open step: it is dead\n"
+    assert "is over" in cli("workflows", "clear", run, "b").err
+
+
+def test_a_rejected_step_fails_and_a_skipped_one_allows_no_other(cli: Cli, played: Played) -> None:
+    run = start(cli)
+    played.work()
+    said = cli("workflows", "approve", run, "ok", "--reject", "--note", "not today").out
+    assert said == f"step 'ok' of run {run} is rejected\n"
+    played.begin()
+    assert cli("workflows", "skip", run, "go").out == f"step 'go' of run {run} is skipped\n"
+    played.work()
+
+    assert played.states(run) == {
+        "a": "succeeded",
+        "ok": "dead",
+        "go": "skipped",
+        "b": "upstream_failed",
+        "c": "upstream_failed",
+        "last": "succeeded",
+    }
+    assert "not today" in cli("workflows", "why", run, "ok").out
+
+
+def test_a_step_succeeds_by_hand_or_runs_again(cli: Cli, played: Played) -> None:
+    run = start(cli)
+    played.begin()
+    assert "counts as succeeded" in cli("workflows", "succeed", run, "a", "--result", "[1]").out
+    played.work()
+    assert played.states(run)["a"] == "succeeded"
+
+    cleared = cli("workflows", "clear", run, "a", "--note", "wrong day").out
+    assert cleared == f"step 'a' of run {run} runs again with all that come after it: 6 steps\n"
+    played.begin()
+    assert played.states(run)["a"] in ("ready", "running")
+
+
+def test_a_paused_workflow_begins_nothing(cli: Cli, played: Played) -> None:
+    run = start(cli)
+    played.begin()
+    assert cli("workflows", "pause", run, "--note", "look").out == (
+        f"the workflow of run {run} is paused\n"
+    )
+    assert cli("workflows", "show", run, "--json").rows[0]["paused_note"] == "look"
+    assert cli("workflows", "resume", run).out == f"the workflow of run {run} goes on\n"
+    assert cli("workflows", "show", run, "--json").rows[0]["paused_at"] is None
+    assert "asked to stop" in cli("workflows", "cancel", run).out
+    played.work()
+    assert cli("runs", "show", run, "--json").rows[0]["state"] == "cancelled"
+
+
+def test_a_workflow_takes_options_and_is_refused_with_all_mistakes(
+    cli: Cli, played: Played, execute: Execute
+) -> None:
+    words = ["--queue", "slow", "--tag", "a", "--unique-key", "monday", "--due-at", "2h"]
+    run = start(cli, *words, "--args", '{"day": 1}')
+
+    assert start(cli, *words) == run
+    assert execute("SELECT handler, queue, tags, args FROM pgcron.run") == [
+        ("workflow:etl", "slow", ["a"], {"day": 1})
+    ]
+    answer = cli("workflows", "start", "etl", "--args", "[]", "--due-at", "someday")
+    assert answer.err.startswith("error: 2 mistakes")
+    assert cli("workflows", "signal", run, "go", "--payload", "{").code == 1
+
+
+def test_the_doctor_names_what_is_wrong_with_workflows(
+    cli: Cli, played: Played, execute: Execute
+) -> None:
+    run = start(cli)
+    played.begin()
+    assert "ok       workflows" in cli("doctor").out
+
+    execute("UPDATE pgcron.step SET waits = 5 WHERE state = 'waiting'")
+    found = [row for row in cli("doctor", "--json").rows if row["check"] == "workflows"]
+
+    assert len(found) == 5
+    assert {row["level"] for row in found} == {"problem"}
+    assert found[0]["message"].startswith(f"run {run}, step 'ok': it waits for 5 steps")
+
+
+def test_a_workflow_is_waited_for_and_prints_its_result(cli: Cli, played: Played) -> None:
+    run = start(cli, "--idempotency-key", "monday")
+    played.work()
+    for step_name in ("go", "ok"):
+        cli("workflows", "succeed", run, step_name)
+    played.work(c={"rows": 3})
+
+    answer = cli("workflows", "start", "etl", "--idempotency-key", "monday", "--wait", "--json")
+    assert [row.get("result") for row in answer.rows] == [None, {"rows": 3}]
+
+
+def test_a_viewer_sees_workflows_and_an_operator_decides(
+    cli: Cli, execute: Execute, database: str, role: str, played: Played
+) -> None:
+    run = start(cli)
+    played.work()
+    dsn = dsn_of(role, database)
+    execute(cli("grants", "viewer", role).out)
+
+    for words in (["list"], ["show", "etl"], ["show", run], ["graph", run], ["why", run]):
+        assert cli("workflows", *words, dsn=dsn).err == ""
+    assert "permission denied" in cli("workflows", "approve", run, "ok", dsn=dsn).err
+    execute(cli("grants", "operator", role).out)
+    assert cli("workflows", "approve", run, "ok", dsn=dsn).err == ""
