@@ -51,7 +51,7 @@ _LOOKS: Final = {
     ("●", "ok"): "alive",
     ("◐", "late"): "draining stopping",
     ("◌", "late"): "silent",
-    ("○", "idle"): "gone new",
+    ("○", "idle"): "gone new waiting",
     ("▲", "fail"): "stuck",
     ("▲", "late"): "late stale",
     ("◆", "late"): "slow",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from math import floor, log10
+from math import ceil, floor, log10
 from types import SimpleNamespace
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -38,6 +38,7 @@ SPARK_HEIGHT: Final = 22
 TREND_WIDTH: Final = 900
 TREND_HEIGHT: Final = 84
 _NICE: Final = (1, 2, 5, 10)
+_GANTT_TICKS: Final = 6
 
 
 def timeline(
@@ -77,6 +78,46 @@ def timeline(
         tracks=tuple(drawn),
         since=since,
         until=until,
+    )
+
+
+def gantt(steps: Sequence[Row], since: datetime, until: datetime) -> SimpleNamespace:
+    """A bar for each of the steps of a workflow, the first to start above: rows with name, state,
+    started_at, ended_at (None: `until`) and is_critical, over an axis of the time since it began.
+    """
+    whole = max((until - since).total_seconds(), 0.001)
+    scale = WIDTH / whole
+    step = _nice(whole / _GANTT_TICKS)
+    bars = []
+    for position, row in enumerate(sorted(steps, key=lambda row: row["started_at"])):
+        end = row["ended_at"] or until
+        took = (end - row["started_at"]).total_seconds()
+        # What a redrive kept was over before it began.
+        x = min(max((row["started_at"] - since).total_seconds() * scale, 0), WIDTH - _THINNEST)
+        width = (end - since).total_seconds() * scale - x
+        on_path = ", on the critical path" if row["is_critical"] else ""
+        bars.append(
+            SimpleNamespace(
+                y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
+                x=round(x, 1),
+                width=round(min(max(width, _THINNEST), WIDTH - x), 1),
+                name=row["name"],
+                state=row["state"],
+                mark=mark_of(row["state"]),
+                title=f"{row['name']}: {row['state']}, {duration(took)}{on_path}",
+                is_critical=row["is_critical"],
+            )
+        )
+    return SimpleNamespace(
+        width=WIDTH,
+        height=_AXIS_HEIGHT + len(bars) * TRACK_HEIGHT,
+        track_height=TRACK_HEIGHT,
+        axis_height=_AXIS_HEIGHT,
+        ticks=[
+            (round(step * tick * scale, 1), duration(step * tick))
+            for tick in range(1, ceil(whole / step))
+        ],
+        bars=bars,
     )
 
 

@@ -24,7 +24,9 @@ from pgcron_ha.web.pages import (
     schedule_edit,
     schedule_verbs,
     schedules,
+    steps,
     storage,
+    workflows,
 )
 
 
@@ -55,6 +57,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "/storage", "storage", "storage:read", storage.show_storage),
         ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
+        ("GET", "/workflows", "workflows", "workflows:read", workflows.show_workflows),
         ("GET", "/docs", "docs", "open", docs.show_docs),
         ("GET", "/docs/{name}", "document", "open", docs.show_document),
         ("GET", "/static/{file}", "static", "open", docs.show_static_file),
@@ -122,6 +125,22 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/cancel", "cancel", "runs:cancel", run.cancel),
         ("POST", "/kill", "kill", "runs:cancel", run.kill),
         ("POST", "/retry", "retry", "runs:retry", run.retry),
+        ("POST", "/pause", "pause_workflow", "workflows:pause", steps.pause),
+        ("POST", "/resume", "resume_workflow", "workflows:pause", steps.resume),
+    ),
+    "/runs/{id}/steps/{step}": (
+        ("GET", "", "step", "runs:read", steps.show_step),
+        ("POST", "/signal", "signal_step", "workflows:signal", steps.signal),
+        ("POST", "/approve", "approve_step", "workflows:approve", steps.approve),
+        ("POST", "/reject", "reject_step", "workflows:approve", steps.reject),
+        ("POST", "/skip", "skip_step", "workflows:repair", steps.skip),
+        ("POST", "/succeed", "succeed_step", "workflows:repair", steps.succeed),
+        ("POST", "/clear", "clear_step", "workflows:repair", steps.clear),
+        ("POST", "/args", "set_step_args", "workflows:repair", steps.set_args),
+    ),
+    "/workflows/{name}": (
+        ("GET", "", "workflow", "workflows:read", workflows.show_workflow),
+        ("POST", "/start", "start_workflow", "workflows:start", workflows.start),
     ),
 }
 ROUTES: Final = tuple(

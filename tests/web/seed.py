@@ -15,6 +15,8 @@ from uuid import UUID
 
 import asyncpg
 
+from tests.db.control import Node
+from tests.db.workflows import Stage
 from tests.sessions import own_session
 
 # What a page must show without being harmed by it.
@@ -124,8 +126,30 @@ async def seed(dsn: str) -> None:
     try:
         async with connection.transaction():
             await _Seeder(connection, await connection.fetchval("SELECT now()")).fill()
+        await _workflow(connection)
     finally:
         await connection.close()
+
+
+async def _workflow(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """A workflow that has run, and runs, of which an approval is waited for."""
+    node = await connection.fetchval("SELECT incarnation FROM pgcron.node WHERE name = 'berlin-1'")
+    stage = Stage(connection, Node(node, ["workflow:nightly", "py:etl.orders"], ["default"]))
+    steps = [
+        {"name": "extract", "handler": "py:etl.orders"},
+        {"name": "each", "handler": "py:etl.orders", "for_each": "$.args.days", "after": "extract"},
+        {"name": "quality", "wait_for": "approval", "after": "each"},
+        {"name": "load", "handler": "py:etl.orders", "after": "quality"},
+    ]
+    await stage.put("nightly", *steps, description="Loads what the shops sold")
+    for is_approved in (True, False):
+        run = await stage.start("nightly", {"days": [1, 2]})
+        await stage.work()
+        if is_approved:
+            approve = "SELECT pgcron.approve_step($1, 'quality', actor => 'ana')"
+            await connection.execute(approve, run)
+            await stage.advance()
+            await stage.work()
 
 
 class _Seeder:

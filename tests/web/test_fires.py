@@ -125,3 +125,20 @@ async def test_a_change_of_a_fire_is_taken_back_with_the_right_that_it_needed(
     assert (again.status_code, restored.status_code) == (404, 303)
     assert await connection.fetchrow(changed) is None
     await connection.close()
+
+
+async def test_a_schedule_on_assets_names_those_that_it_waits_for(
+    site: Site, database: str
+) -> None:
+    connection = await own_session(database)
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler)"
+        " VALUES ('report', 'on asset sales and stock', 'py:x');"
+        " SELECT pgcron.update_asset('sales'); SELECT pgcron.settle_assets(9)"
+    )
+    page = (await site.get("/schedules/report")).text
+    await connection.close()
+
+    assert "When assets sales and stock were updated" in page
+    assert "It waits for an update of stock." in page
+    assert "never fires again" not in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -33,6 +34,8 @@ PAGES = (
     "/nodes",
     "/storage",
     "/storage/history",
+    "/workflows",
+    "/workflows/nightly",
 )
 
 
@@ -61,6 +64,14 @@ async def seen(full_database: str, serve: Serve) -> AsyncIterator[Site]:
 async def test_a_viewer_sees_every_page_and_changes_nothing(seen: Site) -> None:
     for path in PAGES:
         assert (await seen.get(path)).status_code == 200, path
+    workflow = (await seen.get("/workflows/nightly")).text
+    step = re.search(r"(/runs/\d+)/steps/load", workflow)
+    assert step is not None
+    for path in (step[0], step[1]):
+        assert (await seen.get(path)).status_code == 200, path
+        assert "waits for 1 of 1 steps: quality" in (await seen.get(path)).text
+    assert (await seen.post(f"{step[0]}/skip")).status_code == 403
+    assert (await seen.post("/workflows/nightly/start")).status_code == 403
     found = await seen.get("/runs?find=order-7")
     assert found.status_code == 303
     assert (await seen.get(found.headers["location"])).status_code == 200

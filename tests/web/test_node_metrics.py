@@ -107,7 +107,7 @@ async def test_a_node_s_work_is_counted(client: httpx.AsyncClient, connection: C
     assert growth(after, "pgcron_claims_total", result="partial") >= 1
     assert growth(after, "pgcron_log_bytes_total", queue="default") >= ended * len(LINE)
     assert value(after, "pgcron_db_connects_total", link="claims") == 1
-    assert value(after, "pgcron_handlers") == 2
+    assert value(after, "pgcron_handlers") == 3  # two, and workflow:ad_hoc
     assert value(after, "pgcron_lease_remaining_seconds", stat="now") > 5
     assert sum(value(after, "pgcron_slots", state=state) for state in ("used", "free")) == 16
 

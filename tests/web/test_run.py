@@ -13,7 +13,7 @@ from tests.web.conftest import Site
 from tests.web.seed import ANSI
 
 DEAD, SKIPPED, SUCCEEDED = (
-    f"SELECT max(id) FROM pgcron.history WHERE outcome = '{word}'"
+    f"SELECT max(id) FROM pgcron.history WHERE outcome = '{word}' AND origin = 'schedule'"
     for word in ("dead", "skipped", "succeeded")
 )
 RUNNING = "SELECT id FROM pgcron.run WHERE state = 'running' AND schedule = 'etl/orders'"
@@ -264,7 +264,7 @@ async def test_a_run_that_was_asked_to_stop_can_be_killed_once(
     page = await full_site.get(answer.headers["location"])
 
     assert answer.headers["location"] == f"/runs/{run}?done=kill_requested"
-    assert "Its node was asked to end it by force." in page.text
+    assert "It was asked to end at once." in page.text
     assert "and to end it by force" in page.text
     assert "/kill" not in page.text
     assert await sql.fetchval("SELECT kill_at IS NOT NULL FROM pgcron.run WHERE id = $1", run)

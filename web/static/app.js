@@ -57,10 +57,10 @@
       if (!next) continue;
       keepOperations(region, next);
       if (region.isEqualNode(next) || isHeld(region)) continue;
-      const scrolled = [...region.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+      const scrolled = [...region.querySelectorAll(".scroll")].map((box) => [box.scrollLeft, box.scrollTop]);
       const placed = document.importNode(next, true);
       region.replaceWith(placed);
-      placed.querySelectorAll(".scroll").forEach((box, at) => { box.scrollLeft = scrolled[at] || 0; });
+      placed.querySelectorAll(".scroll").forEach((box, at) => box.scrollTo(...(scrolled[at] || [0, 0])));
     }
     if (fresh.title) document.title = fresh.title;
   }
@@ -153,7 +153,7 @@
     const own = links.querySelector("[aria-current]");
     if (own) links.scrollLeft += own.getBoundingClientRect().right - links.getBoundingClientRect().right + 40;
     // On a phone the timeline opens where now is, a little to the right of the middle.
-    for (const box of document.querySelectorAll(".plot-scroll")) {
+    for (const box of document.querySelectorAll("#timeline .plot-scroll")) {
       if (box.scrollWidth > box.clientWidth) box.scrollLeft = box.scrollWidth * 0.72 - box.clientWidth * 0.7;
     }
     // What was just done is said once, not at each reload.

@@ -15,11 +15,13 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import run as ask
+from pgcron_ha.db.queries.pages.workflows import step_of_run
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.formats import duration, mark_of, pretty, rfc
 from pgcron_ha.web.page_request import PageRequest, verb
+from pgcron_ha.web.pages import steps
 from pgcron_ha.web.run_time import tries_of, where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
 
@@ -31,6 +33,7 @@ MOST_LOG: Final = 4 * 1024 * 1024
 _PIECE: Final = 200
 # Longer than any line the database keeps.
 _WHOLE_LINE: Final = 10_000
+_WORKFLOW: Final = "workflow:"
 _PLACE: Final = re.compile(r"(before|after)-([0-9]{1,9})\.([0-9]{1,9})")
 
 
@@ -47,11 +50,16 @@ class LogPlace(NamedTuple):
 
 
 async def show_run(page_request: PageRequest) -> Response:
-    """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500."""
+    """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500; of a
+    workflow ``state`` and ``after`` choose the steps.
+    """
     run_id = page_request.id
-    place = _log_place(page_request.query("log").get("log"))
+    given = page_request.query("log", *steps.FILTERS)
+    place = _log_place(given.get("log"))
     snapshot = await page_request.gather("run", _read_run, run_id, place)
     view = _view(page_request, *snapshot.value, place, snapshot.now)
+    if view["row"]["handler"].startswith(_WORKFLOW):
+        view |= steps.of_run(await steps.read_workflow(page_request, run_id, given), view)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
     return page_request.page("run.html", snapshot, title=title, **view)
 
@@ -89,7 +97,8 @@ async def _read_run(
     """
     run = await session.call(ask.run, run_id)
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
-    is_waiting, is_dead = not is_ended and not is_running, run["state"] in ("dead", "lost")
+    is_waiting = not is_ended and not is_running and run["gate"] != "workflow"
+    is_dead = run["state"] in ("dead", "lost")
     attempt, sequence = place.line
     if place.side == "before":
         before: dict[str, Any] = {"run_id": run_id, "attempt": attempt, "sequence": sequence}
@@ -100,6 +109,7 @@ async def _read_run(
     run |= {
         "diverted": await session.call(diversion_of_run, run_id),
         "waits": waits or {},
+        "step": await session.call(step_of_run, run_id) if run["origin"] == "step" else None,
         "letter": await session.call(ask.letter, run_id=run_id) if is_dead else None,
         "children": await session.call(ask.children, run_id=run_id) if is_ended else [],
     }
@@ -146,6 +156,8 @@ def _view(
         "log": _log_view(page_request, row, lines, place),
         "waits_on": row["waits"].get("waits_on"),
         "children": _children(row),
+        "step": row["step"],
+        "workflow": None,
         "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
         "may_kill": row["cancel_at"] is not None and row["kill_at"] is None,
         "retry_word": _retry_word(row, word, redrive_href),
@@ -166,7 +178,7 @@ def _progress(row: Row) -> Row | None:
 
 def _retry_word(row: Row, word: str, redrive_href: str | None) -> str | None:
     if row["finished_at"] is not None:
-        is_lost = row["place"] == ask.GONE or row["args"] is None
+        is_lost = row["place"] == ask.GONE or row["args"] is None or row["step"] is not None
         return None if redrive_href or is_lost else "Retry"
     return None if word in ("running", "blocked", "ready") else "Run now"
 

@@ -31,6 +31,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import calendars_in, spec_of
+from pgcron_ha.spec.text import listed
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import expected_about, stored
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
@@ -195,6 +196,9 @@ def future_fire_lines(
         note = f"It is paused {pause_words(row)}; these fires would be, if it were resumed."
     changes = {one["fire_at"]: _changed(one) for one in row.get("changed", ())}
     lines = tuple((fire, changes.get(fire.fire_at)) for fire in ahead.fires)
+    if not lines and not ahead.is_over:
+        waited_for = listed(row["waits_for_assets"] or ())
+        return lines, f"It waits for an update of {waited_for}." if waited_for else None
     if not lines and row.get("max_runs"):
         return lines, f"It is done: {runs_are_made(row)}."
     return lines, note if lines else "It never fires again."

@@ -517,4 +517,8 @@ async def test_no_verb_is_left_out() -> None:
         *("create_schedule", "save", "restore", "save_calendar", "delete_calendar"),
         *("ask_backfill", "pause_backfill", "resume_backfill", "stop_backfill"),
         *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),
+        # Those of `test_workflow_verbs`.
+        *("start_workflow", "pause_workflow", "resume_workflow"),
+        *("signal_step", "approve_step", "reject_step", "skip_step", "succeed_step"),
+        *("clear_step", "set_step_args"),
     }

@@ -1,0 +1,197 @@
+"""Where the steps of a workflow are drawn: in layers from left to right, with few crossings.
+
+Pure, and bounded whatever it is given: a graph that nobody could read is drawn by groups of layers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import fmean
+from typing import Final, TypeAlias
+
+Edge: TypeAlias = tuple[int, int]
+"""A node and one that comes after it, which has a higher number."""
+
+MOST_NODES: Final = 300
+# Of all edges together, by the layers that they cross.
+MOST_CROSSED: Final = 2_500
+MOST_GROUPS: Final = 60
+NODE_WIDTH: Final = 184
+NODE_HEIGHT: Final = 44
+# Between two layers, where edges turn; between two nodes, and beside an edge that passes a layer.
+_GAP: Final = 52
+_SPACE: Final = 14
+_PASSING_HEIGHT: Final = 4
+_SWEEPS: Final = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """The upper left corners of nodes, by their numbers, and edges as paths of SVG."""
+
+    places: Mapping[int, tuple[float, float]]
+    edges: Sequence[tuple[Edge, str]]
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """How a graph is drawn: node by node, or by groups.
+
+    ``groups`` has the group of each node, if it is drawn so; the numbers of the drawing are then
+    those of groups.
+    """
+
+    drawing: Drawing
+    nodes: Sequence[int]
+    groups: Sequence[int] | None = None
+
+
+def shape_of(nodes: Sequence[int], edges: Iterable[Edge]) -> Shape:
+    """The drawing of a graph; `nodes` are ascending."""
+    ordered = sorted(edges)
+    layers = layers_of(nodes, ordered)
+    crossed = sum(layers[child] - layers[parent] for parent, child in ordered)
+    if len(nodes) <= MOST_NODES and crossed <= MOST_CROSSED:
+        return Shape(_draw(layers, ordered), nodes)
+    # Whoever is in a layer has a parent in the one before it.
+    together = -(-(max(layers.values()) + 1) // MOST_GROUPS)
+    groups = [layers[node] // together for node in nodes]
+    chain = range(max(groups) + 1)
+    drawing = _draw({group: group for group in chain}, list(pairwise(chain)))
+    return Shape(drawing, nodes, groups)
+
+
+def layers_of(nodes: Iterable[int], edges: Sequence[Edge]) -> dict[int, int]:
+    """For each node the length of the longest way to it; `edges` are in ascending order."""
+    layers = dict.fromkeys(nodes, 0)
+    for parent, child in edges:  # all that lead to a parent come before those that lead from it
+        layers[child] = max(layers[child], layers[parent] + 1)
+    return layers
+
+
+@dataclass
+class _Layers:
+    """Columns of nodes, and of points (negative numbers) where edges pass a column."""
+
+    columns: list[list[int]]
+    before: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    after: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    routes: list[list[int]] = field(default_factory=list)
+
+    def crossings(self) -> int:
+        """How often edges cross each other."""
+        found = 0
+        for left, right in pairwise(self.columns):
+            rank = {node: position for position, node in enumerate(right)}
+            ends: list[int] = []
+            for node in left:
+                own = [rank[child] for child in self.after[node]]
+                found += sum(len(ends) - bisect_right(ends, end) for end in own)
+                for end in own:
+                    insort(ends, end)
+        return found
+
+
+def _draw(layers: Mapping[int, int], edges: Sequence[Edge]) -> Drawing:
+    found = _layered(layers, edges)
+    _order(found)
+    middles = _middles(found)
+    top = min(middle - _height(node) / 2 for node, middle in middles.items())
+    across = {
+        node: position * (NODE_WIDTH + _GAP)
+        for position, column in enumerate(found.columns)
+        for node in column
+    }
+    middles = {node: round(middle - top, 1) for node, middle in middles.items()}
+    return Drawing(
+        {node: (across[node], middles[node] - NODE_HEIGHT / 2) for node in layers},
+        [((r[0], r[-1]), _path([(across[n], middles[n]) for n in r])) for r in found.routes],
+        len(found.columns) * (NODE_WIDTH + _GAP) - _GAP,
+        max(middle + _height(node) / 2 for node, middle in middles.items()),
+    )
+
+
+def _layered(layers: Mapping[int, int], edges: Sequence[Edge]) -> _Layers:
+    found = _Layers([[] for _ in range(max(layers.values()) + 1)])
+    for node, layer in layers.items():
+        found.columns[layer].append(node)
+    point = 0
+    for parent, child in edges:
+        route = [parent]
+        for column in found.columns[layers[parent] + 1 : layers[child]]:
+            point -= 1
+            column.append(point)
+            route.append(point)
+        route.append(child)
+        found.routes.append(route)
+        for one, other in pairwise(route):
+            found.after[one].append(other)
+            found.before[other].append(one)
+    return found
+
+
+def _order(found: _Layers) -> None:
+    """Orders each column by the mean place of what its nodes are tied to, from both sides in turn,
+    and keeps the order with the fewest crossings.
+    """
+    fewest, best = found.crossings(), [list(column) for column in found.columns]
+    for sweep in range(_SWEEPS):
+        if not fewest:
+            break
+        forward = sweep % 2 == 0
+        columns = found.columns if forward else found.columns[::-1]
+        ties = found.before if forward else found.after
+        for fixed, column in pairwise(columns):
+            rank = {node: position for position, node in enumerate(fixed)}
+            means = {
+                node: fmean(rank[tied] for tied in ties[node]) if ties[node] else position
+                for position, node in enumerate(column)
+            }
+            column.sort(key=means.__getitem__)
+        if (crossings := found.crossings()) < fewest:
+            fewest, best = crossings, [list(column) for column in found.columns]
+    found.columns[:] = best
+
+
+def _middles(found: _Layers) -> dict[int, float]:
+    """How far down the middle of each node is: near to what it is tied to, over no other one."""
+    middles = {node: 0.0 for column in found.columns for node in column}
+    for ties in (found.before, found.after, found.before):
+        for column in found.columns if ties is found.before else found.columns[::-1]:
+            wanted = [
+                fmean(middles[tied] for tied in ties[node]) if ties[node] else middles[node]
+                for node in column
+            ]
+            placed: list[float] = []
+            for node, want in zip(column, wanted, strict=True):
+                if placed:
+                    room = (_height(column[len(placed) - 1]) + _height(node)) / 2 + _SPACE
+                    want = max(want, placed[-1] + room)
+                placed.append(want)
+            # As many move up as were pushed down.
+            shift = fmean(wanted) - fmean(placed)
+            middles.update(zip(column, (place + shift for place in placed), strict=True))
+    return middles
+
+
+def _height(node: int) -> float:
+    return NODE_HEIGHT if node >= 0 else _PASSING_HEIGHT
+
+
+def _path(stops: Sequence[tuple[float, float]]) -> str:
+    """From the right of the first stop to the left of the last, past those between."""
+    parts: list[str] = []
+    for (left, y), (right, end) in pairwise(stops):
+        begin = left + NODE_WIDTH
+        middle = (begin + right) / 2
+        parts.append(f"{'L' if parts else 'M'}{begin:g} {y:g}")
+        parts.append(
+            f"H{right:g}" if y == end else f"C{middle:g} {y:g} {middle:g} {end:g} {right:g} {end:g}"
+        )
+    return "".join(parts)

@@ -1,0 +1,169 @@
+"""``/workflows``: which workflows there are, and how their last runs ended; ``/workflows/{name}``:
+the graph of one, how each step of its last runs ended, and starting it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pgcron_ha.client.checks import args_text
+from pgcron_ha.db.commands import workflows as commands
+from pgcron_ha.db.driver.session import Session
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.pages import workflows as ask
+from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.web.address import NoSuch, whole_number, wrong_page
+from pgcron_ha.web.formats import duration, number, plural, pretty
+from pgcron_ha.web.graph import MOST_NODES, Shape, shape_of
+from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
+from pgcron_ha.web.step_drawing import drawing_of
+
+# A version never changes, so its drawing is kept until it is forgotten for others.
+_SHAPE_LIFE_SECONDS: Final = 86_400.0
+_MOST_PRETTY: Final = 30_000
+_MOST_STEPS: Final = 1_000_000
+
+
+async def show_workflows(page_request: PageRequest) -> Response:
+    """The list; ``text`` is a part of the name, ``after`` the name before the page."""
+    given = page_request.query("text", "after")
+    text, after_name = given.get("text"), given.get("after")
+    snapshot = await page_request.read("workflows", ask.workflows, text=text, after=after_name)
+    rows = snapshot.value
+    filters = {"text": text} if text else {}
+    shown = rows[: ask.PAGE_ROWS]
+    after = {**filters, "after": shown[-1]["name"]} if len(rows) > len(shown) else None
+    return page_request.page(
+        "workflows.html",
+        snapshot,
+        title="Workflows",
+        rows=[{**row, "runs": _runs(row)} for row in shown],
+        text=text or "",
+        chips=page_request.chips("workflows", filters),
+        next_href=after and page_request.link("workflows", after),
+        first_href=page_request.link("workflows", filters) if after_name else None,
+    )
+
+
+async def show_workflow(page_request: PageRequest) -> Response:
+    """One workflow; its steps after the number ``after`` are the rows of the grid."""
+    name = page_request.segment("name")
+    given = page_request.query("after")
+    after = number_after(given.get("after"))
+    row = (await page_request.read("workflow", ask.workflow, name=name)).value
+    if row is None:
+        raise NoSuch("workflow", name, "It was never defined, or it is deleted; its runs are kept.")
+    shape = await read_shape(page_request, row["id"])
+    snapshot = await page_request.gather("workflow_grid", _read_grid, name, row["id"], shape, after)
+    nodes, steps, runs = snapshot.value
+    shown = steps[: ask.PAGE_ROWS]
+    later = {"after": shown[-1]["number"]} if len(steps) > len(shown) else None
+    return page_request.page(
+        "workflow.html",
+        snapshot,
+        title=name,
+        row=row,
+        facts=_facts(row),
+        definition=pretty(row["definition"], _MOST_PRETTY),
+        is_cut=row["definition_bytes"] > ask.MOST_JSON,
+        graph=drawing_of(shape, nodes, lambda _: None),
+        runs=[{**run, "cells": _cells(run)} for run in runs],
+        steps=shown,
+        next_href=later and page_request.link("workflow", later, name=name) + "#grid",
+        first_href=page_request.link("workflow", name=name) + "#grid" if given else None,
+    )
+
+
+async def start(page_request: PageRequest) -> Response:
+    """A run of the workflow with ``args`` (JSON); then shows it."""
+    name = page_request.segment("name")
+    args = args_text((await page_request.form("args", longest=LONGEST_SENT)).get("args", "{}"))
+    return await page_request.make_run(
+        "start", name, lambda session: session.act(commands.start_workflow, name, args), "started"
+    )
+
+
+async def read_shape(page_request: PageRequest, definition: int) -> Shape:
+    """How the graph of a version is drawn; made once."""
+    found = await page_request.read(
+        "workflow_shape", _shape, definition=definition, life=_SHAPE_LIFE_SECONDS
+    )
+    return found.value
+
+
+def number_after(text: str | None) -> int:
+    """The step or item before a page of them; WrongAddress."""
+    if text is None:
+        return ask.BEFORE_ALL
+    after = 0 if text == "0" else whole_number(text, _MOST_STEPS)
+    if after is None:
+        raise wrong_page(text, "the steps", "A page begins after the number of a step.")
+    return after
+
+
+async def _shape(connection: Any, *, definition: int, schema: str = DEFAULT_SCHEMA) -> Shape:
+    row = await ask.graph(connection, definition, schema=schema)
+    edges = list(zip(row["parents"], row["children"], strict=True))
+    # In a thread: 100,000 dependencies take a while.
+    return await asyncio.to_thread(shape_of, row["nodes"], edges)
+
+
+async def _read_grid(
+    session: Session, name: str, definition: int, shape: Shape, after: int
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """What the graph shows, the steps of one page (one more), and the last runs with their states
+    in these.
+    """
+    steps = await session.call(
+        ask.nodes, definition=definition, after=after, limit=ask.PAGE_ROWS + 1
+    )
+    names = [step["name"] for step in steps[: ask.PAGE_ROWS]]
+    return (
+        await read_nodes(session, shape, definition, None),
+        steps,
+        await session.call(ask.cells, name=name, names=names),
+    )
+
+
+async def read_nodes(
+    session: Session, shape: Shape, definition: int, run_id: int | None
+) -> list[Row]:
+    """The steps that a drawing shows, or the counts of its groups; of a run with their states."""
+    if shape.groups is not None:
+        groups: dict[str, Sequence[int]] = {"numbers": shape.nodes, "groups": shape.groups}
+        return await session.call(ask.step_groups, definition=definition, run_id=run_id, **groups)
+    if run_id is None:
+        return await session.call(ask.nodes, definition=definition, limit=MOST_NODES)
+    return await session.call(ask.step_nodes, run_id=run_id, limit=MOST_NODES)
+
+
+def _runs(row: Row) -> list[tuple[int, str]]:
+    """Number and state of the last runs, the oldest first."""
+    return list(zip(row["ids"] or (), row["states"] or (), strict=True))[::-1]
+
+
+def _cells(run: Row) -> dict[str, str]:
+    return dict(zip(run["names"] or (), run["states"] or (), strict=True))
+
+
+def _facts(row: Row) -> list[tuple[str, str]]:
+    failure = {
+        "continue": "the others continue",
+        "stop": "no further step begins",
+        "kill": "those that execute are ended, too",
+    }
+    source = f", {row['source']}" if row["source"] else ""
+    named = [
+        ("Steps", number(row["steps"])),
+        ("After a failure", failure.get(row["on_failure"], row["on_failure"])),
+        ("At once", row["parallelism"] and plural(row["parallelism"], "step")),
+        ("Timeout", row["timeout"] and duration(row["timeout"])),
+        ("Managed by", f"{row['managed_by']}{source}"),
+        ("Version", f"{row['version']}, {row['created_by']}"),
+    ]
+    return [(word, value) for word, value in named if value]

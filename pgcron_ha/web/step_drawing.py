@@ -1,0 +1,135 @@
+"""The steps of workflows in marks and words, and the drawing of a graph from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any, Final
+
+from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.web.formats import Mark, mark_of, number, plural
+from pgcron_ha.web.graph import NODE_HEIGHT, NODE_WIDTH, Shape
+
+OPEN: Final = ("waiting", "ready", "running")
+FAILED: Final = ("dead", "lost", "cancelled", "expired", "upstream_failed")
+# In the order in which filters offer them.
+STATES: Final = (*OPEN, "succeeded", *FAILED, "skipped", "superseded")
+# What a step waits for that executes nothing.
+_WAITS: Final = {
+    "signal": Mark("◷", "waits for a signal", "late"),
+    "approval": Mark("◷", "waits for approval", "late"),
+    "timer": Mark("◷", "waits for its time", "idle"),
+}
+_BAR_WIDTH: Final = NODE_WIDTH - 16
+
+
+def step_mark(step: Row) -> Mark:
+    """Its state; of one that waits for somebody or for a time, that."""
+    if step["state"] == "running" and step["kind"] in _WAITS:
+        return _WAITS[step["kind"]]
+    return mark_of(step["state"])
+
+
+def items_words(step: Row) -> str | None:
+    """How many items of a list are over: ``9 412 of 10 000, 3 failed``; None without a list."""
+    if step["kind"] != "map" or step["items"] is None:
+        return None
+    failed = f", {number(step['items_failed'])} failed" if step["items_failed"] else ""
+    return f"{number(step['items_ended'])} of {number(step['items'])}{failed}"
+
+
+def drawing_of(
+    shape: Shape,
+    rows: Iterable[Row],
+    link: Callable[[Row], str | None],
+) -> SimpleNamespace:
+    """What a template draws. `rows` are the steps, or with the groups of a `shape` the counts of
+    each group by state; `link` gives the address of a step, or of the first of a group.
+    """
+    nodes = {}
+    if shape.groups is None:
+        for row in rows:
+            nodes[row["number"]] = _node(row, link(row))
+    else:
+        grouped: dict[int, list[Row]] = {}
+        for row in rows:
+            grouped.setdefault(row["part"], []).append(row)
+        nodes = {part: _group(of_it, link(of_it[0])) for part, of_it in grouped.items()}
+    drawing = shape.drawing
+    return SimpleNamespace(
+        width=drawing.width,
+        height=drawing.height,
+        node_width=NODE_WIDTH,
+        node_height=NODE_HEIGHT,
+        edges=[path for _, path in drawing.edges],
+        nodes=[
+            SimpleNamespace(x=x, y=y, **nodes[node])
+            for node, (x, y) in drawing.places.items()
+            if node in nodes
+        ],
+        # Where all before is over, and nothing else is said: barriers.
+        joins=[place for node, place in drawing.places.items() if node not in nodes],
+        is_grouped=shape.groups is not None,
+    )
+
+
+def _node(step: Row, href: str | None) -> dict[str, Any]:
+    if "state" in step:
+        mark = step_mark(step)
+        words = items_words(step) if step["state"] == "running" else None
+        words = words or mark.word
+    else:
+        mark = Mark("", step["kind"], "idle")
+        words = step["handler"] or f"waits for {step['kind']}"
+    part = {1: "compensation", 2: "runs finally"}.get(step["phase"])
+    more = [part, "optional" if step["is_optional"] else None]
+    return {
+        "href": href,
+        "mark": mark,
+        "name": step["name"],
+        "words": words,
+        "title": ", ".join(filter(None, [f"{step['name']}: {words}", *more])),
+        "is_aside": part is not None,
+        "bars": (),
+    }
+
+
+def _group(rows: Sequence[Row], href: str | None) -> dict[str, Any]:
+    """Steps of one layer, or of some, as one node; `rows` are their counts by state."""
+    counts = Counter({row["state"]: row["steps"] for row in rows if row["state"] is not None})
+    steps = sum(row["steps"] for row in rows)
+    failed = sum(counts[state] for state in FAILED)
+    ended = counts.total() - sum(counts[state] for state in OPEN)
+    name = rows[0]["name"] if steps == 1 else plural(steps, "step")
+    mark = _mark_of_group(counts, failed) if counts else Mark("", "", "idle")
+    words = f"{number(ended)} ended" if ended else mark.word
+    if failed and steps > 1:
+        words += f", {number(failed)} failed"
+    said = ", ".join(f"{number(count)} {mark_of(state).word}" for state, count in counts.items())
+    return {
+        "href": href,
+        "mark": mark,
+        "name": name,
+        "words": mark_of(next(iter(counts))).word if steps == 1 and counts else words,
+        "title": f"{name}: {said}" if said else name,
+        "is_aside": False,
+        "bars": tuple(_bars(counts)) if steps > 1 else (),
+    }
+
+
+def _mark_of_group(counts: Counter[str], failed: int) -> Mark:
+    if failed:
+        return mark_of("failed")
+    word = next((word for word in ("running", "ready", "waiting") if counts[word]), None)
+    return mark_of(word or "succeeded")
+
+
+def _bars(counts: Counter[str]) -> Iterable[SimpleNamespace]:
+    """The share of each state, left to right."""
+    x = 0.0
+    for state in STATES:
+        if counts[state]:
+            width = _BAR_WIDTH * counts[state] / counts.total()
+            yield SimpleNamespace(x=round(x, 1), width=round(width, 1), state=state)
+            x += width

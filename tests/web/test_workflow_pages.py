@@ -1,0 +1,300 @@
+"""The pages of workflows: what they show, and what can be done there."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.db.control import Connection
+from tests.db.workflows import Stage
+from tests.product.db import connect
+from tests.waiting import until
+from tests.web.conftest import Site
+from tests.web.workflows import ETL, begin_etl, put, stage_of
+
+
+@dataclass
+class Etl:
+    """A server over a cluster in which the workflow etl ran, and runs."""
+
+    site: Site
+    stage: Stage
+    run: int
+
+    async def page(self, path: str = "") -> str:
+        answer = await self.site.get(f"/runs/{self.run}{path}")
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    async def shows(self, path: str, region: str, *phrases: str) -> str:
+        """The region of a page, as soon as it says all that; others share a page for a second."""
+
+        async def found() -> str | None:
+            text = part(await self.page(path), region)
+            return text if all(phrase in words(text) for phrase in phrases) else None
+
+        text = await until(f"{path or 'the page of the run'} says {phrases}", found)
+        assert text is not None
+        return text
+
+    async def post(self, path: str, **fields: str) -> str:
+        """The page that a verb leads to."""
+        answer = await self.site.post(f"/runs/{self.run}{path}", **fields)
+        assert answer.status_code == 303, words(answer.text)
+        return (await self.site.get(answer.headers["location"])).text
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[Connection]:
+    made = await connect(database)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def etl(site: Site, connection: Connection) -> Etl:
+    stage, run = await begin_etl(connection)
+    return Etl(site, stage, run)
+
+
+def words(text: str) -> str:
+    """What a person reads."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+def part(page: str, name: str) -> str:
+    """A region of a page by its id, up to the next one."""
+    return page.partition(f'id="{name}"')[2].partition("<section")[0]
+
+
+def nodes(page: str) -> dict[str, str]:
+    """The steps of the graph with their words."""
+    found = re.findall(r'<text class="node-name"[^>]*>(.*?)</text><text[^>]*>(.*?)</text>', page)
+    return {html.unescape(name): html.unescape(word).strip() for name, word in found}
+
+
+async def test_without_workflows_the_page_says_how_they_come_to_be(site: Site) -> None:
+    page = await site.get("/workflows")
+
+    assert page.status_code == 200
+    assert "No workflows yet" in page.text
+
+
+async def test_the_list_has_each_workflow_with_its_last_runs(etl: Etl) -> None:
+    page = (await etl.site.get("/workflows")).text
+    found = words(part(page, "list"))
+
+    assert "▶ running now etl Nightly load with a quality gate 8 ✓ ▶ 1 now sql" in found
+    assert f'href="/runs/{etl.run}"' in page
+    assert "No workflow matches" in (await etl.site.get("/workflows?text=nothing")).text
+    assert "Nightly load" in (await etl.site.get("/workflows?text=TL")).text
+    assert '<a href="/workflows" data-key="w" aria-current="page">Workflows</a>' in page
+
+
+async def test_a_workflow_shows_its_graph_and_how_each_step_of_its_last_runs_ended(
+    etl: Etl,
+) -> None:
+    page = (await etl.site.get("/workflows/etl")).text
+
+    assert nodes(page) == {
+        "extract": "py:extract",
+        "resize": "py:resize",
+        "check": "py:check",
+        "quality": "waits for approval",
+        "load": "py:load",
+        "report": "py:report",
+        "undo_load": "py:refund",
+        "cleanup": "py:cleanup",
+    }
+    rows = re.findall(r'<tr><th scope="row">(\w+)</th>(.*?)</tr>', page)
+    cells = {name: words(found) for name, found in rows}
+    assert cells["extract"] == "✓ ✓"
+    assert cells["check"] == "✕ ✓"
+    assert cells["quality"] == "▶ ✓"
+    assert cells["undo_load"] == "○ ∅"
+    facts = words(part(page, "facts"))
+    assert "After a failure the others continue" in facts
+    assert "Timeout 8 h" in facts
+    assert (await etl.site.get("/workflows/etk")).status_code == 404
+
+
+async def test_a_run_shows_how_far_each_of_its_steps_is(etl: Etl) -> None:
+    page = await etl.page()
+
+    head = words(part(page, "head"))
+    assert "▶ running" in head
+    assert "2 of 8 steps ended, 1 failed, 2 running." in head
+    assert nodes(page)["resize"] == "▶ 0 of 3"
+    assert nodes(page)["quality"] == "◷ waits for approval"
+    assert nodes(page)["check"] == "✕ dead"
+    assert nodes(page)["cleanup"] == "○ waiting"
+    assert f'href="/runs/{etl.run}/steps/extract"' in page
+    assert 'role="group" aria-labelledby="graph-name graph-about"' in page
+    steps = words(part(page, "steps"))
+    assert "○ waiting load it waits for 2 of 2 steps: resize, quality" in steps
+    assert "◷ waits for approval quality it waits for the approval until" in steps
+    assert "✕ dead check optional it went wrong" in steps
+    assert "all waiting 4 running 2 succeeded 1 dead 1" in steps
+    gantt = part(page, "gantt")
+    assert re.search(r"extract: succeeded, [^,]+, on the critical path", gantt)
+    assert "check: dead" in gantt
+
+
+async def test_steps_are_filtered_by_state(etl: Etl) -> None:
+    steps = words(part(await etl.page("?state=dead"), "steps"))
+
+    assert "it went wrong" in steps
+    assert "it waits for 2 of 2" not in steps
+    wrong = await etl.site.get(f"/runs/{etl.run}?state=asleep")
+    assert wrong.status_code == 400
+
+
+async def test_a_step_says_what_it_waits_for_and_its_run_what_step_it_is(etl: Etl) -> None:
+    load = await etl.page("/steps/load")
+    assert "It waits for 2 of 2 steps: resize, quality" in words(part(load, "head"))
+    assert "&#34;after&#34;: [" in part(load, "data")
+    extract = await etl.page("/steps/extract")
+    assert "&#34;files&#34;: [" in part(extract, "data")
+    found = re.search(r'href="/runs/(\d+)">run \d+</a></dd>', part(extract, "facts"))
+    assert found is not None
+    run = (await etl.site.get(f"/runs/{found[1]}")).text
+    assert f'<a href="/runs/{etl.run}/steps/extract"><bdi>extract</bdi></a>' in run
+    assert "Retry" not in words(part(run, "verbs"))
+    assert (await etl.site.get(f"/runs/{etl.run}/steps/none")).status_code == 404
+
+
+async def test_a_list_shows_its_items(etl: Etl) -> None:
+    page = await etl.page("/steps/resize")
+
+    items = words(part(page, "steps"))
+    assert "Items 3 items all running 3" in items
+    assert "▶ running item 0" in items
+    last = words(part(await etl.page("/steps/resize?after=1"), "steps"))
+    assert "item 2" in last
+    assert "item 1 " not in last
+    assert (await etl.site.get(f"/runs/{etl.run}/steps/resize?after=x")).status_code == 400
+
+
+async def test_a_workflow_is_started_with_args(etl: Etl) -> None:
+    page = await etl.site.post("/workflows/etl/start", args='{"day": 3}', operation="o" * 32)
+    again = await etl.site.post("/workflows/etl/start", args='{"day": 3}', operation="o" * 32)
+    refused = await etl.site.post("/workflows/etl/start", args="[3]")
+
+    run = int(page.headers["location"].partition("?")[0].rpartition("/")[2])
+    assert again.headers["location"] == f"/runs/{run}?done=repeated"
+    row = await etl.stage.connection.fetchrow("SELECT * FROM pgcron.runs WHERE id = $1", run)
+    assert row is not None
+    assert (row["handler"], row["args"], row["created_by"]) == (
+        "workflow:etl",
+        '{"day": 3}',
+        "ui:local",
+    )
+    assert refused.status_code == 400
+    assert "args is a JSON array" in words(refused.text)
+
+
+async def test_a_run_is_paused_resumed_and_cancelled(etl: Etl) -> None:
+    paused = await etl.post("/pause", note="the <b>disk</b> is full")
+    resumed = await etl.post("/resume")
+    await etl.post("/cancel", note="not today")
+    await etl.stage.advance()
+    cancelled = await etl.shows("", "head", "cancelled by ui:local: not today")
+
+    assert "No further step begins: paused by ui:local: the <b>disk</b> is full." in words(
+        part(paused, "head")
+    )
+    assert f'action="/runs/{etl.run}/resume"' in paused
+    assert f'action="/runs/{etl.run}/pause"' in resumed
+    assert f'action="/runs/{etl.run}/cancel"' not in cancelled
+    killed = await etl.post("/kill")
+    stopping = "SELECT stopping FROM pgcron.workflow_run WHERE run = $1"
+    assert await etl.stage.connection.fetchval(stopping, etl.run) == "abort"
+    assert f'action="/runs/{etl.run}/kill"' not in killed
+
+
+async def test_an_approval_is_given_or_refused(etl: Etl) -> None:
+    page = await etl.page("/steps/quality")
+    assert "Approve" in words(part(page, "verbs"))
+    approved = await etl.post("/steps/quality/approve", note="looks fine")
+    await etl.stage.advance()
+
+    assert "its dependents go on" in approved
+    assert "quality/approve" not in await etl.shows("/steps/quality", "head", "✓ succeeded")
+    assert "looks fine" in words(part(await etl.page("/steps/quality"), "data"))
+    assert await state(etl, "quality") == "succeeded"
+    refused = await etl.site.post(f"/runs/{etl.run}/steps/quality/reject")
+    assert refused.status_code == 409
+
+
+async def test_a_signal_that_comes_early_is_kept(etl: Etl) -> None:
+    definition = {
+        "steps": [
+            {"name": "extract", "handler": "py:extract"},
+            {"name": "file", "wait_for": "signal", "after": "extract"},
+        ]
+    }
+    await put(etl.stage, "etl", definition)
+    etl.run = await etl.stage.start("etl")
+    kept = await etl.post("/steps/file/signal", payload='{"path": "a.csv"}')
+    wrong = await etl.site.post(f"/runs/{etl.run}/steps/file/signal", payload="{path")
+    await etl.stage.work()
+
+    assert "Kept: the step takes it once it waits for it." in kept
+    assert wrong.status_code == 400
+    assert "a.csv" in await etl.shows("/steps/file", "data", "Result")
+
+
+async def test_steps_are_skipped_marked_cleared_and_get_args(etl: Etl) -> None:
+    await etl.post("/steps/load/args", args='{"only": 3}')
+    assert "&#34;only&#34;: 3" in await etl.page("/steps/load")
+    await etl.post("/steps/quality/skip", note="no time")
+    await etl.post("/steps/report/succeed", result='{"rows": 7}', note="by hand")
+    await etl.stage.advance()
+
+    await etl.shows("/steps/quality", "head", "∅ skipped", "Skipped by ui:local: no time.")
+    await etl.shows("/steps/report", "head", "Marked as succeeded by ui:local: by hand.")
+    await etl.shows("/steps/report", "data", '"rows": 7')
+    cleared = await etl.post("/steps/check/clear", note="the sums are right now")
+    await etl.stage.advance()
+    assert "run again" in cleared
+    assert await state(etl, "check") == "running"
+
+
+async def state(etl: Etl, step: str) -> str:
+    return (await etl.stage.states(etl.run))[step]
+
+
+async def test_a_dead_workflow_is_redriven(etl: Etl) -> None:
+    steps = [{"name": "extract", "handler": "py:extract"}]
+    steps.append({"name": "load", "handler": "py:load", "after": "extract"})
+    await put(etl.stage, "etl", {"steps": steps})
+    etl.run = await etl.stage.start("etl")
+    await etl.stage.work({"load": ValueError("no such table")})
+    await etl.shows("", "head", "✕ dead", "2 of 2 steps ended, 1 failed. Step load dead")
+    page = await etl.page()
+
+    assert f"/runs/{etl.run}/pause" not in page
+    assert f'action="/dead/{etl.run}/redrive"' in page
+    assert "keeps the steps that succeeded" in page
+    redriven = await etl.site.post(f"/dead/{etl.run}/redrive")
+    etl.run = int(redriven.headers["location"].partition("?")[0].rpartition("/")[2])
+    await etl.stage.turn({})
+    assert await state(etl, "extract") == "succeeded"
+    assert nodes(await etl.page())["extract"] == "✓ succeeded"
+
+
+async def test_a_workflow_that_has_not_begun_is_a_run_as_others(
+    site: Site, connection: Connection
+) -> None:
+    await put(await stage_of(connection), "etl", ETL)
+    run = await connection.fetchval("SELECT pgcron.start_workflow('etl'::text)")
+
+    page = (await site.get(f"/runs/{run}")).text
+
+    assert "has been due for" in words(part(page, "head"))
+    # What the script fills when it has begun.
+    assert '<section id="graph" class="card" data-live></section>' in page
