@@ -37,6 +37,7 @@ from tests.benchmarks import (
     pickup,
     punctuality,
     retention,
+    workflows,
 )
 from tests.benchmarks.figures import Result, table
 from tests.benchmarks.place import Ground, own_ground
@@ -69,6 +70,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "hourly": hourly.benchmark,
     "pages": pages.benchmark,
     "retention": retention.benchmark,
+    "workflows": workflows.benchmark,
 }
 
 

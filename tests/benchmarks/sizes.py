@@ -58,6 +58,8 @@ class Sizes:
     page_samples: int = 40
     page_viewers: int = 50
     page_viewer_seconds: float = 30
+    workflow_wide: int = 10_000
+    workflow_layer: int = 316
     crash_lease: str = "5s"
 
 
@@ -91,6 +93,8 @@ QUICK: Final = Sizes(
     limit_runs=10_000,
     limit_rounds=2,
     limit_paused_rows=100_000,
+    workflow_wide=2_000,
+    workflow_layer=100,
     crash_kills=1,
     first_runs=1,
     retention_rows=100_000,
@@ -133,6 +137,8 @@ TINY: Final = Sizes(
     backlog_runs=300,
     backlog_rounds=1,
     feature_runs=200,
+    workflow_wide=200,
+    workflow_layer=8,
     feature_rounds=1,
     limit_runs=300,
     limit_rounds=1,

@@ -19,7 +19,7 @@ _QUICK = "fire_times"
 _OF_RUNS = "idle,pickup,enqueue,enqueue_bulk,drain,delivery,hourly,first_run"
 _OF_SCHEDULES = "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip"
 _OF_POLICIES = "each_minute,edit,outage,crash"
-_OF_FEATURES = "features,limits"
+_OF_FEATURES = "features,limits,workflows"
 _OF_PAGES = "pages,retention"
 
 

@@ -23,6 +23,16 @@ _TABLES = {
     "keys": "SELECT * FROM pgcron.idempotency",
     "nodes": "SELECT * FROM pgcron.node",
     "effects": "SELECT * FROM public.effect",
+    "workflows": "SELECT w.run, w.definition, w.started_at, w.ended_at, w.outcome, w.stopping,"
+    " w.stop_reason, w.redrive_of, w.look_at, d.name, d.parallelism FROM pgcron.workflow_run w"
+    " JOIN pgcron.workflow_definition d ON d.id = w.definition",
+    "steps": "SELECT workflow, number, item, definition, run, state, turns, items, items_failed,"
+    " ended_at, reason FROM pgcron.step",
+    "defined": "SELECT definition, number, name, kind, phase, handler, rule, is_optional,"
+    " max_parallel, tolerate, repeat_at_most FROM pgcron.workflow_step",
+    "edges": "SELECT * FROM pgcron.workflow_edge",
+    "outbox": "SELECT id, workflow FROM pgcron.step_outbox",
+    "wrong": "SELECT * FROM pgcron.check_workflows()",
 }
 _LEFT_OUT = {"error", "traceback", "result", "last_error", "uuid"}
 

@@ -29,11 +29,12 @@ LOSABLE: Final = frozenset(
     {
         *("claim", "claim_gated", "admit_overlap", "finish_runs", "fail_runs"),
         *("release_runs", "end_waiting_runs", "materialize", "beat", "reap_runs", "append_lines"),
+        *("start_claimed_workflows", "advance_workflow"),
     }
 )
 """What changes something, and may then be sent again, or never be sent again."""
 
-ENDINGS: Final = frozenset({"finish_runs", "fail_runs", "release_runs"})
+ENDINGS: Final = frozenset({"finish_runs", "fail_runs", "release_runs", "start_claimed_workflows"})
 """Before these a frozen node is a zombie: it comes back with the end of a run it has lost."""
 
 CAREFUL: Final = frozenset({"claim", "claim_gated"})

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,10 @@ BAD_SECONDS = 4
 FINE_TICK_SECONDS = 0.01
 """Of what is stopped at the last moment: here an overlap would be short."""
 
+LONG_STEPS = 0.06
+LONG_STEP_SECONDS = 2.0
+"""So many of the steps of workflows last longer by that."""
+
 HUGE_RESULT = 3_000_000
 
 app = App()
@@ -30,7 +34,10 @@ app = App()
 
 @contextmanager
 def executing(
-    context: Context, concurrency_key: str | None = None, gate: str | None = None
+    context: Context,
+    concurrency_key: str | None = None,
+    gate: str | None = None,
+    step: str | None = None,
 ) -> Iterator[Any]:
     """Evidence around what a handler does; yields what writes a tick."""
     claim = {
@@ -49,6 +56,7 @@ def executing(
         node=node,
         concurrency_key=concurrency_key,
         gate=gate,
+        step=step,
         fire=fire,
         schedule=context.schedule,
     )
@@ -195,6 +203,53 @@ async def flaky(context: Context, gate: str, op: int = 0) -> None:
 async def transfer(context: Context, gate: str, op: int = 0) -> None:
     """Its effect is in the transaction that ends the run."""
     with executing(context, gate=gate):
+        async with context.connection() as own:
+            await own.execute(
+                "INSERT INTO public.effect (key, run, fence) VALUES ($1, $2, $3)",
+                *(context.idempotency_key, context.run_id, context.fence),
+            )
+
+
+class Hopeless(Exception):
+    """Another attempt would not help."""
+
+
+@app.handler("step")
+async def step(
+    context: Context,
+    step: str,
+    seconds: float = 0.0,
+    fail: float = 0.0,
+    busy: float = 0.0,
+    hopeless: bool = False,
+    bad: Sequence[int] = (),
+    item: int | None = None,
+    rows: int = 0,
+    op: int = 0,
+) -> dict[str, object]:
+    """A step of a workflow, or an item of its list: `hopeless`, or only if it is `bad`; `busy`: the
+    probability that it asks to be repeated. Some take long.
+    """
+    if random.random() < LONG_STEPS:
+        seconds += LONG_STEP_SECONDS
+    with executing(context, step=step) as tick:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await asyncio.sleep(min(TICK_SECONDS, seconds))
+            tick()
+        if item in bad if bad else hopeless:
+            raise Hopeless("as it was asked to")
+        if random.random() < fail:
+            raise RuntimeError("as it was asked to")
+    return {"rows": 3, "busy": random.random() < busy}
+
+
+@app.handler("step_transfer")
+async def step_transfer(
+    context: Context, step: str, seconds: float = 0.0, fail: float = 0.0
+) -> None:
+    """A step whose effect is in the transaction that ends its run."""
+    with executing(context, step=step):
         async with context.connection() as own:
             await own.execute(
                 "INSERT INTO public.effect (key, run, fence) VALUES ($1, $2, $3)",

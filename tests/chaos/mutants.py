@@ -15,6 +15,7 @@ from typing import Any, Final
 from pgcron_ha.operating_system import boottime
 from tests.chaos.failpoints import Failpoints
 from tests.chaos.mutants_of_gates import DROP_OVERLAP_INDEX, MUTANTS_OF_GATES
+from tests.chaos.mutants_of_workflows import MUTANTS_OF_WORKFLOWS
 from tests.chaos.taking_away import Mutant, Replacements, StaleMutant, replace
 from tests.product.engine import acceptance, dispatcher, lease, node, session
 from tests.product.engine import reconcile_module as reconcile
@@ -388,6 +389,7 @@ MUTANTS: Final = (
         survives="one server loses no commit; a failover that does is not played here",
     ),
     *MUTANTS_OF_GATES,
+    *MUTANTS_OF_WORKFLOWS,
 )
 """In the order in which they are tried."""
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-from tests.chaos import nemeses, record, schedules
+from tests.chaos import nemeses, record, schedules, workflows
 from tests.chaos.clients import Client, enqueue, keep_enqueueing
 from tests.chaos.composing import compose
 from tests.chaos.dumping import dump
@@ -62,12 +62,13 @@ async def _company(stage: Stage) -> AsyncIterator[asyncio.Event]:
     """Clients, the watch and the service manager; yields what stops the clients."""
     settings = stage.settings
     no_more_runs, over = asyncio.Event(), asyncio.Event()
-    clients = [Client(stage, settings.seed * 100 + number) for number in range(CLIENTS + 1)]
-    *plain, gated = clients
+    clients = [Client(stage, settings.seed * 100 + number) for number in range(CLIENTS + 2)]
+    *plain, gated, starting = clients
     tasks = [
         asyncio.create_task(keep_enqueueing(client, settings.ttl, no_more_runs)) for client in plain
     ]
     tasks.append(asyncio.create_task(keep_enqueueing_gated(gated, settings.ttl, no_more_runs)))
+    tasks.append(asyncio.create_task(workflows.keep_starting(starting, no_more_runs)))
     tasks += [
         asyncio.create_task(keep_watching(stage, over)),
         asyncio.create_task(keep_reviving(stage, over)),
@@ -87,6 +88,7 @@ async def _create_schedules(stage: Stage) -> None:
     for definition in schedules.definitions(stage.settings.ttl):
         assert await schedules.create(client, definition) is not None
     await create_gates(client)
+    await workflows.create_workflows(client)
     client.forget_connection()
 
 
@@ -119,16 +121,25 @@ async def _drain(stage: Stage) -> None:
         for name in RUNS:
             await enqueue_gated(client, name, 0.0)
         drained = await _nothing_lives(stage, LONE_SECONDS)
+    if drained:
+        # Nothing but its last step's end says that a workflow goes on.
+        await workflows.start(client, "joins")
+        drained = await _nothing_lives(stage, LONE_SECONDS)
     client.forget_connection()
     record.write("phase", name="over", drained=drained)
 
 
 async def _nothing_lives(stage: Stage, seconds: float) -> bool:
-    """Whether all runs have ended within so many seconds."""
+    """Whether all runs have ended within so many seconds, and everybody was told."""
 
     async def nothing_lives() -> bool:
         async with stage.connected("chaos-watch") as connection:
-            return bool(await connection.fetchval("SELECT NOT EXISTS (SELECT FROM pgcron.run)"))
+            return bool(
+                await connection.fetchval(
+                    "SELECT NOT EXISTS (SELECT FROM pgcron.run)"
+                    " AND NOT EXISTS (SELECT FROM pgcron.step_outbox)"
+                )
+            )
 
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

@@ -16,6 +16,7 @@ from tests.chaos.checking.oracle import is_fire
 from tests.chaos.gates import GATES, RUNS
 from tests.chaos.schedules import SPECS
 from tests.chaos.stage import zone_of
+from tests.chaos.workflows import SHAPES, workflow_of
 
 WALL = 1_795_000_000.0
 """Wall clock minus boottime."""
@@ -35,6 +36,7 @@ class World:
             for name in (
                 *("live", "ended", "attempts", "occurrences", "missed", "versions", "cursors"),
                 *("letters", "keys", "nodes", "effects"),
+                *("workflows", "steps", "defined", "edges", "outbox", "wrong"),
             )
         }
         self.runs = self.fences = self.operations = 0
@@ -151,7 +153,12 @@ class World:
         }
 
     def execute(
-        self, row: Facts, at: float, key: str | None = None, gate: str | None = None
+        self,
+        row: Facts,
+        at: float,
+        key: str | None = None,
+        gate: str | None = None,
+        step: str | None = None,
     ) -> float:
         """Attempt after attempt until it ends; returns when."""
         while True:
@@ -165,7 +172,7 @@ class World:
             if not is_last:
                 how = self.chance.choice(["stopped", "dies", "frozen"])
             row["claimed_at"] = WALL + at
-            self.claim(row, at, at + seconds, how, key, gate)
+            self.claim(row, at, at + seconds, how, key, gate, step)
             ended = at + seconds + 0.01
             if how == "end":
                 self.end(row, "succeeded", ended)
@@ -191,6 +198,7 @@ class World:
         how: str,
         key: str | None = None,
         gate: str | None = None,
+        step: str | None = None,
     ) -> None:
         zone = GATES[gate].zone if gate is not None else None
         nodes = [each for each in sorted(NODES.items()) if zone in (None, zone_of(each[0]))]
@@ -201,6 +209,7 @@ class World:
             "node": name,
             "concurrency_key": key,
             "gate": gate,
+            "step": step,
             "key": f"k{row['id']}",
         }
         self.event("start", at, **facts, **given, handler=row["handler"], fire=None, schedule=None)
@@ -254,6 +263,68 @@ class World:
                 at = self.execute(row, at + 0.02, gate="g-previous")
             at += 2.0
 
+    # Workflows.
+
+    def workflow(self, name: str) -> None:
+        """One of these shapes, with steps that nobody meddles with; its items one by one."""
+        began = 72.0  # when the runs of gates are over: nodes have few slots
+        root = self.run_row(f"workflow:{workflow_of(name)}", began)
+        numbers = {".end": len(SHAPES[name].steps) + 1}
+        over: dict[str, float] = {}
+        for number, step in enumerate(SHAPES[name].steps, 1):
+            numbers[step["name"]] = number
+            self.tables["edges"] += [
+                {"definition": root["id"], "parent": numbers[parent], "child": number}
+                for parent in step["after"]
+            ]
+            begin = max(over.values(), default=began) + 0.05  # one by one
+            over[step["name"]] = self.step(root["id"], number, step, begin)
+        self.defined(root["id"], numbers[".end"], {"name": ".end"}, "barrier")
+        ended_at = max(over.values()) + 0.02
+        self.end(root, "succeeded", ended_at)
+        self.tables["workflows"].append(
+            {
+                **{"run": root["id"], "definition": root["id"], "name": workflow_of(name)},
+                **{"started_at": WALL + began, "ended_at": WALL + ended_at, "redrive_of": None},
+                **{"outcome": "succeeded", "stopping": None, "parallelism": None},
+            }
+        )
+
+    def step(self, root: int, number: int, step: Facts, at: float) -> float:
+        """Its run, or those of four items; returns when it is over."""
+        items = range(4) if "for_each" in step else None
+        self.defined(root, number, step, "run" if items is None else "map")
+        for item in (-1,) if items is None else items:
+            row = self.run_row("py:step", at, origin="step") | {"parent_run": root}
+            args = {"step": step["name"]} | ({} if items is None else {"item": item})
+            row["args"] = json.dumps(args)
+            at = self.execute(row, at + 0.02, step=step["name"]) + 0.05
+            self.told(root, number, item, row["id"], at)
+        if items is not None:
+            self.told(root, number, -1, 0, at, items=len(items))
+        return at
+
+    def defined(self, root: int, number: int, step: Facts, kind: str) -> None:
+        self.tables["defined"].append(
+            {
+                **{"definition": root, "number": number, "name": step["name"], "kind": kind},
+                **{"phase": 0, "handler": step.get("handler"), "is_optional": False},
+                **{"rule": "all_succeeded", "max_parallel": step.get("max_parallel")},
+                **{"tolerate": 0, "repeat_at_most": None},
+            }
+        )
+
+    def told(
+        self, root: int, number: int, item: int, run: int, at: float, items: int | None = None
+    ) -> None:
+        self.tables["steps"].append(
+            {
+                **{"workflow": root, "number": number, "item": item, "definition": root},
+                **{"run": run, "state": "succeeded", "turns": None, "reason": None},
+                **{"items": items, "items_failed": 0, "ended_at": WALL + at},
+            }
+        )
+
     # Clients.
 
     def enqueued(self) -> None:
@@ -292,4 +363,5 @@ def valid_history(seed: int) -> History:
     for gate in world.chance.sample(sorted(RUNS), 3):
         world.gated(gate)
     world.dependent()
+    world.workflow(world.chance.choice(["joins", "list"]))
     return world.history()

@@ -24,7 +24,8 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS now,
          WHERE r.state = 'ready' AND r.due_at <= now() AND r.concurrency_key IS NULL
            AND r.requires IS NULL AND r.queue = 'default') AS waiting,
        (SELECT coalesce(max(extract(epoch FROM now() - r.due_at)), 0)::float8 FROM pgcron.run r
-         WHERE r.state <> 'running' AND r.due_at <= now()) AS waiting_at_gates,
+         WHERE r.state <> 'running' AND r.due_at <= now()
+           AND r.gate IS DISTINCT FROM 'workflow') AS waiting_at_gates,
        ARRAY(SELECT r.owner::text FROM pgcron.run r
          WHERE r.state = 'running' AND r.delivery = 'at_most_once'
          GROUP BY r.owner HAVING count(*) > {SLOTS + 4}) AS hoarders,

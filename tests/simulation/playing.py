@@ -7,12 +7,10 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from tests.simulation.real import RealStore
-
 
 def play(
     machine: type[RuleBasedStateMachine],
-    real: RealStore,
+    real: object,
     sequences: int,
     steps: int,
     *,

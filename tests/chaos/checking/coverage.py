@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.chaos.checking.history import History
 from tests.chaos.gates import GATES
+from tests.chaos.workflows import SHAPES, workflow_of
 
 
 def _events(name: str, **facts: object) -> Callable[[History], int]:
@@ -42,6 +43,32 @@ def _least_passed(history: History) -> int:
     return min(passed[gate] for gate in GATES)
 
 
+def _least_ended(history: History) -> int:
+    ended = Counter(row["name"] for row in history.table("workflows") if row["ended_at"])
+    return min(ended[workflow_of(name)] for name in SHAPES)
+
+
+def _asked(what: str) -> Callable[[History], int]:
+    return lambda history: sum(
+        facts["what"] == what and facts["result"] == "ok" for facts in history.answers().values()
+    )
+
+
+def _steps(state: str, prefix: str) -> Callable[[History], int]:
+    def count(history: History) -> int:
+        names = {
+            (row["definition"], row["number"])
+            for row in history.table("defined")
+            if row["name"].startswith(prefix)
+        }
+        return sum(
+            row["state"] == state and (row["definition"], row["number"]) in names
+            for row in history.table("steps")
+        )
+
+    return count
+
+
 SOMETIMES: Final[Mapping[str, Callable[[History], int]]] = {
     "a completion was fenced out": _events("RunFenced"),
     "a claim without an owner was given back": _events("RunsReleased", reason="never came"),
@@ -66,6 +93,16 @@ SOMETIMES: Final[Mapping[str, Callable[[History], int]]] = {
     "a fire was not run as the one before it had failed": _outcome("upstream_failed"),
     "a circuit breaker opened": _events("CircuitOpened"),
     "each gate was passed": _least_passed,
+    "each kind of workflow ended": _least_ended,
+    "a step was cleared": _asked("clear"),
+    "a step was ended by hand": _asked("end step"),
+    "a step got its signal": _asked("signal"),
+    "a dead workflow was redriven": _asked("redrive"),
+    "a compensation was executed": _steps("succeeded", "undo_"),
+    "a step was told that one before it had failed": _steps("upstream_failed", ""),
+    "a workflow was cancelled": lambda history: sum(
+        row["outcome"] == "cancelled" for row in history.table("workflows")
+    ),
     "a client got no answer": lambda h: sum(
         1 for facts in h.answers().values() if facts["result"] == "unknown"
     ),

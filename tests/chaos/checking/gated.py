@@ -43,7 +43,7 @@ def _check_limits(history: History) -> Iterator[str]:
             if _is_under(execution, name)
             and not (name.startswith("schedule") and execution.run in again)
         ]
-        most, at = _most_at_once(history, under)
+        most, at = most_at_once(history, under)
         if most > limit.most:
             yield f"C16: {name}: {most} runs executed at once, {limit.most} may, at {at:.3f}"
 
@@ -52,7 +52,7 @@ def _is_under(execution: Execution, limit: str) -> bool:
     return execution.gate is not None and limit in GATES[execution.gate].limits
 
 
-def _most_at_once(
+def most_at_once(
     history: History,
     executions: Iterable[Execution],
     weight: Callable[[Execution], int] = lambda _: 1,
@@ -97,7 +97,7 @@ def _check_nodes(history: History) -> Iterator[str]:
         if zone is not None and zone_of(execution.node) != zone:
             yield f"C16: run {execution.run} for zone {zone} was executed by {execution.node}"
     for pid, executions in processes.items():
-        most, at = _most_at_once(history, executions, _weight)
+        most, at = most_at_once(history, executions, _weight)
         if most > SLOTS:
             yield f"C16: process {pid} had {most} of its {SLOTS} slots in use at {at:.3f}"
 

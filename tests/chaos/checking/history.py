@@ -49,6 +49,7 @@ class Execution:
     heard: float
     how: str | None
     gate: str | None = None
+    step: str | None = None
 
     @property
     def has_completed(self) -> bool:
@@ -185,4 +186,5 @@ def _execution(events: list[Facts]) -> Execution:
         last["at"],
         ends[-1] if ends else None,
         first.get("gate"),
+        first.get("step"),
     )

@@ -46,8 +46,8 @@ def check_success(history: History) -> Iterator[str]:
     effects = Counter(row["key"] for row in history.table("effects"))
     keys = {event["run"]: event["key"] for event in history.of("start")}
     for row in history.table("ended"):
-        if row["outcome"] != "succeeded":
-            continue
+        if row["outcome"] != "succeeded" or row["handler"].startswith("workflow:"):
+            continue  # what of a workflow is executed are its steps
         run = row["id"]
         complete = [
             execution
@@ -180,6 +180,7 @@ def check_outcomes(history: History) -> Iterator[str]:
     for row in history.table("ended"):
         is_replaced = (row["cancel_reason"] or "").startswith("replaced by run ")
         is_wanted = row["id"] in asked or row["schedule_id"] in deleted or is_replaced
+        is_wanted |= row["origin"] == "step"  # its workflow says why
         if row["outcome"] == "cancelled" and not is_wanted:
             yield f"C8: run {row['id']} was cancelled by nobody ({row['cancel_reason']})"
         if (

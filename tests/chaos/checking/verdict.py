@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass
 
-from tests.chaos.checking import asking, coverage, gated, invariants, runs
+from tests.chaos.checking import asking, coverage, gated, invariants, runs, workflows
 from tests.chaos.checking.fires import check_fires
 from tests.chaos.checking.history import History
 
@@ -42,6 +42,7 @@ def check(history: History) -> Verdict:
         runs.check_outcomes(history),
         asking.check_keys(history),
         gated.check_gates(history),
+        workflows.check_workflows(history),
         invariants.check_looks(history),
         invariants.check_services(history),
         invariants.check_drained(history),

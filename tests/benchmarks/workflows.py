@@ -1,0 +1,122 @@
+"""What workflows cost: steps of several shapes beside as many plain runs of the same round."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.benchmarks import machine, stage
+from tests.benchmarks.drains import drain_with_node
+from tests.benchmarks.figures import Result
+from tests.benchmarks.node_process import NodeProcess
+from tests.benchmarks.place import Ground, Place, difference
+from tests.benchmarks.sizes import Sizes
+from tests.benchmarks.statement_log import server_log
+
+_ARGS: Final = {"t": 1, "k": "step"}
+_DURATION: Final = re.compile(r"duration: ([0-9.]+) ms")
+_GOAL: Final = "≤ 30 µs of server CPU an edge; no statement over 100 ms"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Steps, and how often a workflow of them runs; `runs` and `edges` are those of all."""
+
+    name: str
+    steps: Sequence[Mapping[str, Any]]
+    runs: int
+    edges: int
+    times: int = 1
+    args: Mapping[str, Any] | None = None
+
+
+def _step(name: str, *after: str, **keys: Any) -> dict[str, Any]:
+    keys = {"handler": "py:noop", "args": _ARGS, **keys}
+    return {"name": name, **keys, **({"after": after} if after else {})}
+
+
+def shapes(sizes: Sizes) -> Iterator[Shape]:
+    """Those that the design names, smaller where the benchmark is to be quick."""
+    wide, chain = sizes.workflow_wide, sizes.workflow_wide // 10
+    middle = [_step(f"s{number}", "first") for number in range(wide)]
+    names = [each["name"] for each in middle]
+    links = [_step("s0"), *(_step(f"s{n}", f"s{n - 1}") for n in range(1, chain))]
+    yield Shape(f"chain of {chain}", links, chain, chain)
+    yield Shape(
+        f"fan-out and fan-in of {wide}",
+        [_step("first"), *middle, _step("last", *names)],
+        wide + 2,
+        2 * wide,
+    )
+    count = sizes.workflow_wide // 100
+    hundred = [_step("first"), *(_step(f"s{n}", "first") for n in range(98))]
+    hundred.append(_step("last", *(f"s{n}" for n in range(98))))
+    yield Shape(f"{count} workflows of 100", hundred, 100 * count, 196 * count, times=count)
+    layer = sizes.workflow_layer
+    upper = [_step(f"a{n}") for n in range(layer)]
+    lower = [_step(f"b{n}", *(each["name"] for each in upper)) for n in range(layer)]
+    yield Shape(f"{layer * layer} edges", [*upper, *lower], 2 * layer, layer * layer)
+    item = _step("list", for_each="$.args.list", args={"k": "step"}, args_from={"t": "$.item"})
+    lists = {"list": list(range(wide))}
+    yield Shape(f"a list of {wide}", [item], wide, wide, args=lists)
+
+
+async def benchmark(ground: Ground, sizes: Sizes) -> Result:
+    """Each shape on a database of its own, after as many plain runs."""
+    result = Result("workflows", "as many plain runs of the same round", {})
+    for shape in shapes(sizes):
+        async with ground.place() as place:
+            plain = await drain_with_node(place, shape.runs)
+        async with ground.place() as place:
+            await _measure(result, place, shape, plain.worker_cpu, plain.server_cpu)
+    return result.finished()
+
+
+async def _measure(
+    result: Result, place: Place, shape: Shape, base_worker: float, base_server: float | None
+) -> None:
+    await place.observer.execute("ALTER SYSTEM SET log_min_duration_statement = 50")
+    await place.observer.execute("SELECT pg_reload_conf()")
+    began = time.perf_counter()
+    definition = json.dumps({"steps": shape.steps})
+    await place.observer.execute("SELECT pgcron.put_workflow('shape', $1)", definition)
+    defined = time.perf_counter() - began
+    with NodeProcess(place.dsn) as node:
+        await stage.joined(place.observer, node)
+        worker, server = machine.cpu_seconds(node.pid), place.server_cpu()
+        began = time.perf_counter()
+        await place.observer.execute(
+            "SELECT pgcron.start_workflow('shape', $1) FROM generate_series(1, $2::int)",
+            json.dumps(shape.args or {}),
+            shape.times,
+        )
+
+        async def is_over() -> bool:
+            query = "SELECT count(*) FROM pgcron.history WHERE origin = 'enqueued'"
+            return bool(await place.observer.fetchval(query) == shape.times)
+
+        await stage.until(f"{shape.name} is over", is_over)
+        seconds = time.perf_counter() - began
+        worker = machine.cpu_seconds(node.pid) - worker
+        used = difference(server, place.server_cpu())
+    succeeded = await place.observer.fetchval(
+        "SELECT count(*) FROM pgcron.history WHERE origin = 'step' AND outcome = 'succeeded'"
+    )
+    if succeeded != shape.runs:
+        raise RuntimeError(f"{succeeded} of {shape.runs} steps succeeded")
+    name = shape.name
+    each = 1e6 / shape.runs
+    base = None if base_server is None else base_server * each
+    result.add(f"{name}: defined in", defined, "s")
+    result.add(f"{name}: steps", shape.runs / seconds, "/s")
+    result.add(f"{name}: CPU of the worker", worker * each, "µs/step", base_worker * each)
+    result.add(f"{name}: CPU of the server", used and used * each, "µs/step", base)
+    if used is not None and base_server is not None:
+        extra = (used - base_server) * 1e6 / shape.edges
+        result.add(f"{name}: more CPU of the server", extra, "µs/edge", goal=_GOAL)
+    slow = [float(text) for text in _DURATION.findall(server_log(place))] if place.log else []
+    result.add(f"{name}: longest statement over 50 ms", max(slow, default=0.0), "ms")
