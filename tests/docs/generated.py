@@ -24,6 +24,7 @@ from tests.product.client import EnqueuedRun, HandlerDefaults, Policies, RunOpti
 COMMAND: Final = "python -m tests.docs.generated"
 PAGES: Final = tuple(DOCS / "reference" / name for name in ("command-line.md", "python.md"))
 
+_WORKFLOWS: Final = (pgcron_ha.chain, pgcron_ha.chord, pgcron_ha.group, pgcron_ha.map_each)
 _SECTION: Final = re.compile(
     r"(<!-- made from the code: (\w+) -->\n).*?(\n<!-- end of \2 -->)", re.DOTALL
 )
@@ -47,6 +48,10 @@ def _lines(section: str) -> Iterator[str]:
         yield from _class(pgcron_ha.App)
     elif section == "context":
         yield from _class(pgcron_ha.Context)
+    elif section == "workflow":
+        yield from _class(pgcron_ha.Workflow)
+        for each in _WORKFLOWS:
+            yield from (f"### {each.__name__}", "", *_signed(each.__name__, each), "")
     elif section == "options":
         yield from _options(
             _annotations(RunOptions), _annotations(Policies), _annotations(HandlerDefaults)
@@ -55,7 +60,7 @@ def _lines(section: str) -> Iterator[str]:
         yield from _class(EnqueuedRun)
         yield from _class(RunStatus)
     elif section == "others":
-        known = (pgcron_ha.App, pgcron_ha.Context)
+        known = (pgcron_ha.App, pgcron_ha.Context, pgcron_ha.Workflow, *_WORKFLOWS)
         for name in pgcron_ha.__all__:
             thing = getattr(pgcron_ha, name)
             if thing not in known and not isinstance(thing, ModuleType):
@@ -138,8 +143,8 @@ def _signed(name: str, thing: Any) -> Iterator[str]:
 
 
 def _is_made_by_callers(thing: Any) -> bool:
-    """A context and a stop come from a node, a run from an App."""
-    return thing not in (pgcron_ha.Context, pgcron_ha.Stopped, EnqueuedRun)
+    """A context and a stop come from a node, a run and a workflow from an App."""
+    return thing not in (pgcron_ha.Context, pgcron_ha.Stopped, pgcron_ha.Workflow, EnqueuedRun)
 
 
 def _signature(thing: Any) -> str:

@@ -16,7 +16,14 @@ from tests.house.checkout import ROOT
 # What is executed by tests of its own: tests/db/test_sql_contract.py.
 ELSEWHERE = {"sql.md"}
 # These make whole applications or start several nodes.
-LONG = {"tutorial.md", "alembic.md", "fastapi.md", "django.md", "on-call.md"}
+LONG = {
+    "tutorial.md",
+    "alembic.md",
+    "fastapi.md",
+    "django.md",
+    "on-call.md",
+    "workflow-examples.md",
+}
 # These start a database by `pgcron-ha dev`.
 WITHOUT_A_DATABASE = {"tutorial.md"}
 

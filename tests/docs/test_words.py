@@ -65,3 +65,15 @@ def test_no_two_pages_have_one_name() -> None:
     stems = [path.stem for path in DOCS.rglob("*.md")]
 
     assert len(stems) == len(set(stems))
+
+
+def test_the_lines_of_the_examples_are_counted() -> None:
+    page = DOCS / "how-to" / "workflow-examples.md"
+    counted = [
+        sum(not line.lstrip().startswith("#") for line in block.text.splitlines() if line.strip())
+        for block in blocks(page)
+        if block.language == "python"
+    ]
+    rows = re.findall(r"^\| \[.*\) \|(.*)\|$", page.read_text(), re.MULTILINE)
+
+    assert [int(cell) for row in rows for cell in row.split("|") if cell.strip()] == counted

@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,9 @@ async def test_a_server_that_died_of_its_full_disk_finds_all_runs_again(
         connection = await asyncpg.connect(dsn)
         runs = await enqueue(connection, "py:work", 40, args={"seconds": 0.3})
         await until("some run", lambda: cluster.evidence.count("start") >= 5)
-        limit_files(own_server, 1024 * 1024)  # its write-ahead log can't be written
+        limit_files(own_server, 1024 * 1024)  # its write-ahead log can't be written, beyond that
+        with suppress(asyncpg.PostgresError, OSError):
+            await connection.execute("SELECT pg_logical_emit_message(true, 'x', $1)", "x" * 2**21)
         await until("the server is gone", connection.is_closed)
         await until("the node says so", lambda: complaints(node, ""))
         own_server.kill9()
