@@ -228,7 +228,8 @@ BEGIN
           pgcron.step_duration(NULL, definition, 'timeout'),
           jsonb_array_length(definition -> 'steps'), store_workflow.managed_by,
           store_workflow.source, coalesce(actor, session_user))
-  ON CONFLICT (name, version) DO NOTHING RETURNING id INTO new_id;
+  ON CONFLICT ON CONSTRAINT workflow_definition_name_version_key DO NOTHING
+  RETURNING id INTO new_id;
   IF new_id IS NULL THEN
     -- Somebody else has defined it at the same moment.
     RETURN pgcron.store_workflow(store_workflow.name, definition, store_workflow.managed_by,
