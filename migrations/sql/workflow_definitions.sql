@@ -26,8 +26,9 @@ COMMENT ON TABLE pgcron.workflow_definition IS
 CREATE INDEX workflow_definition_named ON pgcron.workflow_definition (id) WHERE name <> 'ad_hoc';
 
 -- One step of a version, by number: what a step depends on has a lower one. kind: run (its handler
--- is executed), map (for each item of a list), signal, approval, timer, or barrier (one of ours:
--- all steps of a phase are over). phase: 0 the steps, 1 compensations, 2 what runs finally.
+-- is executed), map (for each item of a list), signal, approval, timer, or barrier (no author
+-- writes it: it ends when all steps of a phase are over).
+-- phase: 0 the steps, 1 compensations, 2 what runs finally.
 CREATE TABLE pgcron.workflow_step (
   definition bigint NOT NULL REFERENCES pgcron.workflow_definition ON DELETE CASCADE,
   number int NOT NULL,

@@ -59,7 +59,7 @@ def shape_of(nodes: Sequence[int], edges: Iterable[Edge]) -> Shape:
     crossed = sum(layers[child] - layers[parent] for parent, child in ordered)
     if len(nodes) <= MOST_NODES and crossed <= MOST_CROSSED:
         return Shape(_draw(layers, ordered), nodes)
-    # Whoever is in a layer has a parent in the one before it.
+    # A node below the first layer has a parent in the layer above it, so groups form a chain.
     together = -(-(max(layers.values()) + 1) // MOST_GROUPS)
     groups = [layers[node] // together for node in nodes]
     chain = range(max(groups) + 1)
