@@ -187,7 +187,7 @@ BEGIN
   END IF;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   UPDATE pgcron.workflow_run f SET look_at = NULL WHERE f.run = w.run AND f.look_at <= now();
-  is_full := pgcron.stop_steps(w, most) OR is_full;
+  is_full := pgcron.stop_steps(w) OR is_full;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   is_full := pgcron.clear_steps(w) OR is_full;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;

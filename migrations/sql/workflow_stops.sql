@@ -32,7 +32,7 @@ END $$;
 
 -- A step that failed stops others where the workflow says so; a workflow that stops ends what
 -- executes, and what waits for a signal. True when there is more.
-CREATE FUNCTION pgcron.stop_steps(w pgcron.workflow_run, most int) RETURNS boolean
+CREATE FUNCTION pgcron.stop_steps(w pgcron.workflow_run) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
   failed record;
