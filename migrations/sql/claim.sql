@@ -9,8 +9,7 @@
 -- its slots, of each queue as many as it may have. Of one priority the key with the fewest running
 -- runs goes first, so that no backlog keeps the others from a shared queue; those without a key
 -- count as one. `aged` takes what is due longest, whatever its priority and key. `ahead`: so many
--- more, but for those that a rate counts, that may start only once, or that are heavy: what waits
--- for several slots keeps light ones from them.
+-- slots more, but for those that a rate counts or that may start only once.
 CREATE FUNCTION pgcron.choose_gated(places pgcron.gated_search, keys text[], handlers text[],
     labels text[], probes bigint[], free int, ahead int, aged boolean, at timestamptz)
   RETURNS TABLE (id bigint, slot int, is_too_heavy boolean)
@@ -37,7 +36,7 @@ BEGIN
     head AS MATERIALIZED (
       SELECT d.*, CASE WHEN aged THEN 0 ELSE d.priority END AS level, d.weight > free AS is_heavy,
              l.slots, l.runs, l.quota, l.open,
-             CASE WHEN d.is_once OR d.weight > 1 OR l.quota IS NOT NULL OR d.queue = ANY(rated)
+             CASE WHEN d.is_once OR l.quota IS NOT NULL OR d.queue = ANY(rated)
                   THEN free ELSE free + ahead END AS room
       FROM pgcron.gated_candidates(places.pair_queues, places.pair_keys, places.pair_priorities,
           places.pair_rooms, places.limited, places.open_queues, handlers, free + ahead, labels,

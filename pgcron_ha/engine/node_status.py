@@ -81,7 +81,7 @@ def snapshot(
         None if session.incarnation is None else str(session.incarnation),
         session.is_draining,
         max(0.0, session.lease.ttl - session.lease.age(boottime())),
-        runner.slots,
+        runner.slots.number,
         runner.executing,
         runner.waiting,
         tuple(context.run_id for context in runner.contexts()),

@@ -17,10 +17,9 @@ KEYED_ONCE: dict[str, Any] = {"concurrency_key": "a", "delivery": "at_most_once"
         ("SELECT pgcron.set_concurrency('a', NULL, 100, '1 minute')", {"concurrency_key": "a"}),
         ("SELECT pgcron.set_queue('default', NULL, 100, '1 minute')", {}),
         ("SELECT pgcron.set_concurrency('a', NULL)", KEYED_ONCE),
-        ("SELECT pgcron.set_concurrency('a', NULL)", {"concurrency_key": "a", "weight": 2}),
     ],
 )
-async def test_what_a_rate_counts_is_heavy_or_may_begin_only_once_is_never_claimed_ahead(
+async def test_what_a_rate_counts_or_may_begin_only_once_is_never_claimed_ahead(
     connection: Connection, setting: str, columns: dict[str, Any]
 ) -> None:
     node = await join(connection)
@@ -29,7 +28,7 @@ async def test_what_a_rate_counts_is_heavy_or_may_begin_only_once_is_never_claim
 
     claimed = await claim_limited(connection, node, free=2, ahead=3)
 
-    assert sum(run["weight"] for run in claimed) == 2
+    assert len(claimed) == 2
 
 
 @pytest.mark.parametrize(
@@ -46,6 +45,18 @@ async def test_a_few_more_are_claimed_ahead(
     claimed = await claim_limited(connection, node, free=2, ahead=3)
 
     assert len(claimed) == 5
+
+
+async def test_the_weight_of_a_run_that_is_claimed_ahead_counts_and_its_slots_are_free(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await enqueue(connection, 6, weight=2, concurrency_key="*weight 2")
+    await enqueue(connection, 1, weight=3, concurrency_key="*weight 3")
+
+    claimed = await claim_limited(connection, node, free=2, ahead=3)
+
+    assert [run["weight"] for run in claimed] == [2, 2]
 
 
 async def test_what_is_claimed_ahead_keeps_to_the_limits(connection: Connection) -> None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.claim.prefetch import Prefetch
 from pgcron_ha.engine.lease.session import Session
+from pgcron_ha.engine.run.claims import claims_of
 from pgcron_ha.engine.run.counters import count_waits
 from pgcron_ha.engine.run.preparation import Preparation
-from pgcron_ha.engine.run.runner import Runner, claims_of
+from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Interrupted, StopReason
 from pgcron_ha.telemetry.events import RunsReleased, ServiceFailed

@@ -29,9 +29,10 @@ from pgcron_ha.engine.finish.outcomes import (
     updates_by_run,
     without_args,
 )
+from pgcron_ha.engine.run.claims import claims_of, started_claims_of
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
-from pgcron_ha.engine.run.runner import Ended, Runner, claims_of, started_claims_of
+from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, Fenced, PgcronError
 from pgcron_ha.executors.contract.assets import updates_of

@@ -15,7 +15,8 @@ from time import monotonic
 from typing import Final
 
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.engine.run.runner import Runner, claims_of, started_claims_of
+from pgcron_ha.engine.run.claims import claims_of, started_claims_of
+from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Context
 

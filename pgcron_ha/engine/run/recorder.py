@@ -16,8 +16,8 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.engine.batches import first_batch, impatience, isolate
+from pgcron_ha.engine.run.claims import claims_of
 from pgcron_ha.engine.run.counters import count_dropped_lines, count_lines
-from pgcron_ha.engine.run.runner import claims_of
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Attempt

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -18,9 +17,9 @@ from typing import Any, Final
 
 from pgcron_ha.db.driver.link import Row
 from pgcron_ha.engine.lease.reconcile import Held
+from pgcron_ha.engine.run.slots import Slots
 from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import (
     Context,
     Executor,
@@ -48,21 +47,6 @@ Ended = tuple[Context, Outcome, float]
 """Context, outcome, and the `time.monotonic` instant at which the handler had stopped."""
 
 
-def claims_of(contexts: Iterable[Attempt]) -> dict[str, list[Any]]:
-    """The runs and the tokens of their claims, as parameters of statements."""
-    contexts = list(contexts)
-    return {
-        "run_ids": [context.run_id for context in contexts],
-        "tokens": [context.token for context in contexts],
-    }
-
-
-def started_claims_of(contexts: Iterable[Context]) -> dict[str, list[Any]]:
-    """As `claims_of`, with the seconds since their handlers began."""
-    contexts = list(contexts)
-    return claims_of(contexts) | {"elapsed_seconds": [each.elapsed for each in contexts]}
-
-
 class Runner:
     """Slots, the queue before them, and the bookkeeping of what is held."""
 
@@ -72,23 +56,19 @@ class Runner:
         """`may_start` is asked before each handler begins; `collect` gets what ended, on the
         engine's loop.
         """
-        self.slots = slots
+        self.slots = Slots(slots)
         self._may_start = may_start
         self._collect = collect
         self._loop = asyncio.get_running_loop()
         self._executors: Mapping[str, Executor] = {}
         self._kinds: dict[str, str] = {}
         self._waiting: dict[str, deque[Context]] = {}  # by kind, or by handler that takes batches
-        self._heavy: deque[tuple[Context, int]] = deque()  # wait for several slots each
-        self._surplus: dict[Context, int] = {}  # slots of executing ones beyond the first
-        self.executing = 0
-        """Slots of runs whose handler has been given to an executor and has not stopped."""
-        self._lock = threading.Lock()
         self._held: dict[int, Context] = {}
         self._since: dict[int, float] = {}
         self._ending: set[Context] = set()
         self._ended: deque[Ended] = deque()
         self._is_collecting = False
+        self._is_starting = False
         self._stopped_at: dict[int, float] = {}
         self._finishing: frozenset[str] = frozenset()
         self._batches: Mapping[str, int] = {}
@@ -119,17 +99,21 @@ class Runner:
     # What the engine's loop asks and does.
 
     @property
+    def executing(self) -> int:
+        """Slots of runs whose handler has been given to an executor and has not stopped."""
+        return self.slots.used
+
+    @property
     def free_slots(self) -> int:
         """Slots that no run has, not counting those that waiting runs will take; below 0 while the
         database has to take ends first.
         """
-        return self.slots - self.executing - self.owed
+        return self.slots.number - self.executing - self.owed
 
     @property
     def waiting(self) -> int:
         """Slots that claimed runs wait for."""
-        light = sum(map(len, self._waiting.values()))
-        return light + sum([weight for _, weight in self._heavy]) if self._heavy else light
+        return sum(map(len, self._waiting.values())) + self.slots.awaited
 
     def runs_on(self) -> bool:
         """Whether a handler has begun and has not stopped."""
@@ -180,56 +164,78 @@ class Runner:
             self._since[context.run_id] = now
             self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
             if weights and context.run_id in weights:
-                self._heavy.append((context, weights[context.run_id]))
+                self.slots.wait(context, weights[context.run_id])
             elif row["attempt"] > 1 and self.prepare and row["lost_early"] is not None:
-                self._heavy.append((context, 1))
+                self.slots.wait(context, 1)
             else:
                 self._line(context).append(context)
         self.start_waiting()
 
     def start_waiting(self) -> None:
         """Gives waiting runs to their executors as far as there are slots."""
-        if self._heavy and not self._start_heavy():
+        self._is_starting = False
+        if self.slots.are_awaited() and not self._start_heavy():
             return
         for line in self._waiting:
             begun = []
-            with self._lock:
-                while self.executing < self.slots and (context := self._take(line)):
-                    begun.append(context)
-                    self.executing += 1
+            while self.slots.take():
+                if (context := self._take(line)) is None:
+                    self.slots.free()
+                    break
+                begun.append(context)
             if begun:
                 self._executor(begun[0]).start(begun)
 
+    def _start_soon(self) -> None:
+        """Slots got free: the engine's loop starts what waits. From any thread."""
+        if not self._is_starting:
+            self._is_starting = True
+            post(self._loop, self.start_waiting)
+
     def _start_heavy(self) -> bool:
         """Whether none is left. A run that was tried before is prepared with care."""
+        begun: list[Context] = []
         retried: list[Context] = []
-        while self._heavy:
-            context, weight = self._heavy[0]
-            with self._lock:
-                if self.slots - self.executing < weight:
-                    break
-                self.executing += weight
-                self._surplus[context] = weight - 1
-            self._heavy.popleft()
-            if context.attempt > 1 and self.prepare:
-                retried.append(context)
-            else:
-                self.begin([context])
+        while context := self.slots.take_heavy():
+            (retried if self._is_prepared(context) else begun).append(context)
+        self.begin(begun)
         if retried and self.prepare:
             self.prepare(retried)
-        return not self._heavy
+        return not self.slots.are_awaited()
+
+    def _is_prepared(self, context: Context) -> bool:
+        return context.attempt > 1 and self.prepare is not None
+
+    def _feed_heavy(self, kind: str) -> Context | None:
+        """For a slot that became free: a run that has waited for it and others."""
+        self.slots.free()
+        context = self.slots.take_heavy(self._is_prepared) if self._may_start() else None
+        if self.executing < self.slots.number:
+            self._start_soon()  # there may be room for others
+        return self._given(context, self._kind(context.handler), kind) if context else None
+
+    def _given(self, context: Context, owner: str, kind: str) -> Context | None:
+        """What the feed of `kind` returns of a run of the executor `owner`. Of another it is None:
+        the slot goes with the run, and only the engine's loop starts runs of others.
+        """
+        if owner == kind:
+            return context
+        post(self._loop, self._executors[owner].start, [context])
+        return None
 
     def begin(self, contexts: Iterable[Context]) -> None:
         """Gives runs that have their slots to their executors."""
+        by_kind: dict[str, list[Context]] = {}
         for context in contexts:
-            self._executor(context).start([context])
+            by_kind.setdefault(self._kind(context.handler), []).append(context)
+        for kind, begun in by_kind.items():
+            self._executors[kind].start(begun)
 
     def take_waiting(self, but: Container[str] = ()) -> list[Context]:
         """Takes back what has not begun; the caller gives it back to the database. Runs of the
         handlers `but` go on waiting.
         """
-        taken = [context for context, _ in self._heavy if context.handler not in but]
-        self._heavy = deque(heavy for heavy in self._heavy if heavy[0].handler in but)
+        taken = self.slots.withdraw(but)
         for queue in self._waiting.values():
             while queue:
                 try:
@@ -286,7 +292,7 @@ class Runner:
         goes on without a lease is spared if `spares_finishing`. Thread-safe.
         """
         waiting = {context for queue in self._waiting.values() for context in tuple(queue)}
-        waiting.update(context for context, _ in tuple(self._heavy))
+        waiting.update(context for context, _ in self.slots.waiting())
         for context in list(self._held.values()):
             goes_on = context.outlives_lease and context.started_monotonic is not None
             if context not in waiting and not (spares_finishing and goes_on):
@@ -312,10 +318,8 @@ class Runner:
         """The handler has really stopped."""
         self._ending.add(context)
         self._ended.append((context, outcome, monotonic()))
-        if self._surplus and (surplus := self._surplus.pop(context, 0)):
-            with self._lock:
-                self.executing -= surplus
-            post(self._loop, self.start_waiting)
+        if self.slots.free_surplus(context) and not self.slots.are_awaited():
+            self._start_soon()  # else the feed of the last one sees to it, which is asked next
         if not self._is_collecting:
             self._is_collecting = True
             # If the loop is closed the node is gone; its successor settles the run.
@@ -331,20 +335,17 @@ class Runner:
         """
 
         def feed() -> Context | None:
-            if not self._heavy and self._may_start():
+            if self.slots.are_awaited():
+                return self._feed_heavy(kind)
+            if self._may_start():
                 self._turns += 1
                 first = self._turns % len(self._lines)
                 for line, owner in self._lines[first:] + self._lines[:first]:
                     if self._waiting[line] and (context := self._take(line)):
-                        if owner == kind:
-                            return context
-                        # The slot goes with it; only the engine's loop starts runs of others.
-                        post(self._loop, self._executors[owner].start, [context])
-                        return None
-            with self._lock:
-                self.executing -= 1
-            if self._heavy:
-                post(self._loop, self.start_waiting)  # slots got free that no feed gives on
+                        return self._given(context, owner, kind)
+            self.slots.free()
+            if self.slots.are_awaited():  # one has begun to wait meanwhile
+                self._start_soon()
             return None
 
         return feed
@@ -383,11 +384,8 @@ class Runner:
 
     def _remove_waiting(self, context: Context) -> None:
         """Raises ValueError for one that is with its executor."""
-        for heavy in tuple(self._heavy):
-            if heavy[0] is context:
-                self._heavy.remove(heavy)
-                return
-        self._line(context).remove(context)
+        if not self.slots.remove(context):
+            self._line(context).remove(context)
 
     def _drain(self) -> list[Ended]:
         ended = self._ended

@@ -16,7 +16,8 @@ from typing import ClassVar, Final
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.batches import isolate
 from pgcron_ha.engine.lease.lease import Lease, LeasePhase
-from pgcron_ha.engine.run.runner import Runner, started_claims_of
+from pgcron_ha.engine.run.claims import started_claims_of
+from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Context, StopReason

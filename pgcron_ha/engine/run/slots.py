@@ -1,0 +1,93 @@
+"""The slots of a node: how many its executing runs take, and the runs that wait for several.
+
+All of it may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Container
+
+from pgcron_ha.executors.contract.base import Context
+
+
+class Slots:
+    """A run takes one slot, or as many as its weight. One that waits for several keeps what came
+    after it from taking any.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.used = 0
+        self._lock = threading.Lock()
+        self._heavy: deque[tuple[Context, int]] = deque()
+        self._surplus: dict[Context, int] = {}  # slots of executing runs beyond the first
+
+    def are_awaited(self) -> bool:
+        """Whether a run waits for several."""
+        return bool(self._heavy)
+
+    @property
+    def awaited(self) -> int:
+        """How many slots such runs wait for."""
+        return sum(weight for _, weight in self.waiting()) if self._heavy else 0
+
+    def waiting(self) -> tuple[tuple[Context, int], ...]:
+        """The runs that wait for several slots, each with its weight."""
+        return tuple(self._heavy)
+
+    def wait(self, context: Context, weight: int) -> None:
+        """It begins when so many slots are free and all that waited before have begun."""
+        self._heavy.append((context, weight))
+
+    def take(self) -> bool:
+        """One slot; False when none is free."""
+        with self._lock:
+            if is_free := self.used < self.number:
+                self.used += 1
+            return is_free
+
+    def take_heavy(self, unless: Callable[[Context], bool] | None = None) -> Context | None:
+        """The next run that waits for several slots, which it has now; None when they are not free
+        or it is one of those that the caller can't begin.
+        """
+        with self._lock:
+            if not self._heavy:
+                return None
+            context, weight = self._heavy[0]
+            if self.number - self.used < weight or (unless and unless(context)):
+                return None
+            self._heavy.popleft()
+            self.used += weight
+            self._surplus[context] = weight - 1
+            return context
+
+    def free(self) -> None:
+        """One slot is free again."""
+        with self._lock:
+            self.used -= 1
+
+    def free_surplus(self, context: Context) -> bool:
+        """Those that the run has beyond its first; False when it has none."""
+        if not self._surplus or not (surplus := self._surplus.pop(context, 0)):
+            return False
+        with self._lock:
+            self.used -= surplus
+        return True
+
+    def withdraw(self, but: Container[str]) -> list[Context]:
+        """Runs that wait for several slots, but for those of these handlers."""
+        with self._lock:
+            taken = [context for context, _ in self._heavy if context.handler not in but]
+            self._heavy = deque(heavy for heavy in self._heavy if heavy[0].handler in but)
+        return taken
+
+    def remove(self, context: Context) -> bool:
+        """This run waits no more; False when it did not."""
+        with self._lock:
+            for heavy in self._heavy:
+                if heavy[0] is context:
+                    self._heavy.remove(heavy)
+                    return True
+            return False
