@@ -91,7 +91,7 @@ DECLARE
   chosen bigint[];
   slots int[];
   heavy bigint[];
-  claimed bigint[] := '{}';
+  claimed pgcron.claim[] := '{}';
   blocked int;
   at timestamptz := clock_timestamp();
 BEGIN
@@ -143,9 +143,9 @@ BEGIN
   IF chosen IS NOT NULL THEN
     claimed := pgcron.take_chosen(incarnation, chosen, slots, me.labels, at);
     IF cardinality(claimed) < cardinality(chosen) THEN RETURN NEXT pgcron.no_claim('again'); END IF;
-    RETURN QUERY SELECT (pgcron.claim_of(r)).* FROM pgcron.run r WHERE r.id = ANY(claimed)
-      ORDER BY array_position(chosen, r.id);
-    PERFORM pgcron.count_claimed(claimed, (search.places).limited, at);
+    RETURN QUERY SELECT c.* FROM unnest(claimed) c;
+    PERFORM pgcron.count_claimed(ARRAY(SELECT c.id FROM unnest(claimed) c),
+        (search.places).limited, at);
   END IF;
   IF cardinality(claimed) < free AND kept.id IS NULL AND (search.places).pair_keys <> '{}' THEN
     blocked := pgcron.block_keys((search.places).pair_queues, (search.places).pair_keys,
@@ -163,10 +163,10 @@ END $$;
 -- is left out: the next look knows of it. Nothing waits for the other node for long, as it may wait
 -- for this one.
 CREATE FUNCTION pgcron.take_chosen(incarnation uuid, chosen bigint[], slots int[], labels text[],
-    at timestamptz) RETURNS bigint[]
+    at timestamptz) RETURNS pgcron.claim[]
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '10ms' AS $$
 DECLARE
-  claimed bigint[];
+  claimed pgcron.claim[];
   half int := cardinality(chosen) / 2;
 BEGIN
   WITH taken AS (
@@ -175,15 +175,15 @@ BEGIN
         token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
         fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = at,
         key_slot = given.slot
-    FROM unnest(chosen, slots) given(id, slot)
+    FROM unnest(chosen, slots) WITH ORDINALITY given(id, slot, place)
     WHERE given.id = r.id
       AND r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
                            WHERE l.id = ANY(chosen) AND l.state = 'ready' AND l.due_at <= now()
                              AND (l.expire_at IS NULL OR l.expire_at > now())
                              AND (l.requires IS NULL OR l.requires <@ labels)
                            ORDER BY l.id FOR UPDATE SKIP LOCKED))
-    RETURNING r.id)
-  SELECT coalesce(array_agg(t.id), '{}') INTO claimed FROM taken t;
+    RETURNING pgcron.claim_of(r) AS claim, given.place)
+  SELECT coalesce(array_agg(t.claim ORDER BY t.place), '{}') INTO claimed FROM taken t;
   RETURN claimed;
 EXCEPTION WHEN unique_violation OR lock_not_available THEN
   IF half = 0 THEN RETURN '{}'; END IF;

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import asyncpg
 import pytest
 
 from tests.db.control import Connection, call, join
-from tests.product.db import connect, health, migrate
+from tests.product.db import Link, connect, health, migrate
 from tests.servers import ThrowAwayServer
-from tests.waiting import slowness
+from tests.waiting import slowness, until
 
 SMALLEST = {"max_notify_queue_pages": "64"}
 
@@ -38,9 +39,36 @@ VERBS = (
 )
 
 
+# A transaction that notifies waits for a lock at its commit.
+WAITING_COMMIT = """
+CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql
+AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER zz_wait AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW EXECUTE FUNCTION public.wait();
+"""
+
+
+@dataclass(frozen=True)
+class Notified:
+    """A session on a server with a small queue of notifications, which `flooder` can fill up."""
+
+    dsn: str
+    session: Connection
+    flooder: Connection
+
+    async def fill(self) -> None:
+        """Until PostgreSQL refuses."""
+        with pytest.raises(asyncpg.PostgresError, match="NOTIFY queue"):
+            await self._flood()
+
+    async def _flood(self) -> None:
+        while True:
+            await self.flooder.execute("SELECT pg_notify('anything', repeat('x', 7900))")
+
+
 @pytest.fixture
-async def full() -> AsyncIterator[Connection]:
-    """A session on a server on which somebody else keeps the queue of notifications full."""
+async def notified() -> AsyncIterator[Notified]:
+    """Somebody else listens and never reads."""
     with ThrowAwayServer(settings=SMALLEST) as server:
         dsn = server.create_database("full")
         await migrate(dsn)
@@ -54,20 +82,16 @@ async def full() -> AsyncIterator[Connection]:
         await listener.execute("LISTEN anything")
         await listener.execute("BEGIN; SELECT 1")
         flooder = await asyncpg.connect(elsewhere)
-        with pytest.raises(asyncpg.PostgresError, match="NOTIFY queue"):
-            await fill(flooder)
-        yield session
+        yield Notified(dsn, session, flooder)
         for each in (session, listener, flooder):
             await each.close(timeout=5)
 
 
-async def fill(flooder: Connection) -> None:
-    """Until PostgreSQL refuses."""
-    while True:
-        await flooder.execute("SELECT pg_notify('anything', repeat('x', 7900))")
-
-
-async def test_a_full_queue_of_notifications_stops_nothing_and_is_named(full: Connection) -> None:
+async def test_a_full_queue_of_notifications_stops_nothing_and_is_named(
+    notified: Notified,
+) -> None:
+    full = notified.session
+    await notified.fill()
     for verb in VERBS:
         await full.execute(verb)
     for statement in ("wake_idle_nodes", "probe_listeners", "probe_end_channel"):
@@ -76,6 +100,27 @@ async def test_a_full_queue_of_notifications_stops_nothing_and_is_named(full: Co
     found = await health.READINGS["notification_queue"](full)
     assert found["usage"] > 0.9
     assert "some listener" in found["open"][0]
+
+
+async def test_a_statement_goes_on_if_the_queue_is_full_only_at_its_commit(
+    notified: Notified,
+) -> None:
+    session, link = notified.session, Link(notified.dsn)
+    await session.execute(WAITING_COMMIT)
+    await session.execute("SELECT pg_advisory_lock(1)")
+    sent = asyncio.create_task(link.rows("enqueue_plain", handler="py:work", args="{}", actor=None))
+    await until(
+        "it commits",
+        lambda: session.fetchval(
+            "SELECT true FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        ),
+    )
+    await notified.fill()
+    await session.execute("SELECT pg_advisory_unlock(1)")
+
+    [row] = await sent
+    assert await session.fetchval("SELECT array_agg(id) FROM pgcron.run") == [row["run_id"]]
+    link.drop()
 
 
 @pytest.mark.parametrize("is_idle_at_commit", [True, False])

@@ -134,6 +134,13 @@ class Link:
         `PgcronError` that the statement raised.
         """
         async with self._lock:
+            try:
+                return await self._send(name, parameters)
+            except PgcronError as error:
+                if not isinstance(error.__cause__, asyncpg.ProgramLimitExceededError):
+                    raise
+            # At the COMMIT the server's queue of notifications had become full, and nothing has
+            # happened. `pgcron.notify` sees it now, and leaves the notification out.
             return await self._send(name, parameters)
 
     async def value(self, name: str, /, **parameters: Any) -> Any:
