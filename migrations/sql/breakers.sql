@@ -119,14 +119,18 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   probed pgcron.breaker;
   candidate pgcron.run;
+  offered text[];
 BEGIN
   FOR probed IN SELECT b.* FROM pgcron.breaker b
       WHERE b.state = 'open' AND b.open_until <= clock_timestamp() AND pgcron.breaker_is_fine(b)
       ORDER BY b.open_until LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
+    offered := ARRAY(SELECT m.handler FROM pgcron.breaker_handler m
+                     JOIN pgcron.offer o USING (handler) JOIN pgcron.node n USING (incarnation)
+                     WHERE m.breaker = probed.name AND n.state = 'alive');
+    CONTINUE WHEN offered = '{}';  -- of many runs that nobody offers none is read
     FOR candidate IN SELECT r.* FROM pgcron.run r
         WHERE r.state = 'blocked' AND r.gate IN ('breaker', 'overlap') AND r.due_at <= now()
-          AND r.handler IN (SELECT m.handler FROM pgcron.breaker_handler m
-                            WHERE m.breaker = probed.name)
+          AND r.handler = ANY(offered)
           AND (r.expire_at IS NULL OR r.expire_at > now())
           AND pgcron.is_served(r.handler, r.queue, r.requires)
           AND NOT EXISTS (SELECT FROM pgcron.queue q

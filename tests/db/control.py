@@ -396,3 +396,9 @@ async def waits_for_lock(observer: Connection, waiting: Connection) -> None:
         f"backend {process} waits for a lock",
         lambda: observer.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", process),
     )
+
+
+async def rows_read(connection: Connection) -> int:
+    """Rows of the table of runs, since some moment before the transaction under way."""
+    read = "idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'run'"
+    return int(await connection.fetchval(f"SELECT {read}"))

@@ -26,6 +26,7 @@ from tests.db.control import (
     kill,
     reap,
     release,
+    rows_read,
     run_row,
 )
 
@@ -247,6 +248,20 @@ async def test_a_probe_that_succeeds_closes_it(connection: Connection) -> None:
     found = await breaker(connection)
     assert (found["state"], found["openings"], found["failed_at"]) == ("closed", 0, [])
     assert len(await call(connection, "unblock", at_most=10)) == 2
+
+
+async def test_a_probe_is_not_looked_for_among_runs_that_no_node_offers(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await guard(connection)
+    await open_with(connection, node, 500)
+    await connection.execute("DELETE FROM pgcron.offer WHERE handler = $1", HANDLER)
+    await connection.execute("ANALYZE pgcron.run")
+    async with connection.transaction():
+        before = await rows_read(connection)
+        await connection.execute("SELECT pgcron.choose_probes()")
+        assert await rows_read(connection) - before < 10
 
 
 @pytest.mark.parametrize("how", ["dies", "released", "discarded"])

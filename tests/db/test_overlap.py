@@ -29,6 +29,7 @@ from tests.db.control import (
     put_schedule,
     reap,
     release,
+    rows_read,
     run_row,
 )
 from tests.product.testing import SchemaUnderTest
@@ -490,12 +491,6 @@ async def test_put_schedule_keeps_takes_back_and_versions_the_policies(
         "SELECT content ->> 'max_queued' AS n FROM pgcron.schedule_version ORDER BY version"
     )
     assert [row["n"] for row in versions] == ["5", None, None]
-
-
-async def rows_read(connection: Connection) -> int:
-    """Rows of the table of runs, since some moment before the transaction under way."""
-    read = "idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'run'"
-    return int(await connection.fetchval(f"SELECT {read}"))
 
 
 async def test_a_long_backlog_costs_a_decision_little(connection: Connection) -> None:
