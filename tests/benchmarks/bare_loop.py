@@ -2,14 +2,12 @@
 
 ``python -m tests.benchmarks.bare_loop DSN``: drains the table ``bare_job`` and prints
 ``{"cpu_seconds", "peak_memory", "ended_at"}``: bytes, and for each job the seconds after which its
-end was committed. What a queue in PostgreSQL can reach from asyncio at best:
-no history, no fence, no retries, no log. The completion of one batch overlaps with the claim of the
-next, on two connections.
+end was committed. No history, no fence, no retries, no log; one process, one connection, one
+statement after the other.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -49,30 +47,23 @@ async def noop(payload: str) -> None:
     calls += 1
 
 
-async def drain(
-    claiming: asyncpg.Connection, completing: asyncpg.Connection
-) -> list[tuple[int, float]]:
+async def drain(connection: asyncpg.Connection) -> list[tuple[int, float]]:
     """Until the table is empty; how many jobs ended at which `time.monotonic` instants."""
     ended_at: list[tuple[int, float]] = []
-    claimed = await claiming.fetch(CLAIM, BATCH)
-    while claimed:
+    while claimed := await connection.fetch(CLAIM, BATCH):
         for row in claimed:
             await noop(row["payload"])
-        ended = [row["id"] for row in claimed]
-        claimed, _ = await asyncio.gather(
-            claiming.fetch(CLAIM, BATCH), completing.execute(COMPLETE, ended)
-        )
-        ended_at.append((len(ended), time.monotonic()))
+        await connection.execute(COMPLETE, [row["id"] for row in claimed])
+        ended_at.append((len(claimed), time.monotonic()))
     return ended_at
 
 
 async def main(dsn: str) -> None:
     """Drain, and say how long it took."""
-    claiming, completing = await own_session(dsn), await own_session(dsn)
-    for connection in (claiming, completing):
-        await connection.execute("SELECT 1")
+    connection = await own_session(dsn)
+    await connection.execute("SELECT 1")
     began, cpu = time.monotonic(), time.process_time()
-    ended_at = await drain(claiming, completing)
+    ended_at = await drain(connection)
     print(
         json.dumps(
             {
@@ -82,8 +73,7 @@ async def main(dsn: str) -> None:
             }
         )
     )
-    await claiming.close()
-    await completing.close()
+    await connection.close()
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ async def described(observer: asyncpg.Connection) -> dict[str, Any]:
             name: await observer.fetchval("SELECT current_setting($1)", name)
             for name in _SERVER_SETTINGS
         },
-        "bare loop": {"batch": BATCH, "connections": 2},
+        "bare loop": {"batch": BATCH, "connections": 1},
         "node": {
             "slots": node.slots,
             "prefetch": node.prefetch,
