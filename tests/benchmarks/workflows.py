@@ -18,7 +18,7 @@ from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.statement_log import server_log
 
 _ARGS: Final = {"t": 1, "k": "step"}
-_DURATION: Final = re.compile(r"duration: ([0-9.]+) ms")
+_DURATION: Final = re.compile(r"duration: ([0-9.]+) ms +[a-z]+(?: [^:]*)?: (.*)")
 _GOAL: Final = "≤ 30 µs of server CPU an edge; no statement over 100 ms"
 
 
@@ -79,12 +79,13 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
 async def _measure(
     result: Result, place: Place, shape: Shape, base_worker: float, base_server: float | None
 ) -> None:
-    await place.observer.execute("ALTER SYSTEM SET log_min_duration_statement = 50")
-    await place.observer.execute("SELECT pg_reload_conf()")
     began = time.perf_counter()
     definition = json.dumps({"steps": shape.steps})
     await place.observer.execute("SELECT pgcron.put_workflow('shape', $1)", definition)
     defined = time.perf_counter() - began
+    await place.observer.execute("ALTER SYSTEM SET log_min_duration_statement = 50")
+    await place.observer.execute("SELECT pg_reload_conf()")
+    logged = len(server_log(place)) if place.log else 0
     with NodeProcess(place.dsn) as node:
         await stage.joined(place.observer, node)
         worker, server = machine.cpu_seconds(node.pid), place.server_cpu()
@@ -118,5 +119,7 @@ async def _measure(
     if used is not None and base_server is not None:
         extra = (used - base_server) * 1e6 / shape.edges
         result.add(f"{name}: more CPU of the server", extra, "µs/edge", goal=_GOAL)
-    slow = [float(text) for text in _DURATION.findall(server_log(place))] if place.log else []
-    result.add(f"{name}: longest statement over 50 ms", max(slow, default=0.0), "ms")
+    found = _DURATION.findall(server_log(place)[logged:]) if place.log else []
+    slow = [(float(duration), statement[:60]) for duration, statement in found]
+    longest, statement = max(slow, default=(0.0, "none"))
+    result.add(f"{name}: longest statement over 50 ms ({statement})", longest, "ms")
