@@ -11,7 +11,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import replace
 from time import monotonic
@@ -150,16 +150,22 @@ class LoopExecutor(ABC):
 class TaskExecutor(LoopExecutor):
     """An `Executor` whose runs are coroutines. Subclasses implement `execute`, may `shut` what the
     runs share, and say with `interrupt` and `end` how work outside of the process is stopped.
-    ``handlers`` are full names, all of this ``kind``.
+    ``handlers`` are full names, all of this ``kind``; a run of one with a time limit is asked to
+    stop after so many seconds. Limits that runs have of their own are kept by the node.
     """
 
     end_seconds: ClassVar[float | None] = 1.0
     """Time limit of `end`; a run whose `end` takes longer is over all the same. None: no limit."""
 
     def __init__(
-        self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
+        self,
+        kind: str,
+        handlers: Iterable[str],
+        executor_services: ExecutorServices,
+        time_limits: Mapping[str, float | None] | None = None,
     ) -> None:
         super().__init__(f"pgcron-{kind}", executor_services)
+        self._time_limits = time_limits or {}
         self.kind = kind
         self._handlers = frozenset(handlers)
         self._failed = executor_services.failed
@@ -178,10 +184,6 @@ class TaskExecutor(LoopExecutor):
         It is cancelled to stop it, unless `interrupt` does something else, and must not swallow
         that: the work has ended when it ends.
         """
-
-    def time_limit(self, context: Context) -> float | None:
-        """Seconds after which the run is asked to stop; None: its node keeps the time."""
-        return None
 
     def interrupt(self, context: Context) -> None:
         """Ask a run that has begun to stop; called on the loop."""
@@ -271,7 +273,7 @@ class TaskExecutor(LoopExecutor):
         if outcome is None:
             context._work = self
             context.started_monotonic = monotonic()
-            limit, timed_out = self.time_limit(context), StopReason.TIMED_OUT
+            limit, timed_out = self._time_limits.get(context.handler), StopReason.TIMED_OUT
             timer = limit and self._loop.call_later(limit, self.stop, context, timed_out)
             try:
                 outcome = _bounded(await self.execute(context))
@@ -355,8 +357,3 @@ def _bounded(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Interrupted):
         return replace(outcome, message=failures.bounded_text(outcome.message))
     raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")
-
-
-def shorter(*limits: float | None) -> float | None:
-    """The shortest of some time limits, of which None is none."""
-    return min((each for each in limits if each is not None), default=None)

@@ -234,18 +234,17 @@ class Operation:
         while True:
             await asyncio.sleep(pause)
             self._context.check()
+            is_last = lost + 1 >= MAX_LOST_ANSWERS
             try:
                 answer = await self._client.exchange(request)
             except (OSError, httpx.TransportError) as error:
-                lost += 1
-                if lost >= MAX_LOST_ANSWERS:
+                if is_last:
                     raise
+                lost, pause = lost + 1, self._pause
                 self._context.log(f"no answer ({type(error).__name__}): asking again")
-                pause = self._pause
                 continue
             pause = self._next_pause(answer)
-            is_unknown = may_be_retried(self._client.destination, answer.status)
-            if is_unknown and lost + 1 < MAX_LOST_ANSWERS:
+            if may_be_retried(self._client.destination, answer.status) and not is_last:
                 lost += 1
                 self._context.log(f"the status is not known now ({answer.status}): asking again")
                 continue

@@ -39,7 +39,7 @@ from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.masking import Masker, remember_secret
 from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.contract.previous import note_previous
-from pgcron_ha.executors.contract.tasks import TaskExecutor, shorter
+from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.http.answer import Operation, outcome_of_answer
 from pgcron_ha.executors.http.callback import Callback, CallbackDesk
 from pgcron_ha.executors.http.client import AddressRefused, HttpClient
@@ -72,7 +72,8 @@ class HttpExecutor(TaskExecutor):
             if each.auth is not None:
                 remember_secret(each.auth.secret.read())
             self._clients[f"http:{each.name}"] = HttpClient(each, tls_context(each.ca_file))
-        super().__init__("http", self._clients, executor_services)
+        limits = {name: client.destination.timeout for name, client in self._clients.items()}
+        super().__init__("http", self._clients, executor_services, limits)
 
     async def execute(self, context: Context) -> Outcome:
         """Send the run's request, and wait for what the service makes of it."""
@@ -95,10 +96,6 @@ class HttpExecutor(TaskExecutor):
         if isinstance(outcome, Failed):  # unless the service has reported another end
             return await callback.close() or outcome
         return outcome
-
-    def time_limit(self, context: Context) -> float | None:
-        """Its own or the destination's, whichever ends first."""
-        return shorter(context.timeout, self._clients[context.handler].destination.timeout)
 
     async def end(self, context: Context) -> None:
         """A second cancellation would break off the close of its connection."""

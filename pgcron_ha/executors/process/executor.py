@@ -38,7 +38,6 @@ from pgcron_ha.executors.contract.log_lines import RunLog
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.contract.placeholders import placeholder_texts
 from pgcron_ha.executors.contract.previous import as_text, facts_of, note_previous, run_facts
-from pgcron_ha.executors.contract.tasks import shorter
 from pgcron_ha.executors.process.supervision import (
     ProcessExecutor,
     SupervisedProcess,
@@ -112,7 +111,8 @@ class ShellExecutor(ProcessExecutor):
         # Others may pass through, to the file that is their own, but not list it.
         self._directory.chmod(0o711 if accounts else 0o700)
         self._transactions = transactions
-        super().__init__("shell", self._offered, executor_services)
+        limits = {name: template.timeout for name, (template, _) in self._offered.items()}
+        super().__init__("shell", self._offered, executor_services, limits)
         self._post(self._open_supervisor)
 
     async def execute(self, context: Context) -> Outcome:
@@ -122,8 +122,9 @@ class ShellExecutor(ProcessExecutor):
             return unknown
         context._log = RunLog(context, self._services.sink, reads_progress=True)
         process = SupervisedProcess(context)
+        files: dict[Path, Any] = {}
         try:
-            self._start_program(process, context)
+            self._start_program(process, context, files)
             self._of_runs[context] = process
             return self._outcome(context, await process.ended)
         except PgcronError as error:
@@ -132,7 +133,7 @@ class ShellExecutor(ProcessExecutor):
             return Failed("CouldNotStart", str(error))
         finally:
             self._of_runs.pop(context, None)
-            for file in self._files(context):
+            for file in files:
                 file.unlink(missing_ok=True)
 
     def _outcome(self, context: Context, ended: dict[str, Any] | None) -> Outcome:
@@ -159,10 +160,6 @@ class ShellExecutor(ProcessExecutor):
             snooze=is_snoozed,
         )
 
-    def time_limit(self, context: Context) -> float | None:
-        """Its own or the template's, whichever ends first."""
-        return shorter(context.timeout, self._offered[context.handler][0].timeout)
-
     def interrupt(self, context: Context) -> None:
         """SIGTERM to the process group, and SIGKILL when its grace is over."""
         super().interrupt(context)
@@ -175,26 +172,21 @@ class ShellExecutor(ProcessExecutor):
         if self._transactions is not None:
             await self._transactions.close()
 
-    def _files(self, context: Context) -> tuple[Path, Path, Path]:
-        """Of its args, of the run before, and of the results of steps."""
-        # The fence number names the claim, as its token does, and is no secret.
-        args_file = self._directory / f"{context.run_id}-{context.fence}.json"
-        return (
-            args_file,
-            args_file.with_suffix(".previous.json"),
-            args_file.with_suffix(".results.json"),
-        )
-
-    def _start_program(self, process: SupervisedProcess, context: Context) -> None:
-        """Raises `InvalidInput` for args that don't fit: one that the template has neither a
-        placeholder nor stdin for, one that is missing, and a value that does not match its pattern;
-        OSError when the system has no room.
+    def _start_program(
+        self, process: SupervisedProcess, context: Context, files: dict[Path, Any]
+    ) -> None:
+        """Adds to `files` what it writes, by the path. Raises `InvalidInput` for args that don't
+        fit: one that the template has neither a placeholder nor stdin for, one that is missing, and
+        a value that does not match its pattern; OSError when the system has no room.
         """
         template, account = self._offered[context.handler]
-        args_file, previous_file, results_file = self._files(context)
+        # The fence number names the claim, as its token does, and is no secret.
+        args_file = self._directory / f"{context.run_id}-{context.fence}.json"
+        results_file = args_file.with_suffix(".results.json")
+        previous_file = args_file.with_suffix(".previous.json")
         facts = {name: as_text(each) for name, each in run_facts(context).items()}
         facts |= {"args_file": str(args_file), "results_file": ""}
-        files: dict[Path, Any] = {args_file: context.args}
+        files[args_file] = context.args
         if context.origin == "step":
             facts["results_file"] = str(results_file)
             files[results_file] = dict(context.results)

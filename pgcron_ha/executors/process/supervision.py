@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -175,14 +175,18 @@ class ProcessExecutor(TaskExecutor):
     """All that it has started and that have not ended, by their numbers."""
 
     def __init__(
-        self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
+        self,
+        kind: str,
+        handlers: Iterable[str],
+        executor_services: ExecutorServices,
+        time_limits: Mapping[str, float | None] | None = None,
     ) -> None:
         self._inherit = executor_services.inherit
         self._of_runs = {}
         self._supervisor: SupervisorClient | None = None
         self._processes = {}
         self._last_number = 0
-        super().__init__(kind, handlers, executor_services)
+        super().__init__(kind, handlers, executor_services, time_limits)
 
     def renew_lease(self, deadline: float) -> None:
         """The supervisor kills everything at this instant, even if this process is frozen."""

@@ -179,7 +179,8 @@ class SqlExecutor(TaskExecutor):
         self._flush = flush
         self._runs: dict[Context, SqlRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        super().__init__("sql", self._profiles, executor_services)
+        limits = {name: profile.timeout for name, profile in self._profiles.items()}
+        super().__init__("sql", self._profiles, executor_services, limits)
         if warn is not None:
             self._post(lambda: self._keep(asyncio.ensure_future(self._look_at_roles(warn))))
 
@@ -194,10 +195,6 @@ class SqlExecutor(TaskExecutor):
             return run.outcome_of(error)
         finally:
             del self._runs[context]
-
-    def time_limit(self, context: Context) -> float | None:
-        """The profile's."""
-        return self._profiles[context.handler].timeout
 
     def interrupt(self, context: Context) -> None:
         """Cancel the statement under way; when the profile's grace is over, end the session."""

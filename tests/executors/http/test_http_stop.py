@@ -39,10 +39,11 @@ async def test_a_request_that_is_stopped_closes_its_connection(how: str) -> None
     assert outcome == Interrupted(expected, f"stopped: {expected}")
 
 
-async def test_the_time_limit_of_the_run_ends_a_request() -> None:
+async def test_the_time_limit_of_the_destination_ends_a_request() -> None:
     with Service(ROUTES) as service:
-        async with executor(destination(service.url + "/hang", timeout="1h")) as (running, record):
-            run = context(1, "http:d", timeout=0.2)
+        hanging = destination(service.url + "/hang", timeout="200ms")
+        async with executor(hanging) as (running, record):
+            run = context(1, "http:d")
             running.start([run])
             outcome = await asyncio.to_thread(record.outcome, run)
     assert outcome == Interrupted(StopReason.TIMED_OUT, "stopped: timed_out")
