@@ -36,7 +36,8 @@ async def why(connection: Connection, instant: datetime) -> tuple[str, datetime 
 
 async def take_given_back(connection: Connection) -> None:
     found = await call(connection, "given_back", at_most=1000, aside=[])
-    await call(connection, "take_given_back", schedule_ids=[row["schedule_id"] for row in found])
+    for row in found:
+        await call(connection, "take_given_back", schedule_id=row["schedule_id"])
 
 
 async def pass_of_a_node(connection: Connection, horizon: float = 600.0) -> int:

@@ -152,23 +152,13 @@ SELECT g.schedule_id, coalesce(s.name, g.schedule_id::text) AS name FROM (
 LEFT JOIN pgcron.schedule s ON s.id = g.schedule_id;
 
 -- name: take_given_back
--- For these schedules; returns those that were done. One with a locked cursor is left for the next
--- time. A schedule that had ended continues with the runs that are given back.
-WITH held AS MATERIALIZED (
-  SELECT c.schedule_id FROM pgcron.cursor c WHERE c.schedule_id = ANY(:schedule_ids::bigint[])
-  ORDER BY c.schedule_id FOR UPDATE SKIP LOCKED),
-taken AS (
-  DELETE FROM pgcron.given_back g
-  WHERE g.schedule_id = ANY(:schedule_ids)
-    AND (g.schedule_id IN (SELECT h.schedule_id FROM held h)
-         OR NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = g.schedule_id))
-  RETURNING g.schedule_id, g.runs),
-totals AS (SELECT t.schedule_id, sum(t.runs)::int AS runs FROM taken t GROUP BY 1),
-counted AS (
-  UPDATE pgcron.cursor c
-  SET runs_made = greatest(c.runs_made - t.runs, 0), next_fire = nullif(c.next_fire, 'infinity')
-  FROM totals t JOIN held h USING (schedule_id) WHERE c.schedule_id = t.schedule_id)
-SELECT t.schedule_id FROM totals t;
+-- A schedule that had ended continues with the runs that are given back.
+WITH taken AS (
+  DELETE FROM pgcron.given_back g WHERE g.schedule_id = :schedule_id::bigint RETURNING g.runs)
+UPDATE pgcron.cursor c
+SET runs_made = greatest(c.runs_made - t.runs, 0), next_fire = nullif(c.next_fire, 'infinity')
+FROM (SELECT sum(taken.runs)::int AS runs FROM taken) t
+WHERE c.schedule_id = :schedule_id AND t.runs IS NOT NULL;
 
 -- name: reopen_ledger
 -- Makes the ledger partition of fires for which it is gone or does not exist yet.

@@ -108,7 +108,7 @@ class ScheduleDuties:
                 self._each, "early_fires", self._make_early_fire, horizon=self._horizon
             ),
             "due_probes": partial(self._each, "due_probes", self._make_probe),
-            "given_back": partial(self._each, "given_back", self._take_given_back),
+            "given_back": partial(self._each, "given_back", "take_given_back"),
             "updated_assets": self._use_updates,
         }
 
@@ -157,10 +157,6 @@ class ScheduleDuties:
         [counts] = await self._link.rows("materialize", **parameters)
         count_decided(counts)
         self._made(counts["blocked"])
-
-    async def _take_given_back(self, row: Row) -> None:
-        if not await self._link.rows("take_given_back", schedule_ids=[row["schedule_id"]]):
-            raise PgcronError("another session holds its row")
 
     async def _each(
         self, duty: str, act: Callable[[Row], Awaitable[None]] | str, **parameters: Any

@@ -95,6 +95,7 @@ class Attempt:
     _updates: dict[str, Any] | None = field(default=None, init=False)
     """The metadata of assets that its handler has updated, by name."""
     _work: Any = field(default=None, init=False)
+    """What executes it, for its executor; None before it begins and when it has ended."""
     _batch: list[Any] | None = field(default=None, init=False)
     """The runs that one call of the handler gets, this one among them, if it takes several."""
 

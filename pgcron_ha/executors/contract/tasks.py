@@ -179,7 +179,7 @@ class TaskExecutor(LoopExecutor):
     @abstractmethod
     async def execute(self, context: Context) -> Outcome:
         """Execute one run, on the executor's loop; an exception is an outcome, too. The text of a
-        `Succeeded` is made of its result here.
+        `Succeeded` is made of its result here. What executes it may be kept as its ``_work``.
 
         It is cancelled to stop it, unless `interrupt` does something else, and must not swallow
         that: the work has ended when it ends.
@@ -298,7 +298,7 @@ class TaskExecutor(LoopExecutor):
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
-        if context in self._live and context._work is self:
+        if context in self._live and context._work is not None:
             self.interrupt(context)
 
     def _kill(self, context: Context) -> None:
@@ -307,7 +307,7 @@ class TaskExecutor(LoopExecutor):
             self._endings[context] = self._loop.create_task(self._end(context, task))
 
     async def _end(self, context: Context, task: asyncio.Task[None]) -> None:
-        if self._live.get(context) is task and context._work is self:
+        if self._live.get(context) is task and context._work is not None:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self.end(context), self.end_seconds)
         self._loop.call_later(KILL_SECONDS, self._end_by_force, context, task)

@@ -93,7 +93,6 @@ class ShellExecutor(ProcessExecutor):
     """
 
     _directory: Path
-    _of_runs: dict[Context, SupervisedProcess]
 
     def __init__(
         self,
@@ -125,18 +124,19 @@ class ShellExecutor(ProcessExecutor):
         files: dict[Path, Any] = {}
         try:
             self._start_program(process, context, files)
-            self._of_runs[context] = process
-            return self._outcome(context, await process.ended)
+            context._work = process
+            return self._outcome(context, process, await process.ended)
         except PgcronError as error:
             return refused(error)
         except OSError as error:
             return Failed("CouldNotStart", str(error))
         finally:
-            self._of_runs.pop(context, None)
             for file in files:
                 file.unlink(missing_ok=True)
 
-    def _outcome(self, context: Context, ended: dict[str, Any] | None) -> Outcome:
+    def _outcome(
+        self, context: Context, process: SupervisedProcess, ended: dict[str, Any] | None
+    ) -> Outcome:
         """``ended`` is the supervisor's message, None if the supervisor died."""
         if ended is None or ended["cause"] is not None:
             return outcome_of_force(context, ended)
@@ -153,7 +153,7 @@ class ShellExecutor(ProcessExecutor):
         return Failed(
             "ExitStatus" if status > 0 else "KilledBySignal",
             how_it_ended(status),
-            self._of_runs[context].last_of_stderr(),
+            process.last_of_stderr(),
             retry=is_snoozed or not is_final,
             exit_status=status,
             after=timedelta(seconds=template.snooze) if is_snoozed else None,

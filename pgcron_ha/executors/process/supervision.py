@@ -169,8 +169,6 @@ class ProcessExecutor(TaskExecutor):
     end_seconds: ClassVar[None] = None  # a process may be long in dying
     _directory: Path | None = None
     """It is removed at the supervisor's end."""
-    _of_runs: dict[Context, Any]
-    """The processes that execute a run now."""
     _processes: dict[int, Any]
     """All that it has started and that have not ended, by their numbers."""
 
@@ -182,7 +180,6 @@ class ProcessExecutor(TaskExecutor):
         time_limits: Mapping[str, float | None] | None = None,
     ) -> None:
         self._inherit = executor_services.inherit
-        self._of_runs = {}
         self._supervisor: SupervisorClient | None = None
         self._processes = {}
         self._last_number = 0
@@ -195,19 +192,19 @@ class ProcessExecutor(TaskExecutor):
 
     def interrupt(self, context: Context) -> None:
         """Ask its process, if it has one by now."""
-        if context in self._of_runs:
-            self._ask_to_stop(context)
+        if isinstance(context._work, SupervisedProcess):
+            self._ask_to_stop(context, context._work)
         else:
             self.cancel(context)
 
     async def end(self, context: Context) -> None:
         """SIGKILL to its process and all that stem from it."""
-        process: SupervisedProcess | None = self._of_runs.get(context)
-        if process is None:
-            self.cancel(context)
-        else:
+        process = context._work
+        if isinstance(process, SupervisedProcess):
             self._kill_process(process)
             await asyncio.shield(process.ended)
+        else:
+            self.cancel(context)
 
     async def shut(self) -> None:
         """End the supervisor, and all processes with it."""
@@ -216,9 +213,9 @@ class ProcessExecutor(TaskExecutor):
         for process in self._processes.values():
             process.close()
 
-    def _ask_to_stop(self, context: Context) -> None:
+    def _ask_to_stop(self, context: Context, process: Any) -> None:
         """SIGTERM to the process group."""
-        self._say("stop", self._of_runs[context].number)
+        self._say("stop", process.number)
 
     def _kill_process(self, process: Any) -> None:
         self._say("kill", process.number)

@@ -61,7 +61,6 @@ class ChildPool(ProcessExecutor):
     slots. Raises `ConfigError` without a ``program`` for them.
     """
 
-    _of_runs: dict[Context, ChildProcess]
     _processes: dict[int, ChildProcess]
 
     def __init__(
@@ -96,9 +95,9 @@ class ChildPool(ProcessExecutor):
             outcome = await self._execute_in(child, context)
         return outcome
 
-    def _ask_to_stop(self, context: Context) -> None:
+    def _ask_to_stop(self, context: Context, process: ChildProcess) -> None:
         """Its process passes the request on."""
-        self._of_runs[context].ask_to_stop(context.stop_reason or StopReason.CANCELLED)
+        process.ask_to_stop(context.stop_reason or StopReason.CANCELLED)
 
     async def _free_child(self) -> ChildProcess | Outcome:
         """An idle one; or the outcome of a run for which none can be started."""
@@ -119,7 +118,7 @@ class ChildPool(ProcessExecutor):
         child.begin(context, self._isolations[context.handler], self._services.deadline)
         if context.outlives_lease:
             self._say("spare", child.number, outlives_lease=True)
-        self._of_runs[context] = child
+        context._work = child
         try:
             ends: set[asyncio.Future[Any]] = {child.over, child.ended}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -133,7 +132,7 @@ class ChildPool(ProcessExecutor):
             if child.state is State.LEAVING:
                 await child.ended  # only when what it left behind is gone, too, the run is over
         finally:
-            del self._of_runs[context]
+            context._work = self
         if child.state is State.BUSY and not child.ended.done():
             if context.outlives_lease:
                 self._say("spare", child.number, outlives_lease=False)
@@ -210,9 +209,10 @@ class ChildPool(ProcessExecutor):
 
     def _pass_lease_on(self) -> None:
         super()._pass_lease_on()
-        for context, child in self._of_runs.items():
-            if not context.outlives_lease:
-                child.conversation.send({"do": "lease", "deadline": self._services.deadline})
+        for context in self._live:
+            if isinstance(context._work, ChildProcess) and not context.outlives_lease:
+                lease = {"do": "lease", "deadline": self._services.deadline}
+                context._work.conversation.send(lease)
 
 
 def _environment() -> dict[str, str]:

@@ -177,7 +177,6 @@ class SqlExecutor(TaskExecutor):
         self._profiles = {f"sql:{name}": profile for name, profile in profiles.items()}
         self._databases = {f"sql:{name}": database for name, database in databases.items()}
         self._flush = flush
-        self._runs: dict[Context, SqlRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         limits = {name: profile.timeout for name, profile in self._profiles.items()}
         super().__init__("sql", self._profiles, executor_services, limits)
@@ -188,18 +187,18 @@ class SqlExecutor(TaskExecutor):
         """The profile's statements, one after the other."""
         profile = self._profiles[context.handler]
         run = SqlRun(context, profile, self._databases[context.handler], self._flush)
-        self._runs[context] = run
+        context._work = run
         try:
             return run.refusal() or await run.execute()
         except (asyncio.CancelledError, Exception) as error:
             return run.outcome_of(error)
         finally:
-            del self._runs[context]
+            context._work = self
 
     def interrupt(self, context: Context) -> None:
         """Cancel the statement under way; when the profile's grace is over, end the session."""
-        run = self._runs.get(context)
-        if run is None:
+        run = context._work
+        if not isinstance(run, SqlRun):
             return
         if run.session is None:
             self.cancel(context)  # it waits for its connection
@@ -209,8 +208,8 @@ class SqlExecutor(TaskExecutor):
 
     async def end(self, context: Context) -> None:
         """End the session. The run is over when the session is gone or its state is unknown."""
-        run = self._runs.get(context)
-        if run is None:
+        run = context._work
+        if not isinstance(run, SqlRun):
             return
         run.is_killed = True
         if run.session is None:
