@@ -65,21 +65,17 @@ class Binaries:
 
         For programs that find all they need beside them, such as those of the `embedded` extra.
         """
-        installation = self.directory.parent
-        package = installation.parent
+        package = self.directory.parent.parent
         # Wheels keep the libraries of a package beside it, and its programs look for them there.
-        libraries = package.with_name(f"{package.name}.libs")
-        copied = folder / package.name / installation.name / self.directory.name
+        parts = (self.directory.parent, package.with_name(f"{package.name}.libs"))
         if not folder.exists():
             unfinished = folder.with_name(f"{folder.name}.new")
             shutil.rmtree(unfinished, ignore_errors=True)
-            shutil.copytree(
-                installation, unfinished / package.name / installation.name, symlinks=True
-            )
-            if libraries.is_dir():
-                shutil.copytree(libraries, unfinished / libraries.name)
+            for part in filter(Path.is_dir, parts):
+                copied = unfinished / part.relative_to(package.parent)
+                shutil.copytree(part, copied, symlinks=True)
             unfinished.rename(folder)
-        return Binaries(copied, self.major)
+        return Binaries(folder / self.directory.relative_to(package.parent), self.major)
 
 
 def find_binaries(environment: Mapping[str, str] = os.environ) -> Binaries:
