@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import replace
 from time import monotonic
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import uvloop
@@ -150,22 +151,21 @@ class LoopExecutor(ABC):
 class TaskExecutor(LoopExecutor):
     """An `Executor` whose runs are coroutines. Subclasses implement `execute`, may `shut` what the
     runs share, and say with `interrupt` and `end` how work outside of the process is stopped.
-    ``handlers`` are full names, all of this ``kind``; a run of one with a time limit is asked to
-    stop after so many seconds. Limits that runs have of their own are kept by the node.
+    ``handlers`` are full names, all of this ``kind``.
     """
 
     end_seconds: ClassVar[float | None] = 1.0
     """Time limit of `end`; a run whose `end` takes longer is over all the same. None: no limit."""
 
+    time_limits: Mapping[str, float | None] = MappingProxyType({})
+    """Seconds after which a run of a handler is asked to stop. The limits that a run has of its own
+    are kept by the node.
+    """
+
     def __init__(
-        self,
-        kind: str,
-        handlers: Iterable[str],
-        executor_services: ExecutorServices,
-        time_limits: Mapping[str, float | None] | None = None,
+        self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
     ) -> None:
         super().__init__(f"pgcron-{kind}", executor_services)
-        self._time_limits = time_limits or {}
         self.kind = kind
         self._handlers = frozenset(handlers)
         self._failed = executor_services.failed
@@ -273,7 +273,7 @@ class TaskExecutor(LoopExecutor):
         if outcome is None:
             context._work = self
             context.started_monotonic = monotonic()
-            limit, timed_out = self._time_limits.get(context.handler), StopReason.TIMED_OUT
+            limit, timed_out = self.time_limits.get(context.handler), StopReason.TIMED_OUT
             timer = limit and self._loop.call_later(limit, self.stop, context, timed_out)
             try:
                 outcome = _bounded(await self.execute(context))

@@ -72,8 +72,9 @@ class HttpExecutor(TaskExecutor):
             if each.auth is not None:
                 remember_secret(each.auth.secret.read())
             self._clients[f"http:{each.name}"] = HttpClient(each, tls_context(each.ca_file))
-        limits = {name: client.destination.timeout for name, client in self._clients.items()}
-        super().__init__("http", self._clients, executor_services, limits)
+        clients = self._clients.items()
+        self.time_limits = {name: each.destination.timeout for name, each in clients}
+        super().__init__("http", self._clients, executor_services)
 
     async def execute(self, context: Context) -> Outcome:
         """Send the run's request, and wait for what the service makes of it."""

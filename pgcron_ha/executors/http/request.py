@@ -31,7 +31,6 @@ MAX_URL_CHARACTERS: Final = 8_000
 _WITH_BODY = {"POST", "PUT", "PATCH"}
 _INSTEAD = "leave body out of the destination's table: then the args are sent as JSON"
 _FORM = "application/x-www-form-urlencoded"
-_IN_HEADERS = "!#$&'()*+,/:;<=>?@[]^_`{|}~-."
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +118,9 @@ def run_headers(context: Context) -> dict[str, str]:
 
 
 def _headers(prefix: str, facts: Mapping[str, str | int | None]) -> dict[str, str]:
-    """``run_id`` is called Run; what a name may have and no header may is percent-encoded."""
+    """``run_id`` is called Run; what no header may have is percent-encoded."""
     words = {name.removesuffix("_id").replace("_", "-"): each for name, each in facts.items()}
-    return {
-        f"{prefix}-{word.title()}": quote(as_text(each), safe=_IN_HEADERS)
-        for word, each in words.items()
-    }
+    return {f"{prefix}-{word.title()}": _header_text(as_text(each)) for word, each in words.items()}
 
 
 def authorization_header(auth: HttpAuthorization, secret: str) -> tuple[str, str]:
@@ -135,6 +131,11 @@ def authorization_header(auth: HttpAuthorization, secret: str) -> tuple[str, str
         return "Authorization", f"Bearer {secret}"
     pair = base64.b64encode(f"{auth.user}:{secret}".encode()).decode()
     return "Authorization", f"Basic {pair}"
+
+
+def _header_text(text: str) -> str:
+    """A name may have any character; a header may not. Others are percent-encoded."""
+    return quote(text, safe="!#$&'()*+,/:;<=>?@[]^_`{|}~-.")
 
 
 def _url(url: str, texts: Mapping[str, str]) -> str:

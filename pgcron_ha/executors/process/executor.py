@@ -110,8 +110,8 @@ class ShellExecutor(ProcessExecutor):
         # Others may pass through, to the file that is their own, but not list it.
         self._directory.chmod(0o711 if accounts else 0o700)
         self._transactions = transactions
-        limits = {name: template.timeout for name, (template, _) in self._offered.items()}
-        super().__init__("shell", self._offered, executor_services, limits)
+        self.time_limits = {name: template.timeout for name, (template, _) in self._offered.items()}
+        super().__init__("shell", self._offered, executor_services)
         self._post(self._open_supervisor)
 
     async def execute(self, context: Context) -> Outcome:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -173,17 +173,13 @@ class ProcessExecutor(TaskExecutor):
     """All that it has started and that have not ended, by their numbers."""
 
     def __init__(
-        self,
-        kind: str,
-        handlers: Iterable[str],
-        executor_services: ExecutorServices,
-        time_limits: Mapping[str, float | None] | None = None,
+        self, kind: str, handlers: Iterable[str], executor_services: ExecutorServices
     ) -> None:
         self._inherit = executor_services.inherit
         self._supervisor: SupervisorClient | None = None
         self._processes = {}
         self._last_number = 0
-        super().__init__(kind, handlers, executor_services, time_limits)
+        super().__init__(kind, handlers, executor_services)
 
     def renew_lease(self, deadline: float) -> None:
         """The supervisor kills everything at this instant, even if this process is frozen."""

@@ -178,8 +178,8 @@ class SqlExecutor(TaskExecutor):
         self._databases = {f"sql:{name}": database for name, database in databases.items()}
         self._flush = flush
         self._tasks: set[asyncio.Task[None]] = set()
-        limits = {name: profile.timeout for name, profile in self._profiles.items()}
-        super().__init__("sql", self._profiles, executor_services, limits)
+        self.time_limits = {name: profile.timeout for name, profile in self._profiles.items()}
+        super().__init__("sql", self._profiles, executor_services)
         if warn is not None:
             self._post(lambda: self._keep(asyncio.ensure_future(self._look_at_roles(warn))))
 
