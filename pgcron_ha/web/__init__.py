@@ -33,15 +33,14 @@ makes pages of them, with the names that are like one that does not exist (and a
 of (name, address) pairs, which `NoSuch` has). When the database is away the last snapshot is shown
 with a banner; a page does nothing for that.
 
-**3. Verbs** are POST, go through `pgcron_ha.db.commands` with the actor, and end in a redirect::
+**3. Verbs** are POST, go through `pgcron_ha.db.commands` with the actor, and end in a redirect. One
+that is a single command on what the address names is a line::
 
-    async def cancel(page_request: PageRequest) -> Response:
-        run, reason = page_request.id, (await page_request.form("reason")).get("reason")
-        await page_request.do(functions.cancel_run, run, reason)
-        return page_request.redirect("run", "cancelled", id=run)
+    cancel = verb(functions.cancel_run, "run", "cancelled", "reason")
 
-A verb that makes a run goes through `PageRequest.make_run`: a form that is sent twice makes one
-run. ``done`` is a word of `templating.NOTICES`. A GET never writes (its connection could not).
+`verbs` reads the fields of its form. A verb that makes a run is a `run_verb`: a form that is sent
+twice makes one run. What else a verb does is done by `PageRequest.form`, ``act`` and ``redirect``.
+``done`` is a word of `templating.NOTICES`. A GET never writes (its connection could not).
 Origin, host, body size and headers are checked before a page is called (`security`).
 
 **4. Register** a line in `routes.ROUTES` with the permission it needs. The links on top of each

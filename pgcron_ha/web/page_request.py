@@ -21,11 +21,10 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import InvalidInput, UnknownZone
-from pgcron_ha.spec.zones import load_zone, nearest_zones
+from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import (
     MOST_VALUE,
-    WrongAddress,
     fields_of_address,
     fields_of_form,
     filled,
@@ -94,6 +93,11 @@ class PageRequest:
         return str(self.request.path_params[name])
 
     @property
+    def segments(self) -> Mapping[str, Any]:
+        """What the path names, in its order: names decoded, ``{id}`` a number."""
+        return self.request.path_params
+
+    @property
     def id(self) -> int:
         """The number that the path names: ``{id}`` of the route."""
         return int(self.request.path_params["id"])
@@ -159,17 +163,15 @@ class PageRequest:
             self.services.reader.expire()
             return done
 
-    async def make_run(
-        self, verb: str, of: object, make: Callable[[Session], Awaitable[int]], done: str
-    ) -> Response:
+    async def make_run(self, make: Callable[[Session], Awaitable[int]], done: str) -> Response:
         """Makes a run by `make(session)`, in a transaction of its own, and shows it with the
-        notice `done`; if it gives no new run but `of` itself, that is due now.
+        notice `done`; if it gives no new run but the one of the address, that is due now.
 
         A form that is sent twice, by an impatient hand or a browser that repeats it, is one
         operation: the database gives the run that the first one made. A program that sends no
         operation token always makes a new run.
         """
-        key = f"{INTERFACE}:{verb}:{str(of)[:200]}:{self._operation}"
+        key = f"{INTERFACE}:{self.request.scope['path'][:400]}:{self._operation}"
         if self._operation is None:
             run, is_new = await self.act(make), True
         elif _OPERATION.fullmatch(self._operation):
@@ -182,7 +184,7 @@ class PageRequest:
                 "A token has 16 to 64 letters, digits, _ and -; each form has its own.",
                 "Load the page again, or leave it out.",
             )
-        word = "retried" if run == of else done
+        word = "retried" if run == self.segments.get("id") else done
         return self.redirect("run", word if is_new else "repeated", id=run)
 
     @cached_property
@@ -300,13 +302,8 @@ class PageRequest:
         return _known_zone(self.request.query_params.get("tz"))
 
     def require_known_zone(self) -> None:
-        """Raises WrongAddress, with the nearest names, for a ``?tz=`` that is no zone."""
-        asked = self.request.query_params.get("tz") or "UTC"
-        try:
-            load_zone(asked)
-        except UnknownZone as error:
-            said = error.message, error.detail or "", error.hint or ""
-            raise WrongAddress(*said, wrong=asked, instead=nearest_zones(asked)) from error
+        """Raises UnknownZone, with the nearest names, for a ``?tz=`` that is no zone."""
+        load_zone(self.request.query_params.get("tz") or "UTC")
 
 
 Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
@@ -327,27 +324,3 @@ def _known_zone(name: str | None) -> ZoneInfo | None:
         return load_zone(name) if name else None
     except UnknownZone:
         return None
-
-
-def verb(
-    command: Ask[Any],
-    shows: str,
-    done: str | Mapping[str, str],
-    *fields: str,
-    segment: str = "name",
-    **more: Any,
-) -> Endpoint:
-    """A verb that is one command on what the address names, with `fields` of its form.
-
-    Then it shows the page `shows` with the notice `done`, which may depend on what the command
-    gave: a verdict without a notice in `done` is its own.
-    """
-
-    async def endpoint(page_request: PageRequest) -> Response:
-        of = page_request.id if segment == "id" else page_request.segment(segment)
-        given = await page_request.form(*fields)
-        found = await page_request.do(command, of, *map(given.get, fields), **more)
-        notice = done if isinstance(done, str) else done.get(found, found)
-        return page_request.redirect(shows, notice, **{segment: of})
-
-    return endpoint

@@ -85,8 +85,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/skip", "skip_fire", "schedules:pause", schedule_verbs.skip_fire),
         ("POST", "/move", "move_fire", "schedules:pause", schedule_verbs.move_fire),
         ("POST", "/edit", "edit_fire", "schedules:run", schedule_verbs.edit_fire),
-        ("POST", "/restore", "restore_fire", "schedules:pause", schedule_verbs.restore_fire),
-        ("POST", "/restore-args", "restore_args", "schedules:run", schedule_verbs.restore_args),
+        ("POST", "/restore", "restore_fire", "schedules:run", schedule_verbs.restore_fire),
     ),
     "/backfills/{id}": (
         ("GET", "", "backfill", "schedules:read", backfills.show_backfill),

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 from pgcron_ha.config.times import read_time
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
-from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.formats import offset
 
 # How long ago, or when.
@@ -31,12 +30,11 @@ def parse_moment(text: str, zone: ZoneInfo, now: datetime) -> Moment:
                 return written.value
         elif (found := written.at(now, zone).astimezone(UTC)).year in _YEARS:
             return found
-    raise WrongAddress(
+    raise InvalidInput(
         f"'{text[:60]}' is not a time",
         "A time is how long ago (30m, 24h, 7d), or an instant such as 2026-11-21 06:30 "
         "(in the zone that times are shown in) or 2026-11-21T06:30:00Z.",
         "Write for example 24h.",
-        wrong=text,
     )
 
 
@@ -109,12 +107,11 @@ def _parsed(text: str, zone: ZoneInfo, now: datetime) -> datetime:
         written = read_time(text)
         if not isinstance(written.value, timedelta):
             return written.last_wall(now, zone)
-    raise WrongAddress(
+    raise InvalidInput(
         f"'{text[:60]}' is not a time",
         "A time is a wall time such as 02:00 (the last one), yesterday 02:00 or 2026-11-21 02:00,"
         " or an instant with its offset such as 2026-11-21T02:00:00Z.",
         "Write it so, and choose the zone that it is in.",
-        wrong=text,
     )
 
 

@@ -17,9 +17,10 @@ from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
-from pgcron_ha.web.page_request import PageRequest, together, verb
+from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
+from pgcron_ha.web.verbs import verb
 
 MOST_PARALLEL: Final = 1000
 
@@ -84,10 +85,10 @@ async def ask_for(page_request: PageRequest) -> Response:
 
 
 # Makes no more runs until it is resumed.
-pause = verb(interfaces.pause_backfill, "backfill", "backfill_paused", segment="id")
-resume = verb(interfaces.resume_backfill, "backfill", "backfill_resumed", segment="id")
+pause = verb(interfaces.pause_backfill, "backfill", "backfill_paused")
+resume = verb(interfaces.resume_backfill, "backfill", "backfill_resumed")
 # Cancels what waits; ``note`` says why.
-stop = verb(interfaces.stop_backfill, "backfill", "backfill_stopped", "note", segment="id")
+stop = verb(interfaces.stop_backfill, "backfill", "backfill_stopped", "note")
 
 
 def _settings(row: Row) -> list[tuple[str, str]]:

@@ -12,8 +12,9 @@ from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
-from pgcron_ha.web.page_request import INTERFACE, PageRequest, together, verb
+from pgcron_ha.web.page_request import INTERFACE, PageRequest, together
 from pgcron_ha.web.reading import Snapshot
+from pgcron_ha.web.verbs import verb
 
 DAYS_SHOWN: Final = 20
 # A browser sends a line's end as two characters.

@@ -15,6 +15,7 @@ from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
 from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.verbs import run_verb
 
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
@@ -60,12 +61,8 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     )
 
 
-async def redrive(page_request: PageRequest) -> Response:
-    """Runs a dead letter again as a new run; then shows that run."""
-    letter, _ = page_request.id, await page_request.form()
-    return await page_request.make_run(
-        "redrive", letter, lambda session: session.act(functions.redrive, letter), "redriven"
-    )
+# A dead letter runs again as a new run.
+redrive = run_verb(functions.redrive, "redriven")
 
 
 async def redrive_cause(page_request: PageRequest) -> Response:

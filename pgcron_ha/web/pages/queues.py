@@ -27,7 +27,8 @@ from pgcron_ha.web.formats import (
     short,
     who_and_why,
 )
-from pgcron_ha.web.page_request import PageRequest, together, verb
+from pgcron_ha.web.page_request import PageRequest, together
+from pgcron_ha.web.verbs import verb
 
 # If the oldest due run of a served queue waits longer than this, the queue is lagging.
 LAG_SECONDS: Final = 60.0

@@ -17,13 +17,14 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages.workflows import step_of_run
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.errors import InvalidInput
 from pgcron_ha.harmless import left_out
-from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.formats import duration, mark_of, pretty, rfc
-from pgcron_ha.web.page_request import PageRequest, verb
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import steps
 from pgcron_ha.web.run_time import tries_of, where_time_went
 from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
+from pgcron_ha.web.verbs import run_verb, verb
 
 # Characters of a laid-out args or result.
 MOST_PRETTY: Final = 30_000
@@ -76,17 +77,13 @@ async def show_log(page_request: PageRequest) -> Response:
 _CANCELLED: Final = {"requested": "cancel_requested"}
 _KILLED: Final = {"requested": "kill_requested"}
 # Ends a waiting run, asks the node of a running one to stop it; ``note`` is kept.
-cancel = verb(functions.cancel_run, "run", _CANCELLED, "note", segment="id")
+cancel = verb(functions.cancel_run, "run", _CANCELLED, "note")
 # Asks the node of a run that was asked to stop to end it by force.
-kill = verb(functions.kill_run, "run", _KILLED, segment="id")
+kill = verb(functions.kill_run, "run", _KILLED)
 
 
-async def retry(page_request: PageRequest) -> Response:
-    """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
-    run, _ = page_request.id, await page_request.form()
-    return await page_request.make_run(
-        "retry", run, lambda session: session.act(functions.retry_run, run), "rerun"
-    )
+# A waiting run is due at once, an ended one runs again as a new run.
+retry = run_verb(functions.retry_run, "rerun")
 
 
 async def _read_run(
@@ -277,11 +274,10 @@ def _log_place(text: str | None) -> LogPlace:
         return LogPlace("after", (0, 0))
     match = _PLACE.fullmatch(text)
     if match is None:
-        raise WrongAddress(
+        raise InvalidInput(
             f"'{text[:60]}' is not a piece of a log",
             "A piece is 'first', or what is before or after a line, such as before-1.500.",
             "Leave it out for the newest lines.",
-            wrong=text,
         )
     return LogPlace(match[1], (int(match[2]), int(match[3])))
 

@@ -28,10 +28,9 @@ from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.model.differences import changes
 from pgcron_ha.spec.lines import EXAMPLE_SEED
-from pgcron_ha.web.address import WrongAddress, choice, whole_number
+from pgcron_ha.web.address import choice, whole_number
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
 from pgcron_ha.web.pages.schedule_form import (
-    LONGEST_SENT,
     REST,
     DefinitionForm,
     judged,
@@ -39,6 +38,7 @@ from pgcron_ha.web.pages.schedule_form import (
     offered_for,
 )
 from pgcron_ha.web.reading import Snapshot
+from pgcron_ha.web.verbs import LONGEST_SENT
 
 STATES: Final = ("on", "paused")
 MOST_NOTE: Final = 500
@@ -279,15 +279,14 @@ def _version_row(row: Row, older: Row | None) -> dict[str, Any]:
 
 
 def version_number(text: str | None) -> int | None:
-    """The version that an address or a form names; None for None. WrongAddress."""
+    """The version that an address or a form names; None for None. InvalidInput."""
     if text is None:
         return None
     number = whole_number(text, _MOST_VERSION)
     if number is None:
-        raise WrongAddress(
+        raise InvalidInput(
             f"'{text[:60]}' is not a version",
             "Versions are counted from 1.",
             "Leave it out for the newest.",
-            wrong=text,
         )
     return number

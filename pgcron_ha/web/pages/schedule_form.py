@@ -32,8 +32,6 @@ from pgcron_ha.web.page_request import PageRequest
 PREVIEWED: Final = 10
 _MOST_LINE: Final = 1000
 """Characters of a field of one line."""
-# A browser sends a line's end as two characters.
-LONGEST_SENT: Final = 2 * MOST_TEXT
 MANAGED: Final[dict[str, str]] = {
     "code": "It is managed by the code of an application: the next start of a node with it puts"
     " back what is edited here, but for a pause.",

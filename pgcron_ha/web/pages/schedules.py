@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire, was_edited
+from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire
 from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.client.schedule_edits import texts_of
 from pgcron_ha.db.commands.functions import changed_occurrences
@@ -258,13 +258,8 @@ def _view(
 
 
 def _changed(one: Row, more: str = "") -> SimpleNamespace:
-    """What somebody did to one fire, and the verb that takes it back."""
-    # It needs the right that the change needed.
-    undo, word = (
-        ("restore_args", "Restore args") if was_edited(one) else ("restore_fire", "Restore")
-    )
-    words = changed_words(one) + more
-    return SimpleNamespace(at=one["fire_at"], words=words, undo=undo, undo_word=word)
+    """What somebody did to one fire."""
+    return SimpleNamespace(at=one["fire_at"], words=changed_words(one) + more)
 
 
 def _settings(row: Row, facts: Row) -> list[tuple[str, str]]:
