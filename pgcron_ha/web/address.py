@@ -119,7 +119,7 @@ def fields_of_address(query: str, known: Sequence[str]) -> dict[str, str]:
     InvalidInput for a name that is not known, one that is given twice, a value that is too long or
     that no text of a database can be.
     """
-    found = _fields(query, (*known, *FRAME_FIELDS), "filter", "the address", known)
+    found = _fields(query, (*known, *FRAME_FIELDS), "the address", "filter")
     return {name: value for name, value in found.items() if value and name not in FRAME_FIELDS}
 
 
@@ -143,17 +143,12 @@ def fields_of_form(
         text = body.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput("the form is not UTF-8", str(error), "Send UTF-8.") from error
-    found = _fields(text, known, "field", "the form", known, longest)
+    found = _fields(text, known, "the form", "field", longest)
     return {name: value for name, value in found.items() if value or keep_empty}
 
 
 def _fields(
-    text: str,
-    allowed: Sequence[str],
-    word: str,
-    where: str,
-    known: Sequence[str],
-    longest: int = MOST_VALUE,
+    text: str, known: Sequence[str], where: str, word: str, longest: int = MOST_VALUE
 ) -> dict[str, str]:
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
@@ -163,7 +158,7 @@ def _fields(
         ) from error
     found: dict[str, str] = {}
     for name, value in pairs:
-        if name not in allowed:
+        if name not in known:
             message = f"{where} has an unknown {word} '{name[:100]}'"
             raise _unknown(message, f"Known here: {', '.join(known) or 'none'}.", name, known)
         if name in found or len(value) > longest:

@@ -192,7 +192,7 @@ class PageRequest:
         """The operation token of the forms of this answer."""
         return secrets.token_hex(16)
 
-    def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
+    def link(self, route: str, query: Mapping[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""
         path = filled(self.services.paths[route], segments)
         root = self.request.scope.get("root_path", "")
@@ -220,6 +220,19 @@ class PageRequest:
             for name, value in filters.items()
             if name != but
         ]
+
+    def turns(
+        self, route: str, filters: Mapping[str, Any], where: str, begin: Any, /, **segments: Any
+    ) -> dict[str, Any]:
+        """Addresses of a list's pages: ``next_href`` of the one that begins at `begin` (None: there
+        is none), as the field `where` says, and ``first_href``, unless this is the first.
+        """
+        is_first = where not in self.request.query_params
+        later = {**filters, where: begin}
+        return {
+            "first_href": None if is_first else self.link(route, filters, **segments),
+            "next_href": None if begin is None else self.link(route, later, **segments),
+        }
 
     def choices(
         self,
@@ -253,32 +266,23 @@ class PageRequest:
         `snapshot` is what `view` was made of: its clock is the page's, and a problem of it becomes
         the banner of a page from memory. `is_still`: the script doesn't look again.
         """
-        if snapshot is not None and snapshot.problem is not None and status == 200:
+        problem = None if snapshot is None else snapshot.problem
+        if problem is not None and status == 200:
             status = 503
         frame = SimpleNamespace(
             template=template,
             title=title,
             section=section_of(self.request.scope["path"]),
             status=status,
-            is_live=self.is_live,
-            problem=None if snapshot is None else snapshot.problem,
+            problem=problem,
             read_at=None if snapshot is None else snapshot.read_at,
             notice=NOTICES.get(self.request.query_params.get("done", "")),
-            version=self.services.version,
             refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
-        text = (
-            templates()
-            .get_template("base.html")
-            .render(
-                page_request=self,
-                frame=frame,
-                viewer=SimpleNamespace(
-                    now=snapshot.now if snapshot else datetime.now(UTC), zone=self.zone
-                ),
-                view=SimpleNamespace(**view),
-            )
-        )
+        base = templates().get_template("base.html")
+        now = datetime.now(UTC) if snapshot is None else snapshot.now
+        viewer, shown = SimpleNamespace(now=now, zone=self.zone), SimpleNamespace(**view)
+        text = base.render(page_request=self, frame=frame, viewer=viewer, view=shown)
         return HTMLResponse(text, status, {"retry-after": "5"} if status == 503 else {})
 
     def redirect(self, route: str, done: str, /, **segments: Any) -> Response:

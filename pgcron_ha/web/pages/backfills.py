@@ -97,16 +97,17 @@ def _settings(row: Row) -> list[tuple[str, str]]:
         "failed": "run again if they did not succeed",
         "all": "run again",
     }[row["if_ran"]]
-    return [
+    named = [
         ("Direction", row["direction"]),
         ("At once", f"{row['parallelism']} (overlap {row['overlap']})"),
         ("Decided instants", rule),
         ("Spec", f"{row['spec']} ({row['timezone']}), as of version {row['version']}"),
-        *([("Args", json.dumps(row["args"])[:300])] if row["args"] else []),
-        *([("Note", row["note"])] if row["note"] else []),
+        ("Args", row["args"] and json.dumps(row["args"])[:300]),
+        ("Note", row["note"]),
         ("Asked for by", row["created_by"]),
-        *([("Last changed by", row["changed_by"])] if row["changed_by"] else []),
+        ("Last changed by", row["changed_by"]),
     ]
+    return [(word, value) for word, value in named if value]
 
 
 def _parallelism(text: str) -> int:

@@ -41,7 +41,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     after = None
     if len(letters) > ask.PAGE_ROWS:
         last = letters[ask.PAGE_ROWS - 1]
-        after = {**filters, "before": f"{last['died_at'].isoformat()},{last['run_id']}"}
+        after = f"{last['died_at'].isoformat()},{last['run_id']}"
     return page_request.page(
         "dead_letters.html",
         snapshot,
@@ -56,8 +56,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         last_at=counted["last_at"],
         looked_at=ask.LOOK,
         rates=RATES,
-        next_href=page_request.link("dead", after) if after else None,
-        first_href=page_request.link("dead", filters) if "before" in given else None,
+        **page_request.turns("dead", filters, "before", after),
     )
 
 

@@ -82,29 +82,24 @@ async def show_schedules(page_request: PageRequest) -> Response:
     choice(given.get("state"), STATE_FILTERS, "state")
     snapshot = await page_request.gather("schedules", _read_listing, given)
     rows, queues, labels, cluster = snapshot.value
-    if not rows:  # a queue that lost its schedules while a page was open is unknown, too
-        choice(given.get("queue"), tuple(queues), "queue of a schedule")
     lines = [_line(page_request, row, snapshot.now) for row in rows]
     wanted = _MATCHES.get(given.get("health", ""))
     if wanted is not None:
         lines = [line for line in lines if line["health"].word in wanted]
-    has_more = len(lines) > ask.PAGE_ROWS
-    lines = lines[: ask.PAGE_ROWS]
+    after = lines[ask.PAGE_ROWS - 1]["name"] if len(lines) > ask.PAGE_ROWS else None
     filters = {name: given[name] for name in _FILTERS if name in given}
-    after = {**filters, "after": lines[-1]["name"]} if has_more else None
     return page_request.page(
         "schedules.html",
         snapshot,
         title="Schedules",
-        rows=lines,
+        rows=lines[: ask.PAGE_ROWS],
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=page_request.chips("schedules", filters),
         queues=queues,
         labels=labels,
         health_words=HEALTH_FILTERS,
         total=cluster["schedules"],  # whatever the filters
-        next_href=page_request.link("schedules", after) if after else None,
-        first_href=page_request.link("schedules", filters) if "after" in given else None,
+        **page_request.turns("schedules", filters, "after", after),
     )
 
 

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 # What is asked for, and the address of the first suggestion.
 UNKNOWN = (
-    ("/runs?queue=mial", "/runs?queue=mail"),
     ("/schedules/nightly-bakup", "/schedules/nightly-backup"),
     ("/schedules/nightly-bakup/occurrences", "/schedules/nightly-backup/occurrences"),
     ("/schedules/nothing-like-it", "/schedules"),
