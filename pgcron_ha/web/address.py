@@ -18,34 +18,23 @@ from starlette.convertors import Convertor, IntegerConvertor, register_url_conve
 from pgcron_ha.errors import InvalidInput, NotFound
 
 MOST_FIELDS: Final = 80
-MOST_VALUE: Final = 1_000
-# In every address: the viewer's zone, and what was just done.
-FRAME_FIELDS: Final = ("tz", "done")
 _NEAR: Final = 5
-_DOTS: Final = (".", "..")
-_SIGN: Final = "~"
 
 
 class Segment(Convertor[str]):
-    """One segment of a path as a name: any characters, even ``/``, ``..`` and quotes.
-
-    Browsers take ``.`` and ``..`` for folders however they are escaped, so such names (and those
-    that begin with the same sign) get a ``~`` in front. No name in a database has a NUL character.
+    """One segment of a path as a name: any characters, even ``/`` and quotes. No name in a database
+    has a NUL character.
     """
 
     regex = "(?:(?!%00)[^/])+"
 
     def convert(self, value: str) -> str:
         """The name in a segment; `value` is still percent-encoded (see `security.Guard`)."""
-        return unquote(value.removeprefix(_SIGN))
+        return unquote(value)
 
     def to_string(self, value: object) -> str:
         """The segment of a name (or a number)."""
-        name = str(value)
-        if isinstance(value, int):
-            return name
-        escaped = quote(name, safe=_SIGN)
-        return _SIGN + escaped if name in _DOTS or name.startswith(_SIGN) else escaped
+        return quote(str(value), safe="")
 
 
 class Number(IntegerConvertor):
@@ -113,43 +102,12 @@ def whole_number(text: str | None, most: int) -> int | None:
     return int(text) if 0 < int(text) <= most else None
 
 
-def fields_of_address(query: str, known: Sequence[str]) -> dict[str, str]:
-    """The values of a query that are given and not empty, the frame's aside.
+def fields(text: str, known: Sequence[str], where: str, longest: int) -> dict[str, str]:
+    """The values of an address's query or a form's body, with up to `longest` characters each.
 
     InvalidInput for a name that is not known, one that is given twice, a value that is too long or
     that no text of a database can be.
     """
-    found = _fields(query, (*known, *FRAME_FIELDS), "the address", "filter")
-    return {name: value for name, value in found.items() if value and name not in FRAME_FIELDS}
-
-
-def fields_of_form(
-    body: bytes,
-    kind: str,
-    known: Sequence[str],
-    longest: int = MOST_VALUE,
-    keep_empty: bool = False,
-) -> dict[str, str]:
-    """The values of a posted form that are given and, unless `keep_empty`, not empty; each with up
-    to `longest` characters. InvalidInput as above.
-    """
-    if body and kind != "application/x-www-form-urlencoded":
-        raise InvalidInput(
-            f"the form came as '{kind[:80]}'",
-            "Forms are application/x-www-form-urlencoded.",
-            "Send it as a browser does.",
-        )
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput("the form is not UTF-8", str(error), "Send UTF-8.") from error
-    found = _fields(text, known, "the form", "field", longest)
-    return {name: value for name, value in found.items() if value or keep_empty}
-
-
-def _fields(
-    text: str, known: Sequence[str], where: str, word: str, longest: int = MOST_VALUE
-) -> dict[str, str]:
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError as error:
@@ -159,8 +117,8 @@ def _fields(
     found: dict[str, str] = {}
     for name, value in pairs:
         if name not in known:
-            message = f"{where} has an unknown {word} '{name[:100]}'"
-            raise _unknown(message, f"Known here: {', '.join(known) or 'none'}.", name, known)
+            message = f"{where} has an unknown field '{name[:100]}'"
+            raise _unknown(message, f"Known here: {', '.join(known)}.", name, known)
         if name in found or len(value) > longest:
             raise InvalidInput(
                 f"'{name}' is given twice or is too long",

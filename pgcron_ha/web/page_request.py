@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,19 +19,18 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.session import Session
-from pgcron_ha.errors import InvalidInput, UnknownZone
+from pgcron_ha.errors import UnknownZone
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import (
-    MOST_VALUE,
-    fields_of_address,
-    fields_of_form,
+    fields,
     filled,
     near_names,
 )
 from pgcron_ha.web.formats import plain
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
+from pgcron_ha.web.security import MOST_BODY_BYTES
 from pgcron_ha.web.templating import NOTICES, section_of, templates
 
 T = TypeVar("T")
@@ -48,7 +46,11 @@ ZONE_COOKIE: Final = "pgcron_zone"
 # How often an open page is looked at again; reads are shared, so it costs a page's text.
 REFRESH_SECONDS: Final = 3
 OPERATION_FIELD: Final = "operation"
-_OPERATION: Final = re.compile(r"[0-9A-Za-z_-]{16,64}")
+# In every address: the viewer's zone, and what was just done.
+FRAME_FIELDS: Final = ("tz", "done")
+_MOST_OF_ADDRESS: Final = 1_000
+# Characters of what names an operation to the database.
+_MOST_KEY: Final = 500
 
 
 class Choice(NamedTuple):
@@ -108,21 +110,19 @@ class PageRequest:
         Raises InvalidInput for a name that this page does not know, one given twice, or a value
         that is too long. ``tz`` and ``done`` are the frame's and always allowed.
         """
-        return fields_of_address(self.request.url.query, known)
-
-    async def form(
-        self, *known: str, longest: int = MOST_VALUE, keep_empty: bool = False
-    ) -> dict[str, str]:
-        """The values of a posted form that are given and not empty; InvalidInput as `query`.
-
-        Each has up to `longest` characters; `keep_empty`: also those that were emptied.
-        """
-        kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        found = fields_of_form(
-            await self.request.body(), kind, (*known, OPERATION_FIELD), longest, keep_empty
+        found = fields(
+            self.request.url.query, (*known, *FRAME_FIELDS), "the address", _MOST_OF_ADDRESS
         )
+        return {name: text for name, text in found.items() if text and name not in FRAME_FIELDS}
+
+    async def form(self, *known: str, keep_empty: bool = False) -> dict[str, str]:
+        """The values of a posted form that are given and, unless `keep_empty`, not empty;
+        InvalidInput as `query`.
+        """
+        text = (await self.request.body()).decode(errors="replace")
+        found = fields(text, (*known, OPERATION_FIELD), "the form", MOST_BODY_BYTES)
         self._operation = found.pop(OPERATION_FIELD, None)
-        return found
+        return {name: text for name, text in found.items() if text or keep_empty}
 
     async def read(
         self, view: str, ask: Ask[T], /, *given: Any, life: float | None = None, **more: Any
@@ -171,18 +171,12 @@ class PageRequest:
         operation: the database gives the run that the first one made. A program that sends no
         operation token always makes a new run.
         """
-        key = f"{INTERFACE}:{self.request.scope['path'][:400]}:{self._operation}"
+        key = f"{INTERFACE}:{self._operation}:{self.request.scope['path']}"[:_MOST_KEY]
         if self._operation is None:
             run, is_new = await self.act(make), True
-        elif _OPERATION.fullmatch(self._operation):
+        else:
             run, is_new = await self.act(
                 lambda session: session.call(functions.once, key, lambda: make(session))
-            )
-        else:
-            raise InvalidInput(
-                f"'{self._operation[:100]}' is not an operation token",
-                "A token has 16 to 64 letters, digits, _ and -; each form has its own.",
-                "Load the page again, or leave it out.",
             )
         word = "retried" if run == self.segments.get("id") else done
         return self.redirect("run", word if is_new else "repeated", id=run)

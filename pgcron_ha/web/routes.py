@@ -58,7 +58,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
         ("GET", "/workflows", "workflows", "workflows:read", workflows.show_workflows),
-        ("GET", "/docs", "docs", "open", docs.show_docs),
+        ("GET", "/docs", "docs", "open", docs.show_document),
         ("GET", "/docs/{name}", "document", "open", docs.show_document),
         ("GET", "/static/{file}", "static", "open", docs.show_static_file),
         ("GET", "/livez", "livez", "open", probes.show_livez),

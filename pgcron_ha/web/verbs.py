@@ -15,15 +15,11 @@ from starlette.responses import Response
 
 from pgcron_ha.client.checks import args_text, parsed_json
 from pgcron_ha.client.fires import require_fire
-from pgcron_ha.client.schedule_edits import MOST_TEXT
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import schedule
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.page_request import Ask, Endpoint, PageRequest
 from pgcron_ha.web.times import written_end, written_instant
-
-# A browser sends a line's end as two characters.
-LONGEST_SENT: Final = 2 * MOST_TEXT
 
 Segments: TypeAlias = Mapping[str, Any]
 """What the address names, in its order."""
@@ -71,7 +67,7 @@ async def _work(
 ) -> Callable[[Session], Awaitable[Any]]:
     """The command with what the form says, as something to do in a transaction."""
     known = [field if isinstance(field, Field) else Field(field, _text) for field in fields]
-    given = await page_request.form(*(field.name for field in known), longest=LONGEST_SENT)
+    given = await page_request.form(*(field.name for field in known))
     of = page_request.segments
 
     async def work(session: Session) -> Any:

@@ -141,7 +141,7 @@ async def test_a_queue_with_many_runs_is_counted_up_to_a_bound(
     [
         ("/queues/defualt", 404, "/queues/default"),
         ("/queues/%22%3E%3Cscript%3E", 404, "does not exist"),
-        ("/queues?queue=etl", 400, "unknown filter"),
+        ("/queues?queue=etl", 400, "unknown field"),
         ("/queues/%00", 404, "there is no page"),
     ],
 )

@@ -58,7 +58,7 @@ async def show_run(page_request: PageRequest) -> Response:
     given = page_request.query("log", *steps.FILTERS)
     place = _log_place(given.get("log"))
     snapshot = await page_request.gather("run", _read_run, run_id, place)
-    view = _view(page_request, *snapshot.value, place, snapshot.now)
+    view = _view(page_request, snapshot.value, place, snapshot.now)
     if view["row"]["handler"].startswith(_WORKFLOW):
         view |= steps.of_run(await steps.read_workflow(page_request, run_id, given), view)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
@@ -86,9 +86,7 @@ kill = verb(functions.kill_run, "run", _KILLED)
 retry = run_verb(functions.retry_run, "rerun")
 
 
-async def _read_run(
-    session: Session, run_id: int, place: LogPlace
-) -> tuple[Row, list[Row], list[Row]]:
+async def _read_run(session: Session, run_id: int, place: LogPlace) -> Row:
     """The run with what belongs to it, its attempts that did not succeed, and lines of its log, in
     one read-only transaction. NotFound.
     """
@@ -103,14 +101,18 @@ async def _read_run(
     else:
         lines = await _lines_after(session, run_id, place.line)
     waits = await session.call(ask.waits_of.one, [run_id]) if is_waiting else None
-    run |= {
+    attempts = await session.call(ask.attempts, run_id=run_id)
+    return {
+        **run,
         "diverted": await session.call(diversion_of_run, run_id),
         "waits": waits or {},
         "step": await session.call(step_of_run, run_id) if run["origin"] == "step" else None,
         "letter": await session.call(ask.letter, run_id=run_id) if is_dead else None,
         "children": await session.call(ask.children, run_id=run_id) if is_ended else [],
+        "attempts": attempts,
+        "is_snoozed": bool(attempts) and attempts[0]["outcome"] == "snoozed",
+        "lines": lines,
     }
-    return run, await session.call(ask.attempts, run_id=run_id), lines
 
 
 async def _lines_after(
@@ -121,17 +123,10 @@ async def _lines_after(
     return await session.call(ask.lines_after, **after, **bounds)
 
 
-def _view(
-    page_request: PageRequest,
-    run: Row,
-    attempts: list[Row],
-    lines: list[Row],
-    place: LogPlace,
-    now: datetime,
-) -> dict[str, Any]:
+def _view(page_request: PageRequest, row: Row, place: LogPlace, now: datetime) -> dict[str, Any]:
     """What the page shows."""
-    row = {**run, "is_snoozed": bool(attempts) and attempts[0]["outcome"] == "snoozed"}
-    word, letter, shown = run_word(row, now), row["letter"], attempts[: ask.ATTEMPTS]
+    word, letter, attempts = run_word(row, now), row["letter"], row["attempts"]
+    shown = attempts[: ask.ATTEMPTS]
     is_open_letter = letter is not None and letter["closed_at"] is None
     redrive_href = page_request.link("redrive", id=row["id"]) if is_open_letter else None
     # An unfolded one holds its region as it is, so while more may come all are folded.
@@ -150,7 +145,7 @@ def _view(
         "hidden_attempts": len(attempts) > len(shown) and shown[-1]["attempt"] - 1,
         "args": _json(row["args"], row["args_bytes"]),
         "result": _json(row["result"], row["result_bytes"]),
-        "log": _log_view(page_request, row, lines, place),
+        "log": _log_view(page_request, row, place),
         "waits_on": row["waits"].get("waits_on"),
         "children": _children(row),
         "step": row["step"],
@@ -282,12 +277,10 @@ def _log_place(text: str | None) -> LogPlace:
     return LogPlace(match[1], (int(match[2]), int(match[3])))
 
 
-def _log_view(
-    page_request: PageRequest, run: Row, read: list[Row], place: LogPlace
-) -> dict[str, Any]:
-    """A piece of a run's log; `read` has a line more than is shown if there are more."""
-    has_more = len(read) > ask.LINES
-    shown = read
+def _log_view(page_request: PageRequest, run: Row, place: LogPlace) -> dict[str, Any]:
+    """A piece of a run's log; a line more than is shown was read if there are more."""
+    shown = run["lines"]
+    has_more = len(shown) > ask.LINES
     if has_more:
         shown = shown[1:] if place.side == "before" else shown[:-1]
     executes = run["state"] == "running"

@@ -37,7 +37,6 @@ from pgcron_ha.web.pages.schedule_form import (
     offered_for,
 )
 from pgcron_ha.web.reading import Snapshot
-from pgcron_ha.web.verbs import LONGEST_SENT
 
 STATES: Final = ("on", "paused")
 MOST_NOTE: Final = 500
@@ -63,9 +62,7 @@ async def create(page_request: PageRequest) -> Response:
 
     Errors are shown in the form, which keeps what was typed.
     """
-    given = await page_request.form(
-        "name", "state", *FIELDS, "do", longest=LONGEST_SENT, keep_empty=True
-    )
+    given = await page_request.form("name", "state", *FIELDS, "do", keep_empty=True)
     name = given.get("name", "").strip()
     is_paused = choice(given.get("state") or None, STATES, "state") == "paused"
     now = datetime.now(UTC)
@@ -125,9 +122,7 @@ async def save(page_request: PageRequest) -> Response:
     Errors are shown in the form, which keeps what was typed.
     """
     name = page_request.segment("name")
-    given = await page_request.form(
-        *FIELDS, "version", "note", "do", longest=LONGEST_SENT, keep_empty=True
-    )
+    given = await page_request.form(*FIELDS, "version", "note", "do", keep_empty=True)
     texts = _typed(given)
     row, served = await _current(page_request, name, texts)
     # Another version at saving is another editor's.

@@ -81,7 +81,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
     choice(given.get("health"), HEALTH_FILTERS, "health word")
     choice(given.get("state"), STATE_FILTERS, "state")
     snapshot = await page_request.gather("schedules", _read_listing, given)
-    rows, queues, labels, cluster = snapshot.value
+    rows, (queues, labels, cluster) = snapshot.value
     lines = [_line(page_request, row, snapshot.now) for row in rows]
     wanted = _MATCHES.get(given.get("health", ""))
     if wanted is not None:
@@ -103,12 +103,8 @@ async def show_schedules(page_request: PageRequest) -> Response:
     )
 
 
-async def _read_listing(
-    session: Session, given: dict[str, str]
-) -> tuple[list[Row], list[str], Row, Row]:
-    """One page of schedules (a row more if there is a next one), queues and labels to choose from,
-    and how many there are.
-    """
+async def _read_listing(session: Session, given: dict[str, str]) -> tuple[list[Row], list[Any]]:
+    """One page of schedules (a row more if there is a next one), and what `_CHOICES` asks."""
     ids = await _candidates(session, given.get("health"))
     enabled = {"on": True, "paused": False}.get(given.get("state", ""))
     rows = await session.call(
@@ -122,8 +118,7 @@ async def _read_listing(
         after=given.get("after"),
         limit=ask.PAGE_ROWS + 1 if ids is None else ask.MOST_IDS,
     )
-    queues, labels, cluster = await session.call(_CHOICES)
-    return rows, queues, labels, cluster
+    return rows, await session.call(_CHOICES)
 
 
 async def _candidates(session: Session, health: str | None) -> list[int] | None:
@@ -148,7 +143,7 @@ async def show_schedule(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
     page_request.query()
     snapshot = await page_request.gather("schedule", _read_schedule, name)
-    view = _view(page_request, *snapshot.value, snapshot.now)
+    view = _view(page_request, snapshot.value, snapshot.now)
     return page_request.page("schedule.html", snapshot, title=name, **view)
 
 
@@ -158,19 +153,20 @@ def links_of(row: Row) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-async def _read_schedule(session: Session, name: str) -> tuple[Row, Row, list[Row], list[Row]]:
+async def _read_schedule(session: Session, name: str) -> Row:
     """The definition, the facts of its health, the ledger and the runs, in one read-only
     transaction. NotFound.
     """
     row = await session.call(overview.schedule, name)
     runs = await session.call(runs_of_schedule, row["id"], _RUNS, Position())
     ledger: dict[str, Any] = {"schedule_id": row["id"], "before": None, "limit": LEDGER_ROWS + 1}
-    return (
-        {**row, "changed": await session.call(changed_occurrences, row["id"])},
-        await session.call(ask.schedules.the, ids=[row["id"]], limit=1),
-        await session.call(ask.occurrences, **ledger),
-        await session.call(detailed, runs),
-    )
+    return {
+        **row,
+        "changed": await session.call(changed_occurrences, row["id"]),
+        "facts": await session.call(ask.schedules.the, ids=[row["id"]], limit=1),
+        "ledger": await session.call(ask.occurrences, **ledger),
+        "runs": await session.call(detailed, runs),
+    }
 
 
 def future_fire_lines(
@@ -207,15 +203,9 @@ def schedule_sentence(row: Row) -> str | None:
         return None
 
 
-def _view(
-    page_request: PageRequest,
-    row: Row,
-    facts: Row,
-    ledger: list[Row],
-    runs: list[Row],
-    now: datetime,
-) -> dict[str, Any]:
+def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """What the page shows."""
+    facts, ledger = row["facts"], row["ledger"]
     fires, note = future_fire_lines(row, now)
     shown = {fire.fire_at for fire, _ in fires}
     taken = [s for s in facts["durations"] or () if s is not None]
@@ -240,12 +230,12 @@ def _view(
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
         "ledger": [ledger_line(fire, now) for fire in ledger[:LEDGER_ROWS]],
         "ledger_href": ledger_href,  # of those before
-        "runs": runs[: 2 * RUN_ROWS],
+        "runs": row["runs"][: 2 * RUN_ROWS],
         "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
         # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
         "median": half,
         "slowest": slowest,
-        "settings": _settings(row, facts),
+        "settings": _settings(row),
         "links": links_of(row),
         "managed": MANAGED.get(row["managed_by"]),
         "calendars": [name for name, _ in calendars_in(row["calendars"])],
@@ -257,11 +247,10 @@ def _changed(one: Row, more: str = "") -> SimpleNamespace:
     return SimpleNamespace(at=one["fire_at"], words=changed_words(one) + more)
 
 
-def _settings(row: Row, facts: Row) -> list[tuple[str, str]]:
+def _settings(row: Row) -> list[tuple[str, str]]:
     """Word and value of what is set, as the form says it, and what has come of it."""
-    texts = texts_of(row)
-    texts["retry"] = retry_words(row["retry"]) or ""
-    probe = row["probe_at"]
+    texts = {**texts_of(row), "retry": retry_words(row["retry"]) or ""}
+    facts, probe = row["facts"], row["probe_at"]
     overrun = f"run {facts['overrun']}; {expected_about(facts['overrun_expected'])}"
     named = [
         *(
