@@ -183,8 +183,8 @@ class PageRequest:
 
     @cached_property
     def operation(self) -> str:
-        """The operation token of the forms of this answer."""
-        return secrets.token_hex(16)
+        """The operation token of this page's forms, which its script sends to keep it."""
+        return self.request.headers.get(LIVE_HEADER) or secrets.token_hex(16)
 
     def link(self, route: str, query: Mapping[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""

@@ -48,7 +48,7 @@ async def show_ledger(page_request: PageRequest) -> Response:
         links=links_of(row),
         zone=zone,
         utc=load_zone("UTC"),
-        rows=[_ledger_row(fire, snapshot.now) for fire in rows],
+        rows=[ledger_line(fire, snapshot.now) for fire in rows],
         decisions=page_request.choices(
             "occurrences", "decision", (None, *ask.DECISIONS), asked, decision, name=name
         ),
@@ -95,12 +95,6 @@ def _page(rows: list[Row]) -> tuple[list[Row], str | None]:
     last = rows[ask.PAGE_ROWS - 1]["fire_at"]
     shown = [row for row in rows if row["fire_at"] >= last]
     return shown, last.isoformat()
-
-
-def _ledger_row(fire: Row, now: datetime) -> dict[str, Any]:
-    started = fire["started_at"]
-    delay = None if started is None else (started - fire["fire_at"]).total_seconds()
-    return {**ledger_line(fire, now), "delay": delay}
 
 
 def _answer(meant: Meant, stored: Reason, waits: str | None, row: Row) -> SimpleNamespace:

@@ -140,7 +140,7 @@ def _view(page_request: PageRequest, row: Row, place: LogPlace, now: datetime) -
         "instants": _instants(row),
         "progress": _progress(row),
         "bar": where_time_went(row, shown, now),
-        "attempts": [{**one, "seconds": _seconds(one, now)} for one in tries_of(row, shown)],
+        "attempts": tries_of(row, shown),
         "unfolded": next(with_traceback, None),
         "hidden_attempts": len(attempts) > len(shown) and shown[-1]["attempt"] - 1,
         "args": _json(row["args"], row["args_bytes"]),
@@ -233,11 +233,6 @@ def _instants(row: Row) -> list[tuple[str, datetime]]:
         ("Expires", row["expire_at"]),
     ]
     return [(word, instant) for word, instant in named if instant is not None]
-
-
-def _seconds(line: Row, now: datetime) -> float | None:
-    began = line["started_at"]
-    return None if began is None else ((line["ended_at"] or now) - began).total_seconds()
 
 
 def _json(text: str | None, size: int) -> dict[str, Any] | None:

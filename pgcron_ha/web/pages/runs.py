@@ -16,7 +16,7 @@ from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS, Position,
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import choice, wrong_page
-from pgcron_ha.web.formats import expected_about, number, plain
+from pgcron_ha.web.formats import number, plain
 from pgcron_ha.web.page_request import Choice, PageRequest
 from pgcron_ha.web.times import written_instant
 
@@ -49,7 +49,6 @@ async def show_runs(page_request: PageRequest) -> Response:
         snapshot,
         title="Runs",
         page=page,
-        rows=[{**row, "overruns": expected_about(row["expected"])} for row in page.rows],
         tabs=_tabs(page_request, filters, counts),
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=page_request.chips("runs", filters),

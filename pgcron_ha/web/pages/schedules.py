@@ -131,11 +131,9 @@ async def _candidates(session: Session, health: str | None) -> list[int] | None:
 
 
 def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
-    """The row with its health, its trend, and what a run that ``overruns`` was expected to take."""
+    """The row with its health and its trend."""
     trend = spark(row, page_request.zone) if row["outcomes"] else ()
-    overruns, is_off = expected_about(row["overrun_expected"]), not row["enabled"]
-    more = {"health": judge(row, now), "overruns": overruns, "spark": trend, "is_off": is_off}
-    return {**row, **more}
+    return {**row, "health": judge(row, now), "spark": trend, "is_off": not row["enabled"]}
 
 
 async def show_schedule(page_request: PageRequest) -> Response:
