@@ -103,7 +103,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "", "dead", "dead:read", dead_letters.show_dead_letters),
         ("POST", "/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),
         ("POST", "/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),
-        ("POST", "/archive", "archive_cause", "dead:archive", dead_letters.archive_cause),
+        ("POST", "/archive", "archive_cause", "dead:archive", dead_letters.archive),
         ("POST", "/{id}/archive", "archive", "dead:archive", dead_letters.archive),
     ),
     "/queues": (

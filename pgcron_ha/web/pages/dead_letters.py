@@ -86,18 +86,10 @@ async def redrive_cause(page_request: PageRequest) -> Response:
 
 
 async def archive(page_request: PageRequest) -> Response:
-    """Closes an open dead letter; then shows the list."""
+    """Closes one open dead letter, or those of the cause that the address names; then the list."""
+    letter = page_request.segments.get("id")
+    wanted = _cause(page_request) if letter is None else {"run_ids": [letter]}
     note = (await page_request.form("note")).get("note")
-    return await _archive(page_request, {"run_ids": [page_request.id]}, note)
-
-
-async def archive_cause(page_request: PageRequest) -> Response:
-    """Closes the open letters of the cause that the address names."""
-    wanted, note = _cause(page_request), (await page_request.form("note")).get("note")
-    return await _archive(page_request, wanted, note)
-
-
-async def _archive(page_request: PageRequest, wanted: dict[str, Any], note: str | None) -> Response:
     archived = 0
     for _ in range(_MOST_BATCHES):
         batch = await page_request.do(functions.archive_dead_letters, **wanted, note=note)
@@ -109,9 +101,8 @@ async def _archive(page_request: PageRequest, wanted: dict[str, Any], note: str 
 
 def _cause(page_request: PageRequest) -> dict[str, Any]:
     """The letters of the cause that the address of a form names."""
-    wanted: dict[str, Any] = _wanted(page_request.query(*_CAUSE))
-    del wanted["state"]
-    return wanted
+    wanted = _wanted(page_request.query(*_CAUSE))
+    return {name: value for name, value in wanted.items() if name != "state"}
 
 
 async def _read_letters(

@@ -4,7 +4,6 @@ log, a piece of it on the page, as far as it fits as a text file.
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -23,7 +22,7 @@ from pgcron_ha.web.formats import duration, mark_of, pretty, rfc
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import steps
 from pgcron_ha.web.run_time import tries_of, where_time_went
-from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
+from pgcron_ha.web.run_words import run_sentence, run_word
 from pgcron_ha.web.verbs import run_verb, verb
 
 # Characters of a laid-out args or result.
@@ -196,7 +195,7 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | No
         ("Concurrency key", row["concurrency_key"], None),
         ("Requires", ", ".join(row["requires"] or ()), None),
         ("Unique key", _unique_key(row), None),
-        ("Retries", retry_words(json.loads(row["retry"] or "null")), None),
+        ("Retries", row["retry"], None),
         ("Died as", group and f"all of {group}", dead),
         ("Node", row["node"], runs("node")),
         ("Schedule", f"{row['schedule']} (deleted)" if is_deleted else None, runs("schedule")),

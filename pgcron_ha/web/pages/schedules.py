@@ -38,7 +38,7 @@ from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
 from pgcron_ha.web.plots import spark, trend
-from pgcron_ha.web.run_words import ledger_line, retry_words
+from pgcron_ha.web.run_words import ledger_line
 
 # Words that can be searched for: the index has to know where such schedules are.
 HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
@@ -247,13 +247,12 @@ def _changed(one: Row, more: str = "") -> SimpleNamespace:
 
 def _settings(row: Row) -> list[tuple[str, str]]:
     """Word and value of what is set, as the form says it, and what has come of it."""
-    texts = {**texts_of(row), "retry": retry_words(row["retry"]) or ""}
     facts, probe = row["facts"], row["probe_at"]
     overrun = f"run {facts['overrun']}; {expected_about(facts['overrun_expected'])}"
     named = [
         *(
             (label_of(name).removesuffix(" (JSON)"), text)
-            for name, text in texts.items()
+            for name, text in texts_of(row).items()
             if name not in _ELSEWHERE
         ),
         ("Runs made", row["max_runs"] and f"{row['runs_made']} of {row['max_runs']}"),
