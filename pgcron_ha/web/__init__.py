@@ -60,7 +60,8 @@ macros of ``_macros.html`` that the frame names.
   same template, without its frame) and replaces regions that changed and that nobody uses.
 - A region with a heading is ``{% call card("id", "Heading", "note") %}``, a table ``{% call(row)
   table(view.rows, "caption", "cards", "Head", …, empty="None.") %}``: the block draws the cells of
-  one row. ``cards`` are what its rows become on a phone, where each cell has a ``data-label``.
+  one row; a card that is one table is a ``table_card`` with what both take. ``cards`` are what its
+  rows become on a phone, where each cell has a ``data-label``.
 - Empty states differ: nothing exists yet (how to make one), nothing matches (how to clear).
 
 **6. Look** at it with ``python -m tests.web.seed DSN`` behind it, light and dark, 1280 and 390
@@ -69,5 +70,5 @@ links with Chromium: a page that nothing links to, that is wider than a phone, b
 lacks a label fails there without a line of its own; verbs are pressed in ``test_verbs``.
 
 `reading` shares reads, `security` is the outermost layer, `page_request` one request, `address`
-reads addresses and forms, `health` a schedule's word, `formats` all wording, `metrics`
-and `probes` what machines ask, `serving` the server."""
+reads addresses and forms, `verbs` what forms do, `health` a schedule's word, `formats` all wording,
+`metrics` and `probes` what machines ask, `serving` the server."""

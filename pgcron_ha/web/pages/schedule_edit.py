@@ -28,7 +28,7 @@ from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.model.differences import changes
 from pgcron_ha.spec.lines import EXAMPLE_SEED
-from pgcron_ha.web.address import choice, whole_number, wrong_page
+from pgcron_ha.web.address import whole_number, wrong_page
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
 from pgcron_ha.web.pages.schedule_form import (
     DefinitionForm,
@@ -38,7 +38,6 @@ from pgcron_ha.web.pages.schedule_form import (
 )
 from pgcron_ha.web.reading import Snapshot
 
-STATES: Final = ("on", "paused")
 MOST_NOTE: Final = 500
 _SPREAD_NOTE: Final = (
     "Where ~ spreads it, its time is chosen when it is made: those shown here are an example."
@@ -64,7 +63,7 @@ async def create(page_request: PageRequest) -> Response:
     """
     given = await page_request.form("name", "state", *FIELDS, "do", keep_empty=True)
     name = given.get("name", "").strip()
-    is_paused = choice(given.get("state") or None, STATES, "state") == "paused"
+    is_paused = given.get("state") == "paused"
     now = datetime.now(UTC)
     row = {
         **NEW_SCHEDULE,
