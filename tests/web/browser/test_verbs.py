@@ -361,8 +361,9 @@ async def test_dead_letters_are_redriven_from_each_place(hands: Hands, cluster: 
     await cluster.execute(
         """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args,
              delivery, timeout, retry_base, retry_cap, attempts, error_class, error)
-           SELECT id, uuid, 'dead', 'clicked', 5, handler, args, delivery, timeout, retry_base,
-             retry_cap, 5, 'ValueError', 'it did not work' FROM pgcron.run WHERE id = ANY($1)""",
+           SELECT id, gen_random_uuid(), 'dead', 'clicked', 5, handler, args, delivery, timeout,
+             retry_base, retry_cap, 5, 'ValueError', 'it did not work'
+           FROM pgcron.run WHERE id = ANY($1)""",
         runs,
     )
     await cluster.execute("DELETE FROM pgcron.run WHERE id = ANY($1)", runs)
