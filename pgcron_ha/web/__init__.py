@@ -33,15 +33,14 @@ makes pages of them, with the names that are like one that does not exist (and a
 of (name, address) pairs, which `NoSuch` has). When the database is away the last snapshot is shown
 with a banner; a page does nothing for that.
 
-**3. Verbs** are POST, go through `pgcron_ha.db.commands` with the actor, and end in a redirect::
+**3. Verbs** are POST, go through `pgcron_ha.db.commands` with the actor, and end in a redirect. One
+that is a single command on what the address names is a line::
 
-    async def cancel(page_request: PageRequest) -> Response:
-        run, reason = page_request.id, (await page_request.form("reason")).get("reason")
-        await page_request.do(functions.cancel_run, run, reason)
-        return page_request.redirect("run", "cancelled", id=run)
+    cancel = verb(functions.cancel_run, "run", "cancelled", "reason")
 
-A verb that makes a run goes through `PageRequest.make_run`: a form that is sent twice makes one
-run. ``done`` is a word of `templating.NOTICES`. A GET never writes (its connection could not).
+`verbs` reads the fields of its form. A verb that makes a run is a `run_verb`: a form that is sent
+twice makes one run. What else a verb does is done by `PageRequest.form`, ``act`` and ``redirect``.
+``done`` is a word of `templating.NOTICES`. A GET never writes (its connection could not).
 Origin, host, body size and headers are checked before a page is called (`security`).
 
 **4. Register** a line in `routes.ROUTES` with the permission it needs. The links on top of each
@@ -61,7 +60,8 @@ macros of ``_macros.html`` that the frame names.
   same template, without its frame) and replaces regions that changed and that nobody uses.
 - A region with a heading is ``{% call card("id", "Heading", "note") %}``, a table ``{% call(row)
   table(view.rows, "caption", "cards", "Head", …, empty="None.") %}``: the block draws the cells of
-  one row. ``cards`` are what its rows become on a phone, where each cell has a ``data-label``.
+  one row; a card that is one table is a ``table_card`` with what both take. ``cards`` are what its
+  rows become on a phone, where each cell has a ``data-label``.
 - Empty states differ: nothing exists yet (how to make one), nothing matches (how to clear).
 
 **6. Look** at it with ``python -m tests.web.seed DSN`` behind it, light and dark, 1280 and 390
@@ -70,5 +70,5 @@ links with Chromium: a page that nothing links to, that is wider than a phone, b
 lacks a label fails there without a line of its own; verbs are pressed in ``test_verbs``.
 
 `reading` shares reads, `security` is the outermost layer, `page_request` one request, `address`
-reads addresses and forms, `health` a schedule's word, `formats` all wording, `metrics`
-and `probes` what machines ask, `serving` the server."""
+reads addresses and forms, `verbs` what forms do, `health` a schedule's word, `formats` all wording,
+`metrics` and `probes` what machines ask, `serving` the server."""

@@ -1,5 +1,5 @@
-"""Addresses of routes, and names as segments of them; reads addresses and forms, and for a wrong
-address suggests the one that may be meant.
+"""Addresses of routes, and names as segments of them; reads addresses and forms, and for a name
+that nothing has finds those that are like it.
 
 Pages hold hundreds of links, so a link costs a look-up and no search.
 """
@@ -11,41 +11,30 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote
 
 from starlette.convertors import Convertor, IntegerConvertor, register_url_convertor
 
 from pgcron_ha.errors import InvalidInput, NotFound
 
 MOST_FIELDS: Final = 80
-MOST_VALUE: Final = 1_000
-# In every address: the viewer's zone, and what was just done.
-FRAME_FIELDS: Final = ("tz", "done")
 _NEAR: Final = 5
-_DOTS: Final = (".", "..")
-_SIGN: Final = "~"
 
 
 class Segment(Convertor[str]):
-    """One segment of a path as a name: any characters, even ``/``, ``..`` and quotes.
-
-    Browsers take ``.`` and ``..`` for folders however they are escaped, so such names (and those
-    that begin with the same sign) get a ``~`` in front. No name in a database has a NUL character.
+    """One segment of a path as a name: any characters, even ``/`` and quotes. No name in a database
+    has a NUL character.
     """
 
     regex = "(?:(?!%00)[^/])+"
 
     def convert(self, value: str) -> str:
         """The name in a segment; `value` is still percent-encoded (see `security.Guard`)."""
-        return unquote(value.removeprefix(_SIGN))
+        return unquote(value)
 
     def to_string(self, value: object) -> str:
         """The segment of a name (or a number)."""
-        name = str(value)
-        if isinstance(value, int):
-            return name
-        escaped = quote(name, safe=_SIGN)
-        return _SIGN + escaped if name in _DOTS or name.startswith(_SIGN) else escaped
+        return quote(str(value), safe="")
 
 
 class Number(IntegerConvertor):
@@ -81,35 +70,8 @@ class NoSuch(NotFound):
         self.near = near
 
 
-class WrongAddress(InvalidInput):
-    """A name or value that an address can't have; what it may be instead, nearest first."""
-
-    def __init__(
-        self, message: str, detail: str, hint: str, *, wrong: str, instead: Sequence[str] = ()
-    ) -> None:
-        super().__init__(message, detail, hint)
-        self.wrong = wrong
-        self.instead = tuple(instead)
-
-    def corrected(self, query: str) -> list[tuple[str, str]]:
-        """Words, and the query with each in the wrong one's place; last the query without it."""
-        try:
-            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_FIELDS)
-        except ValueError:
-            return []
-        without = [pair for pair in pairs if self.wrong not in pair]
-        if without == pairs:
-            return []
-        found = []
-        for word in self.instead:
-            put = {self.wrong: word}
-            corrected = [(put.get(name, name), put.get(value, value)) for name, value in pairs]
-            found.append((word, urlencode(corrected)))
-        return [*found, ("the page without it", urlencode(without))]
-
-
 def choice(given: str | None, known: tuple[str, ...], what: str) -> str | None:
-    """`given` if it is one of the `known` words, None for None; else WrongAddress."""
+    """`given` if it is one of the `known` words, None for None; else InvalidInput."""
     if given is None or given in known:
         return given
     rule = f"A {what} is one of {', '.join(known)}."
@@ -117,7 +79,7 @@ def choice(given: str | None, known: tuple[str, ...], what: str) -> str | None:
 
 
 def cursor_instant(text: str | None, what: str) -> datetime | None:
-    """Before which instant a page of a list begins; None for None, WrongAddress."""
+    """Before which instant a page of a list begins; None for None, InvalidInput."""
     if text is None:
         return None
     with suppress(ValueError, OverflowError):
@@ -127,10 +89,10 @@ def cursor_instant(text: str | None, what: str) -> datetime | None:
     raise wrong_page(text, what, "A page begins before an instant, such as 2026-11-21T06:30:00Z.")
 
 
-def wrong_page(text: str, what: str, rule: str) -> WrongAddress:
+def wrong_page(text: str, what: str, rule: str) -> InvalidInput:
     """For a ``before`` that says no page of a list."""
     hint = "Leave 'before' out for the newest, and go on by the link below the list."
-    return WrongAddress(f"'{text[:60]}' is not a page of {what}", rule, hint, wrong=text)
+    return InvalidInput(f"'{text[:60]}' is not a page of {what}", rule, hint)
 
 
 def whole_number(text: str | None, most: int) -> int | None:
@@ -140,48 +102,12 @@ def whole_number(text: str | None, most: int) -> int | None:
     return int(text) if 0 < int(text) <= most else None
 
 
-def fields_of_address(query: str, known: Sequence[str]) -> dict[str, str]:
-    """The values of a query that are given and not empty, the frame's aside.
+def fields(text: str, known: Sequence[str], where: str, longest: int) -> dict[str, str]:
+    """The values of an address's query or a form's body, with up to `longest` characters each.
 
-    WrongAddress for a name that is not known, one that is given twice, a value that is too long or
+    InvalidInput for a name that is not known, one that is given twice, a value that is too long or
     that no text of a database can be.
     """
-    found = _fields(query, (*known, *FRAME_FIELDS), "filter", "the address", known)
-    return {name: value for name, value in found.items() if value and name not in FRAME_FIELDS}
-
-
-def fields_of_form(
-    body: bytes,
-    kind: str,
-    known: Sequence[str],
-    longest: int = MOST_VALUE,
-    keep_empty: bool = False,
-) -> dict[str, str]:
-    """The values of a posted form that are given and, unless `keep_empty`, not empty; each with up
-    to `longest` characters. InvalidInput as above.
-    """
-    if body and kind != "application/x-www-form-urlencoded":
-        raise InvalidInput(
-            f"the form came as '{kind[:80]}'",
-            "Forms are application/x-www-form-urlencoded.",
-            "Send it as a browser does.",
-        )
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidInput("the form is not UTF-8", str(error), "Send UTF-8.") from error
-    found = _fields(text, known, "field", "the form", known, longest)
-    return {name: value for name, value in found.items() if value or keep_empty}
-
-
-def _fields(
-    text: str,
-    allowed: Sequence[str],
-    word: str,
-    where: str,
-    known: Sequence[str],
-    longest: int = MOST_VALUE,
-) -> dict[str, str]:
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError as error:
@@ -190,22 +116,20 @@ def _fields(
         ) from error
     found: dict[str, str] = {}
     for name, value in pairs:
-        if name not in allowed:
-            message = f"{where} has an unknown {word} '{name[:100]}'"
-            raise _unknown(message, f"Known here: {', '.join(known) or 'none'}.", name, known)
+        if name not in known:
+            message = f"{where} has an unknown field '{name[:100]}'"
+            raise _unknown(message, f"Known here: {', '.join(known)}.", name, known)
         if name in found or len(value) > longest:
-            raise WrongAddress(
+            raise InvalidInput(
                 f"'{name}' is given twice or is too long",
                 f"Each may be given once, with up to {longest} characters.",
                 "Remove the others.",
-                wrong=name,
             )
         if "\0" in value:
-            raise WrongAddress(
+            raise InvalidInput(
                 f"'{name}' has a NUL character",
                 "No text in a PostgreSQL database has one, so nothing can be found by it.",
                 "Remove it.",
-                wrong=value,
             )
         found[name] = value
     return found
@@ -216,7 +140,7 @@ def near_names(name: str, known: Sequence[str]) -> list[str]:
     return difflib.get_close_matches(name, known, n=_NEAR, cutoff=0.4) or list(known[:_NEAR])
 
 
-def _unknown(message: str, rule: str, wrong: str, known: Sequence[str]) -> WrongAddress:
+def _unknown(message: str, rule: str, wrong: str, known: Sequence[str]) -> InvalidInput:
     near = difflib.get_close_matches(wrong[:100], known, n=1, cutoff=0.6)
     hint = f"Did you mean '{near[0]}'?" if near else "Leave it out."
-    return WrongAddress(message, rule, hint, wrong=wrong, instead=near)
+    return InvalidInput(message, rule, hint)

@@ -23,7 +23,7 @@ from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import starlette_path
-from pgcron_ha.web.failures import failure_page, near_pages
+from pgcron_ha.web.failures import failure_page
 from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.page_request import PageRequest, Services
 from pgcron_ha.web.reading import Reader
@@ -118,15 +118,13 @@ def _no_route(services: Services) -> Callable[[Request, Exception], Awaitable[Re
         error: PgcronError = NotFound(
             f"there is no page '{path}'", "Addresses are spelled exactly.", "Start at the overview."
         )
-        near = near_pages(path)
         if status == 405:
             error = InvalidInput(
                 f"this address does not take {request.method}",
                 "What changes something is POST, what shows something is GET.",
                 "Use the buttons of the pages.",
             )
-            near = [("the page above it", path.rpartition("/")[0])]
         services.metrics.answered("(none)", request.method, status, 0.0)
-        return await failure_page(PageRequest(request, services), error, status, near)
+        return await failure_page(PageRequest(request, services), error, status)
 
     return answer

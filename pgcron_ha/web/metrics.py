@@ -165,9 +165,7 @@ class NodeCollector(Collector):
         node, counters = self._look(), self._counters
         for (name, *labels), words in _gauges(node, counters).items():
             yield _numbers(GaugeMetricFamily, name, labels, [((), words)])
-        for (name, *labels), words in _counts(node, counters).items():
-            yield _numbers(CounterMetricFamily, name, labels, [((), words)])
-        for (name, *labels), series in _series(node, counters).items():
+        for (name, *labels), series in _counts(node, counters).items():
             yield _numbers(CounterMetricFamily, name, labels, series)
         for (name, *labels), histograms in _histograms(counters).items():
             yield _steps(name, labels, histograms)
@@ -191,10 +189,10 @@ def _gauges(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], 
     }
 
 
-def _counts(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], Words]:
-    """By name and label."""
+def _counts(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], Series]:
+    """By name and labels."""
     stored = counters.log_bytes.items()
-    return {
+    words: dict[tuple[str, ...], Words] = {
         ("occurrences", "decision"): counters.occurrences,
         ("claims", "result"): {**counters.claims, "error": counters.failures["dispatcher"]},
         ("runs_released",): {"": counters.released},
@@ -209,11 +207,8 @@ def _counts(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], 
         ("log_dropped_bytes", "reason"): counters.log_bytes_dropped,
         ("metrics_series_dropped", "metric"): counters.series_dropped(),
     }
-
-
-def _series(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], Series]:
-    """By name and labels."""
     return {
+        **{name: [((), numbers)] for name, numbers in words.items()},
         ("attempts", *_BY_HANDLER, "outcome"): counters.attempts.items(),
         ("runs_finished", *_BY_HANDLER, "outcome"): counters.finished.items(),
         ("fence_rejections", "node", "op"): [((node.node,), counters.fenced)],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,20 +19,18 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.session import Session
-from pgcron_ha.errors import InvalidInput, UnknownZone
-from pgcron_ha.spec.zones import load_zone, nearest_zones
+from pgcron_ha.errors import UnknownZone
+from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import (
-    MOST_VALUE,
-    WrongAddress,
-    fields_of_address,
-    fields_of_form,
+    fields,
     filled,
     near_names,
 )
 from pgcron_ha.web.formats import plain
 from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
+from pgcron_ha.web.security import MOST_BODY_BYTES
 from pgcron_ha.web.templating import NOTICES, section_of, templates
 
 T = TypeVar("T")
@@ -49,7 +46,11 @@ ZONE_COOKIE: Final = "pgcron_zone"
 # How often an open page is looked at again; reads are shared, so it costs a page's text.
 REFRESH_SECONDS: Final = 3
 OPERATION_FIELD: Final = "operation"
-_OPERATION: Final = re.compile(r"[0-9A-Za-z_-]{16,64}")
+# In every address: the viewer's zone, and what was just done.
+FRAME_FIELDS: Final = ("tz", "done")
+_MOST_OF_ADDRESS: Final = 1_000
+# Characters of what names an operation to the database.
+_MOST_KEY: Final = 500
 
 
 class Choice(NamedTuple):
@@ -94,6 +95,11 @@ class PageRequest:
         return str(self.request.path_params[name])
 
     @property
+    def segments(self) -> Mapping[str, Any]:
+        """What the path names, in its order: names decoded, ``{id}`` a number."""
+        return self.request.path_params
+
+    @property
     def id(self) -> int:
         """The number that the path names: ``{id}`` of the route."""
         return int(self.request.path_params["id"])
@@ -104,21 +110,19 @@ class PageRequest:
         Raises InvalidInput for a name that this page does not know, one given twice, or a value
         that is too long. ``tz`` and ``done`` are the frame's and always allowed.
         """
-        return fields_of_address(self.request.url.query, known)
-
-    async def form(
-        self, *known: str, longest: int = MOST_VALUE, keep_empty: bool = False
-    ) -> dict[str, str]:
-        """The values of a posted form that are given and not empty; InvalidInput as `query`.
-
-        Each has up to `longest` characters; `keep_empty`: also those that were emptied.
-        """
-        kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        found = fields_of_form(
-            await self.request.body(), kind, (*known, OPERATION_FIELD), longest, keep_empty
+        found = fields(
+            self.request.url.query, (*known, *FRAME_FIELDS), "the address", _MOST_OF_ADDRESS
         )
+        return {name: text for name, text in found.items() if text and name not in FRAME_FIELDS}
+
+    async def form(self, *known: str, keep_empty: bool = False) -> dict[str, str]:
+        """The values of a posted form that are given and, unless `keep_empty`, not empty;
+        InvalidInput as `query`.
+        """
+        text = (await self.request.body()).decode(errors="replace")
+        found = fields(text, (*known, OPERATION_FIELD), "the form", MOST_BODY_BYTES)
         self._operation = found.pop(OPERATION_FIELD, None)
-        return found
+        return {name: text for name, text in found.items() if text or keep_empty}
 
     async def read(
         self, view: str, ask: Ask[T], /, *given: Any, life: float | None = None, **more: Any
@@ -159,38 +163,30 @@ class PageRequest:
             self.services.reader.expire()
             return done
 
-    async def make_run(
-        self, verb: str, of: object, make: Callable[[Session], Awaitable[int]], done: str
-    ) -> Response:
+    async def make_run(self, make: Callable[[Session], Awaitable[int]], done: str) -> Response:
         """Makes a run by `make(session)`, in a transaction of its own, and shows it with the
-        notice `done`; if it gives no new run but `of` itself, that is due now.
+        notice `done`; if it gives no new run but the one of the address, that is due now.
 
         A form that is sent twice, by an impatient hand or a browser that repeats it, is one
         operation: the database gives the run that the first one made. A program that sends no
         operation token always makes a new run.
         """
-        key = f"{INTERFACE}:{verb}:{str(of)[:200]}:{self._operation}"
+        key = f"{INTERFACE}:{self._operation}:{self.request.scope['path']}"[:_MOST_KEY]
         if self._operation is None:
             run, is_new = await self.act(make), True
-        elif _OPERATION.fullmatch(self._operation):
+        else:
             run, is_new = await self.act(
                 lambda session: session.call(functions.once, key, lambda: make(session))
             )
-        else:
-            raise InvalidInput(
-                f"'{self._operation[:100]}' is not an operation token",
-                "A token has 16 to 64 letters, digits, _ and -; each form has its own.",
-                "Load the page again, or leave it out.",
-            )
-        word = "retried" if run == of else done
+        word = "retried" if run == self.segments.get("id") else done
         return self.redirect("run", word if is_new else "repeated", id=run)
 
     @cached_property
     def operation(self) -> str:
-        """The operation token of the forms of this answer."""
-        return secrets.token_hex(16)
+        """The operation token of this page's forms, which its script sends to keep it."""
+        return self.request.headers.get(LIVE_HEADER) or secrets.token_hex(16)
 
-    def link(self, route: str, query: dict[str, Any] | None = None, /, **segments: Any) -> str:
+    def link(self, route: str, query: Mapping[str, Any] | None = None, /, **segments: Any) -> str:
         """The path of a route by its name, with these values in the address; None is left out."""
         path = filled(self.services.paths[route], segments)
         root = self.request.scope.get("root_path", "")
@@ -218,6 +214,19 @@ class PageRequest:
             for name, value in filters.items()
             if name != but
         ]
+
+    def turns(
+        self, route: str, filters: Mapping[str, Any], where: str, begin: Any, /, **segments: Any
+    ) -> dict[str, Any]:
+        """Addresses of a list's pages: ``next_href`` of the one that begins at `begin` (None: there
+        is none), as the field `where` says, and ``first_href``, unless this is the first.
+        """
+        is_first = where not in self.request.query_params
+        later = {**filters, where: begin}
+        return {
+            "first_href": None if is_first else self.link(route, filters, **segments),
+            "next_href": None if begin is None else self.link(route, later, **segments),
+        }
 
     def choices(
         self,
@@ -251,32 +260,23 @@ class PageRequest:
         `snapshot` is what `view` was made of: its clock is the page's, and a problem of it becomes
         the banner of a page from memory. `is_still`: the script doesn't look again.
         """
-        if snapshot is not None and snapshot.problem is not None and status == 200:
+        problem = None if snapshot is None else snapshot.problem
+        if problem is not None and status == 200:
             status = 503
         frame = SimpleNamespace(
             template=template,
             title=title,
             section=section_of(self.request.scope["path"]),
             status=status,
-            is_live=self.is_live,
-            problem=None if snapshot is None else snapshot.problem,
+            problem=problem,
             read_at=None if snapshot is None else snapshot.read_at,
             notice=NOTICES.get(self.request.query_params.get("done", "")),
-            version=self.services.version,
             refresh=None if is_still or 400 <= status < 500 else REFRESH_SECONDS,
         )
-        text = (
-            templates()
-            .get_template("base.html")
-            .render(
-                page_request=self,
-                frame=frame,
-                viewer=SimpleNamespace(
-                    now=snapshot.now if snapshot else datetime.now(UTC), zone=self.zone
-                ),
-                view=SimpleNamespace(**view),
-            )
-        )
+        base = templates().get_template("base.html")
+        now = datetime.now(UTC) if snapshot is None else snapshot.now
+        viewer, shown = SimpleNamespace(now=now, zone=self.zone), SimpleNamespace(**view)
+        text = base.render(page_request=self, frame=frame, viewer=viewer, view=shown)
         return HTMLResponse(text, status, {"retry-after": "5"} if status == 503 else {})
 
     def redirect(self, route: str, done: str, /, **segments: Any) -> Response:
@@ -300,13 +300,8 @@ class PageRequest:
         return _known_zone(self.request.query_params.get("tz"))
 
     def require_known_zone(self) -> None:
-        """Raises WrongAddress, with the nearest names, for a ``?tz=`` that is no zone."""
-        asked = self.request.query_params.get("tz") or "UTC"
-        try:
-            load_zone(asked)
-        except UnknownZone as error:
-            said = error.message, error.detail or "", error.hint or ""
-            raise WrongAddress(*said, wrong=asked, instead=nearest_zones(asked)) from error
+        """Raises UnknownZone, with the nearest names, for a ``?tz=`` that is no zone."""
+        load_zone(self.request.query_params.get("tz") or "UTC")
 
 
 Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response]]
@@ -327,27 +322,3 @@ def _known_zone(name: str | None) -> ZoneInfo | None:
         return load_zone(name) if name else None
     except UnknownZone:
         return None
-
-
-def verb(
-    command: Ask[Any],
-    shows: str,
-    done: str | Mapping[str, str],
-    *fields: str,
-    segment: str = "name",
-    **more: Any,
-) -> Endpoint:
-    """A verb that is one command on what the address names, with `fields` of its form.
-
-    Then it shows the page `shows` with the notice `done`, which may depend on what the command
-    gave: a verdict without a notice in `done` is its own.
-    """
-
-    async def endpoint(page_request: PageRequest) -> Response:
-        of = page_request.id if segment == "id" else page_request.segment(segment)
-        given = await page_request.form(*fields)
-        found = await page_request.do(command, of, *map(given.get, fields), **more)
-        notice = done if isinstance(done, str) else done.get(found, found)
-        return page_request.redirect(shows, notice, **{segment: of})
-
-    return endpoint

@@ -68,10 +68,7 @@ def timeline(
             )
         )
     return SimpleNamespace(
-        width=WIDTH,
-        height=_AXIS_HEIGHT + len(drawn) * TRACK_HEIGHT,
-        track_height=TRACK_HEIGHT,
-        axis_height=_AXIS_HEIGHT,
+        **_sizes(len(drawn)),
         now_x=place(now),  # where the past ends
         # Where the lines of the axis are, and their labels.
         ticks=tuple(_ticks(since, until, place, zone, place(now))),
@@ -109,16 +106,18 @@ def gantt(steps: Sequence[Row], since: datetime, until: datetime) -> SimpleNames
             )
         )
     return SimpleNamespace(
-        width=WIDTH,
-        height=_AXIS_HEIGHT + len(bars) * TRACK_HEIGHT,
-        track_height=TRACK_HEIGHT,
-        axis_height=_AXIS_HEIGHT,
+        **_sizes(len(bars)),
         ticks=[
             (round(step * tick * scale, 1), duration(step * tick))
             for tick in range(1, ceil(whole / step))
         ],
         bars=bars,
     )
+
+
+def _sizes(tracks: int) -> dict[str, int]:
+    sizes = {"width": WIDTH, "track_height": TRACK_HEIGHT, "axis_height": _AXIS_HEIGHT}
+    return {**sizes, "height": _AXIS_HEIGHT + tracks * TRACK_HEIGHT}
 
 
 def distance(since: datetime, until: datetime) -> timedelta:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import asdict
 from time import monotonic
 from typing import Any, Final
 
@@ -32,8 +33,6 @@ CLUSTER_LIFE_SECONDS: Final = 60.0
 _CLUSTER_WAIT_SECONDS: Final = 0.5
 # Labels of the metric; the schema has some forty tables.
 MOST_TABLES: Final = 100
-# How many runs of a node its status names.
-MOST_RUN_IDS: Final = 1000
 
 
 async def show_livez(page_request: PageRequest) -> Response:
@@ -125,18 +124,5 @@ async def _is_readable(page_request: PageRequest) -> bool:
     return True
 
 
-def _node(node_snapshot: NodeSnapshot) -> dict[str, Any]:
-    return {
-        "name": node_snapshot.node,
-        "incarnation": node_snapshot.incarnation,
-        "not_ready_because": node_snapshot.not_ready_because,
-        "is_draining": node_snapshot.is_draining,
-        "is_cordoned": node_snapshot.is_cordoned,
-        "lease_seconds": round(node_snapshot.lease_seconds, 3),
-        "slots": node_snapshot.slots,
-        "executing": node_snapshot.executing,
-        "waiting": node_snapshot.waiting,
-        "held_runs": len(node_snapshot.held),
-        "held_run_ids": node_snapshot.held[:MOST_RUN_IDS],
-        "handlers": node_snapshot.handlers,
-    }
+def _node(snapshot: NodeSnapshot) -> dict[str, Any]:
+    return {**asdict(snapshot), "not_ready_because": snapshot.not_ready_because}

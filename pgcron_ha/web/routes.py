@@ -58,7 +58,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
         ("GET", "/workflows", "workflows", "workflows:read", workflows.show_workflows),
-        ("GET", "/docs", "docs", "open", docs.show_docs),
+        ("GET", "/docs", "docs", "open", docs.show_document),
         ("GET", "/docs/{name}", "document", "open", docs.show_document),
         ("GET", "/static/{file}", "static", "open", docs.show_static_file),
         ("GET", "/livez", "livez", "open", probes.show_livez),
@@ -85,8 +85,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/skip", "skip_fire", "schedules:pause", schedule_verbs.skip_fire),
         ("POST", "/move", "move_fire", "schedules:pause", schedule_verbs.move_fire),
         ("POST", "/edit", "edit_fire", "schedules:run", schedule_verbs.edit_fire),
-        ("POST", "/restore", "restore_fire", "schedules:pause", schedule_verbs.restore_fire),
-        ("POST", "/restore-args", "restore_args", "schedules:run", schedule_verbs.restore_args),
+        ("POST", "/restore", "restore_fire", "schedules:run", schedule_verbs.restore_fire),
     ),
     "/backfills/{id}": (
         ("GET", "", "backfill", "schedules:read", backfills.show_backfill),
@@ -104,7 +103,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "", "dead", "dead:read", dead_letters.show_dead_letters),
         ("POST", "/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),
         ("POST", "/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),
-        ("POST", "/archive", "archive_cause", "dead:archive", dead_letters.archive_cause),
+        ("POST", "/archive", "archive_cause", "dead:archive", dead_letters.archive),
         ("POST", "/{id}/archive", "archive", "dead:archive", dead_letters.archive),
     ),
     "/queues": (

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple
 
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.web.formats import duration
+from pgcron_ha.web.formats import duration, mark_of
 
 WIDTH: Final = 1000.0
 # What took no time at all is drawn all the same.
@@ -24,12 +24,6 @@ KINDS: Final[dict[str, str]] = {
     "backing off": "between an attempt and the next claim",
 }
 _TONES: Final = {"waiting": "idle", "claimed": "late", "backing off": "retry"}
-_ATTEMPT_TONES: Final = {
-    "succeeded": "ok",
-    "running": "run",
-    "cancelled": "idle",
-    "snoozed": "idle",
-}
 
 
 class _Piece(NamedTuple):
@@ -99,7 +93,7 @@ def _pieces(run: Row, tries: Sequence[Row], begin: datetime, now: datetime) -> I
         yield _Piece(gap, _TONES[gap], at, row["claimed_at"], f"{gap} before {which}")
         yield _Piece("claimed", _TONES["claimed"], row["claimed_at"], start, f"{which} claimed")
         if row["started_at"] is not None:
-            tone = _ATTEMPT_TONES.get(row["outcome"], "fail")
+            tone = mark_of(row["outcome"]).tone
             what = f"{which} {'executing' if row['outcome'] == 'running' else row['outcome']}"
             yield _Piece("executing", tone, start, row["ended_at"], what.replace("_", " "))
         at, gap = max(at, row["ended_at"]), "backing off"

@@ -61,33 +61,6 @@ def run_sentence(run: Row, waits: Row, letter: Row | None, now: datetime) -> str
     return _ended(run, letter)
 
 
-def retry_words(policy: Any) -> str | None:
-    """A retry policy in a line: ``backoff linear · base 30s · discard on KeyError``."""
-    if policy is None:
-        return None
-    try:
-        return short(" · ".join(_rule(*rule) for rule in policy.items()), 300)
-    except (AttributeError, TypeError):  # it breaks its rules: shown as it is
-        return short(str(policy), 300)
-
-
-def _rule(name: str, value: Any) -> str:
-    if isinstance(value, dict):
-        said = ", ".join(f"{cause} {_delay(delay)}" for cause, delay in value.items())
-    elif isinstance(value, list):
-        said = ", ".join(map(_delay, value))
-    elif isinstance(value, bool):
-        said = "on" if value else "off"
-    else:
-        said = str(value) if name == "snoozes" else _delay(value)
-    return f"{name.replace('_', ' ')} {said}"
-
-
-def _delay(value: Any) -> str:
-    """Words stay as they are; a number is seconds."""
-    return value if isinstance(value, str) else duration(value)
-
-
 def _running(run: Row, now: datetime) -> str:
     which = f"Attempt {run['attempt']} of {run['max_attempts']}"
     where = f"on {run['node']}" if run["node"] else "on a node that is gone"

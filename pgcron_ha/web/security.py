@@ -20,8 +20,6 @@ from pgcron_ha.errors import ConfigError
 
 # Args of a schedule have 256 KiB; a form writes a byte with up to three characters.
 MOST_BODY_BYTES: Final = 1024 * 1024
-# A filter in the URL is short; uvicorn itself allows 16 KiB for the whole head.
-MOST_TARGET_BYTES: Final = 8 * 1024
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 _HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
@@ -108,8 +106,6 @@ def _refusal(scope: Scope) -> Response | None:
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not is_host_own(hosts[0]):
         return _refused(421, "This server answers to localhost, 127.0.0.1 and [::1] only.")
-    if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_TARGET_BYTES:
-        return _refused(414, f"The address has more than {MOST_TARGET_BYTES} bytes.")
     if scope["method"] in SAFE_METHODS:
         return None
     if scope["method"] != "POST":
@@ -121,9 +117,6 @@ def _refusal(scope: Scope) -> Response | None:
             "A program proves that it means this server by sending the header "
             f"Origin: {scope['scheme']}://{hosts[0]}",
         )
-    length = headers.get("content-length", "0")
-    if not length.isascii() or not length.isdigit() or int(length) > MOST_BODY_BYTES:
-        return _refused(413, f"The body has more than {MOST_BODY_BYTES} bytes.")
     return None
 
 

@@ -39,7 +39,6 @@ NOTICES: Final[dict[str, str]] = {
     "fire_skipped": "Skipped: it will not run then.",
     "fire_moved": "Moved: it runs at the other time, as the fire of its own.",
     "fire_edited": "It will run with these args.",
-    "args_restored": "Restored: it runs with the schedule's args.",
     "fire_restored": "Restored: it is as the schedule says.",
     "resumed": "Resumed: it fires again from now on.",
     "queue_paused": "Paused: no node takes runs from this queue; what runs goes on.",

@@ -112,7 +112,7 @@ def test_a_node_that_drains_is_not_ready_and_stays_alive_until_its_runs_have_end
     assert status["role"] == "node"
     assert status["node"]["is_draining"]
     assert "drains" in status["node"]["not_ready_because"]
-    assert (status["node"]["executing"], len(status["node"]["held_run_ids"])) == (1, 1)
+    assert (status["node"]["executing"], len(status["node"]["held"])) == (1, 1)
     assert status["node"]["lease_seconds"] > 0
     assert "\npgcron_draining 1.0\n" in metrics
     (tmp_path / "go on").touch()

@@ -28,7 +28,7 @@ from pgcron_ha.web.run_words import reason_words, why_run_waits
 from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_own, require_loopback
 from pgcron_ha.web.serving import WebServer
 from pgcron_ha.web.step_drawing import drawing_of, items_words, step_mark
-from pgcron_ha.web.times import instants, parse_moment, resolve
+from pgcron_ha.web.times import instants, written_instant
 
 __all__ = [
     "LIFE_SECONDS",
@@ -69,12 +69,10 @@ __all__ = [
     "is_host_own",
     "items_words",
     "judge",
-    "parse_moment",
     "plain",
     "pretty",
     "reason_words",
     "require_loopback",
-    "resolve",
     "schedule_sentence",
     "shape_of",
     "size",
@@ -83,4 +81,5 @@ __all__ = [
     "timeline",
     "where_time_went",
     "why_run_waits",
+    "written_instant",
 ]

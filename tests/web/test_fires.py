@@ -98,31 +98,21 @@ async def test_a_change_of_a_fire_is_taken_back_with_the_right_that_it_needed(
     site: Site, database: str
 ) -> None:
     needs = {route.name: route.permission for route in ROUTES}
-    assert needs["restore_args"] == needs["edit_fire"] == needs["run_now"]
-    assert needs["restore_fire"] == needs["skip_fire"] == needs["move_fire"]
+    assert needs["restore_fire"] == needs["edit_fire"] == needs["run_now"]
     connection = await own_session(database)
     await connection.execute(
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('daily', '0 0 * * *', 'py:x')"
     )
-    page, fire = "/schedules/daily/occurrences", {"instant": "2090-01-01T00:00Z"}
-    await site.post(f"{page}/move", **fire, to="2090-01-01T05:00Z")
+    page, fire = "/schedules/daily/occurrences", {"fire_time": "2090-01-01T00:00Z"}
+    await site.post(f"{page}/move", **fire, due_at="2090-01-01T05:00Z")
     await site.post(f"{page}/edit", **fire, args='{"day": 1}')
+    changed = "SELECT args FROM pgcron.occurrence_override"
+    assert await connection.fetchval(changed) == '{"day": 1}'
 
-    refused = await site.post(f"{page}/restore", **fire)
-    changed = "SELECT action, due_at, args FROM pgcron.occurrence_override"
-    kept = await connection.fetchrow(changed)
-    done = await site.post(f"{page}/restore-args", **fire)
-    moved = await connection.fetchrow(changed)
-    again = await site.post(f"{page}/restore-args", **fire)
     restored = await site.post(f"{page}/restore", **fire)
+    again = await site.post(f"{page}/restore", **fire)
 
-    assert (refused.status_code, done.status_code) == (409, 303)
-    assert "Restore its args first" in refused.text
-    assert kept is not None
-    assert kept["args"] == '{"day": 1}'
-    assert moved is not None
-    assert (moved["action"], moved["args"], moved["due_at"]) == ("move", None, kept["due_at"])
-    assert (again.status_code, restored.status_code) == (404, 303)
+    assert (restored.status_code, again.status_code) == (303, 404)
     assert await connection.fetchrow(changed) is None
     await connection.close()
 

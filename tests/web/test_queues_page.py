@@ -92,6 +92,8 @@ async def test_the_head_of_a_queue_says_what_each_run_waits_for(
     assert waits[1] == "a node takes it at its next look."
     assert re.match(r"run \d+ of the same schedule is not over \(overlap: skip\)\.", waits[2])
     assert mail.count("queue mail is paused by ana (provider maintenance until 18:00).") == 15
+    assert re.findall(r'<th scope="col"[^>]*>([^<]+)', etl)[:3] == ["Run", "Handler", "Schedule"]
+    assert "Nothing is planned beyond what is due." in etl
 
 
 async def test_pause_and_resume_are_forms_with_a_note(full_site: Site, full_database: str) -> None:
@@ -141,7 +143,7 @@ async def test_a_queue_with_many_runs_is_counted_up_to_a_bound(
     [
         ("/queues/defualt", 404, "/queues/default"),
         ("/queues/%22%3E%3Cscript%3E", 404, "does not exist"),
-        ("/queues?queue=etl", 400, "unknown filter"),
+        ("/queues?queue=etl", 400, "unknown field"),
         ("/queues/%00", 404, "there is no page"),
     ],
 )

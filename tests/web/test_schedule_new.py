@@ -183,7 +183,7 @@ async def test_args_as_large_as_a_schedule_may_have_are_made_and_edited(
     assert saved.status_code == 303
     size = "SELECT length(args ->> 'words') FROM pgcron.schedule"
     assert await rows(database, size) == [(131_000,)]
-    fire = {"instant": "2090-01-01 00:00", "args": changed}
+    fire = {"fire_time": "2090-01-01 00:00", "args": changed}
     assert (await site.post("/schedules/large/occurrences/edit", **fire)).status_code == 303
     again = form_of((await site.get("/schedules/large/edit")).text)
     larger = '{"text": "%s"}' % ("é" * 131_072)

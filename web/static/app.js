@@ -28,7 +28,7 @@
   }
 
   // Live regions: the page is asked for again without its frame, and what changed is put in place.
-  const live = { pause: 0, base: 0, timer: 0, failures: 0, since: Date.now(), held: false, label: null };
+  const live = { base: 0, timer: 0, failures: 0, since: Date.now(), held: false, label: null };
 
   function isHeld(region) {
     const focused = document.activeElement;
@@ -39,23 +39,12 @@
     return !selected.isCollapsed && region.contains(selected.anchorNode);
   }
 
-  // Each answer numbers its forms anew; a form that is shown stays the same operation.
-  function keepOperations(region, next) {
-    const known = new Map();
-    for (const field of region.querySelectorAll("form[action] > input[name=operation]")) known.set(field.form.getAttribute("action"), field.getAttribute("value"));
-    for (const field of next.querySelectorAll("form[action] > input[name=operation]")) {
-      const number = known.get(field.form.getAttribute("action"));
-      if (number) field.setAttribute("value", number);
-    }
-  }
-
   function swap(fresh) {
     // A page of an error becomes itself again as soon as it can.
     if (document.querySelector("[data-failure]") && !fresh.querySelector("[data-failure]")) location.reload();
     for (const region of document.querySelectorAll("[data-live][id]")) {
       const next = fresh.getElementById(region.id);
       if (!next) continue;
-      keepOperations(region, next);
       if (region.isEqualNode(next) || isHeld(region)) continue;
       const scrolled = [...region.querySelectorAll(".scroll")].map((box) => [box.scrollLeft, box.scrollTop]);
       const placed = document.importNode(next, true);
@@ -77,7 +66,7 @@
     if (document.hidden || live.held) return;
     try {
       const answer = await fetch(location.href, {
-        headers: { "X-Pgcron-Live": "1" }, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(10000),
+        headers: { "X-Pgcron-Live": document.getElementById("main").dataset.operation }, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(10000),
       });
       const type = answer.headers.get("content-type") || "";
       if (!type.startsWith("text/html")) throw new Error(String(answer.status));
@@ -95,8 +84,8 @@
     } else {
       say("live", "live");
     }
-    live.pause = Math.min(live.base * 2 ** Math.min(live.failures, 5), LONGEST_PAUSE);
-    live.timer = setTimeout(refresh, live.pause * 1000);
+    const pause = Math.min(live.base * 2 ** Math.min(live.failures, 5), LONGEST_PAUSE);
+    live.timer = setTimeout(refresh, pause * 1000);
   }
 
   function hold() {

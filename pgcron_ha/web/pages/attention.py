@@ -138,9 +138,7 @@ def causes(link: Link, seen: Facts) -> list[Attention]:
     """Everything that is wrong, worst first, the newest of equals first."""
     found = [
         *_cluster(link, seen),
-        *_missing_nodes(link, seen),
-        *_cordoned(link, seen),
-        *_unresponsive(link, seen),
+        *_nodes(link, seen),
         *_blocking(seen),
         *_holding(link, seen),
         *_troubled_services(link, seen),
@@ -173,7 +171,10 @@ def _cluster(link: Link, seen: Facts) -> Iterator[Attention]:
         yield Attention(mark, what, link("nodes"), None, why)
 
 
-def _missing_nodes(link: Link, seen: Facts) -> Iterator[Attention]:
+def _nodes(link: Link, seen: Facts) -> Iterator[Attention]:
+    """That none lives; those that died or are silent; cordons, of which a forgotten one costs
+    capacity; and slots that only the end of a handler, or of the node, frees.
+    """
     nodes = seen.nodes
     if not any(node["word"] in ("alive", "cordoned", "draining") for node in nodes):
         yield Attention(
@@ -185,39 +186,26 @@ def _missing_nodes(link: Link, seen: Facts) -> Iterator[Attention]:
             "Start one: pgcron-ha node",
         )
     alive = {node["name"] for node in nodes if node["word"] in ("alive", "cordoned")}
+    takes_work = any(node["word"] == "alive" for node in nodes)
     for node in nodes:
+        about = f"Node {node['name']}", _href(link, node)
         if node["word"] in ("silent", "died") and node["name"] not in alive:
             mark = mark_of(node["word"])._replace(tone="late")
             why = node["reason"] or "Its lease ran out; its runs are taken over."
-            yield _of_node(link, node, mark, node["over_at"], why)
-
-
-def _of_node(link: Link, node: Row, mark: Mark, *said: Any) -> Attention:
-    return Attention(mark, f"Node {node['name']}", _href(link, node), *said)
+            yield Attention(mark, *about, node["over_at"], why)
+        elif node["word"] == "cordoned":
+            mark = mark_of("cordoned")._replace(tone="idle" if takes_work else "late")
+            why = f"It takes nothing new, by word of {short(node['cordon'] or 'somebody')}."
+            hint = "No other node takes runs: uncordon it, or start another."
+            yield Attention(mark, *about, node["cordoned_at"], why, None if takes_work else hint)
+        if runs := node["unresponsive_runs"]:
+            mark, why = Mark("▲", "unresponsive", "late"), f"{capital(unresponsive_words(runs))}."
+            hint = "Only the end of that handler or of its node ends them: restart the node."
+            yield Attention(mark, *about, None, why, hint)
 
 
 def _href(link: Link, node: Row) -> str:
     return link("node", incarnation=node["incarnation"])
-
-
-def _cordoned(link: Link, seen: Facts) -> Iterator[Attention]:
-    """Cordoned nodes: a cordon that was forgotten costs capacity."""
-    takes_work = any(node["word"] == "alive" for node in seen.nodes)
-    mark = mark_of("cordoned")._replace(tone="idle" if takes_work else "late")
-    hint = None if takes_work else "No other node takes runs: uncordon it, or start another."
-    for node in seen.nodes:
-        if node["word"] == "cordoned":
-            why = f"It takes nothing new, by word of {short(node['cordon'] or 'somebody')}."
-            yield _of_node(link, node, mark, node["cordoned_at"], why, hint)
-
-
-def _unresponsive(link: Link, seen: Facts) -> Iterator[Attention]:
-    """Nodes with slots that only the end of a handler, or of the node, frees."""
-    hint = "Only the end of that handler or of its node ends them: restart the node."
-    for node in seen.nodes:
-        if runs := node["unresponsive_runs"]:
-            mark, why = Mark("▲", "unresponsive", "late"), f"{capital(unresponsive_words(runs))}."
-            yield _of_node(link, node, mark, None, why, hint)
 
 
 def _blocking(seen: Facts) -> Iterator[Attention]:
@@ -264,19 +252,19 @@ def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
         if isinstance(cause, Failing):
             mark, what = (
                 Mark("✕", "failing", "fail"),
-                f"{capital(cause.service)} of {_nodes(names)}",
+                f"{capital(cause.service)} of {_named(names)}",
             )
             why = f"No pass has succeeded for {duration(cause.seconds)}: {cause.error}"
             yield Attention(mark, what, href, since, why, cause.consequence)
         else:
-            why = f"On {_nodes(names)} {without_words(cause)}"
+            why = f"On {_named(names)} {without_words(cause)}"
             yield Attention(set_aside, cause.what, href, since, why)
     if more := sum(node["services"].more for node in nodes):
         why = "Services go on without them, too; the log has why."
         yield Attention(set_aside, plural(more, "more thing"), link("nodes"), None, why)
 
 
-def _nodes(names: Sequence[str]) -> str:
+def _named(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"node {names[0]}"
     return f"nodes {some_of(names, _NAMED)}"

@@ -17,9 +17,10 @@ from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
-from pgcron_ha.web.page_request import PageRequest, together, verb
+from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
+from pgcron_ha.web.verbs import verb
 
 MOST_PARALLEL: Final = 1000
 
@@ -84,10 +85,10 @@ async def ask_for(page_request: PageRequest) -> Response:
 
 
 # Makes no more runs until it is resumed.
-pause = verb(interfaces.pause_backfill, "backfill", "backfill_paused", segment="id")
-resume = verb(interfaces.resume_backfill, "backfill", "backfill_resumed", segment="id")
+pause = verb(interfaces.pause_backfill, "backfill", "backfill_paused")
+resume = verb(interfaces.resume_backfill, "backfill", "backfill_resumed")
 # Cancels what waits; ``note`` says why.
-stop = verb(interfaces.stop_backfill, "backfill", "backfill_stopped", "note", segment="id")
+stop = verb(interfaces.stop_backfill, "backfill", "backfill_stopped", "note")
 
 
 def _settings(row: Row) -> list[tuple[str, str]]:
@@ -96,16 +97,17 @@ def _settings(row: Row) -> list[tuple[str, str]]:
         "failed": "run again if they did not succeed",
         "all": "run again",
     }[row["if_ran"]]
-    return [
+    named = [
         ("Direction", row["direction"]),
         ("At once", f"{row['parallelism']} (overlap {row['overlap']})"),
         ("Decided instants", rule),
         ("Spec", f"{row['spec']} ({row['timezone']}), as of version {row['version']}"),
-        *([("Args", json.dumps(row["args"])[:300])] if row["args"] else []),
-        *([("Note", row["note"])] if row["note"] else []),
+        ("Args", row["args"] and json.dumps(row["args"])[:300]),
+        ("Note", row["note"]),
         ("Asked for by", row["created_by"]),
-        *([("Last changed by", row["changed_by"])] if row["changed_by"] else []),
+        ("Last changed by", row["changed_by"]),
     ]
+    return [(word, value) for word, value in named if value]
 
 
 def _parallelism(text: str) -> int:

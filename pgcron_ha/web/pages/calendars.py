@@ -12,12 +12,11 @@ from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
-from pgcron_ha.web.page_request import INTERFACE, PageRequest, together, verb
+from pgcron_ha.web.page_request import INTERFACE, PageRequest, together
 from pgcron_ha.web.reading import Snapshot
+from pgcron_ha.web.verbs import verb
 
 DAYS_SHOWN: Final = 20
-# A browser sends a line's end as two characters.
-_LONGEST_SENT: Final = 2 * MOST_CHARACTERS
 # Its row, schedules that use it, calendars that name it.
 _ASKED: Final = together(interfaces.calendar, interfaces.users_of_calendar, ask.calendar_parents)
 
@@ -56,7 +55,7 @@ async def show_calendar(page_request: PageRequest) -> Response:
 
 async def save(page_request: PageRequest) -> Response:
     """Makes or changes one; errors are shown in the form, which keeps what was typed."""
-    given = await page_request.form("name", "content", longest=_LONGEST_SENT, keep_empty=True)
+    given = await page_request.form("name", "content", keep_empty=True)
     name, text = given.get("name", "").strip(), given.get("content", "").replace("\r\n", "\n")
     try:
         read_calendar(text)

@@ -15,6 +15,7 @@ from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
 from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.verbs import run_verb
 
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
@@ -40,7 +41,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     after = None
     if len(letters) > ask.PAGE_ROWS:
         last = letters[ask.PAGE_ROWS - 1]
-        after = {**filters, "before": f"{last['died_at'].isoformat()},{last['run_id']}"}
+        after = f"{last['died_at'].isoformat()},{last['run_id']}"
     return page_request.page(
         "dead_letters.html",
         snapshot,
@@ -55,17 +56,12 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         last_at=counted["last_at"],
         looked_at=ask.LOOK,
         rates=RATES,
-        next_href=page_request.link("dead", after) if after else None,
-        first_href=page_request.link("dead", filters) if "before" in given else None,
+        **page_request.turns("dead", filters, "before", after),
     )
 
 
-async def redrive(page_request: PageRequest) -> Response:
-    """Runs a dead letter again as a new run; then shows that run."""
-    letter, _ = page_request.id, await page_request.form()
-    return await page_request.make_run(
-        "redrive", letter, lambda session: session.act(functions.redrive, letter), "redriven"
-    )
+# A dead letter runs again as a new run.
+redrive = run_verb(functions.redrive, "redriven")
 
 
 async def redrive_cause(page_request: PageRequest) -> Response:
@@ -90,18 +86,10 @@ async def redrive_cause(page_request: PageRequest) -> Response:
 
 
 async def archive(page_request: PageRequest) -> Response:
-    """Closes an open dead letter; then shows the list."""
+    """Closes one open dead letter, or those of the cause that the address names; then the list."""
+    letter = page_request.segments.get("id")
+    wanted = _cause(page_request) if letter is None else {"run_ids": [letter]}
     note = (await page_request.form("note")).get("note")
-    return await _archive(page_request, {"run_ids": [page_request.id]}, note)
-
-
-async def archive_cause(page_request: PageRequest) -> Response:
-    """Closes the open letters of the cause that the address names."""
-    wanted, note = _cause(page_request), (await page_request.form("note")).get("note")
-    return await _archive(page_request, wanted, note)
-
-
-async def _archive(page_request: PageRequest, wanted: dict[str, Any], note: str | None) -> Response:
     archived = 0
     for _ in range(_MOST_BATCHES):
         batch = await page_request.do(functions.archive_dead_letters, **wanted, note=note)
@@ -113,9 +101,8 @@ async def _archive(page_request: PageRequest, wanted: dict[str, Any], note: str 
 
 def _cause(page_request: PageRequest) -> dict[str, Any]:
     """The letters of the cause that the address of a form names."""
-    wanted: dict[str, Any] = _wanted(page_request.query(*_CAUSE))
-    del wanted["state"]
-    return wanted
+    wanted = _wanted(page_request.query(*_CAUSE))
+    return {name: value for name, value in wanted.items() if name != "state"}
 
 
 async def _read_letters(

@@ -26,18 +26,10 @@ _NOT_OF_A_SLUG: Final = re.compile(r"[^\w\- ]")
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
-async def show_docs(page_request: PageRequest) -> Response:
-    """The first page, beside the list of all."""
-    return _show(page_request, next(iter(documents())))
-
-
 async def show_document(page_request: PageRequest) -> Response:
-    """One page, beside the list of all."""
-    return _show(page_request, page_request.segment("name"))
-
-
-def _show(page_request: PageRequest, name: str) -> Response:
+    """One page, the first unless the path names another, beside the list of all."""
     page_request.query()
+    name = page_request.segments.get("name", next(iter(documents())))
     pages = documents()
     if name not in pages:
         rule = "The documents are those of this version."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
@@ -25,24 +25,20 @@ from pgcron_ha.web.pages.schedules import links_of
 from pgcron_ha.web.run_words import ledger_line, reason_words, why_run_waits
 from pgcron_ha.web.times import Meant, instants
 
-CLOCKS: Final = ("schedule", "utc", "mine")
-
 
 async def show_ledger(page_request: PageRequest) -> Response:
     """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` and ``clock`` ask why."""
     name = page_request.segment("name")
     given = page_request.query("decision", "before", "at", "clock")
     choice(given.get("decision"), ask.DECISIONS, "decision")
-    choice(given.get("clock"), CLOCKS, "clock")
     before = cursor_instant(given.get("before"), "the ledger")
     mine = page_request.zone
-    snapshot = await page_request.gather("ledger", _read_ledger, name, given, before, mine)
+    snapshot = await page_request.gather("ledger", _read_ledger, name, given, before)
     row, rows, reasons = snapshot.value
     decision = given.get("decision")
     rows, next_page = _page(rows)
     asked = {key: value for key, value in given.items() if key in ("at", "clock")}
-    chosen = {"decision": decision, **asked}
-    after = None if next_page is None else {**chosen, "before": next_page}
+    zone = _schedule_zone(row["timezone"])
     return page_request.page(
         "ledger.html",
         snapshot,
@@ -50,27 +46,27 @@ async def show_ledger(page_request: PageRequest) -> Response:
         name=name,
         owner=row["owner"],
         links=links_of(row),
-        zone=_schedule_zone(row["timezone"]),
+        zone=zone,
         utc=load_zone("UTC"),
-        rows=[_ledger_row(fire, snapshot.now) for fire in rows],
+        rows=[ledger_line(fire, snapshot.now) for fire in rows],
         decisions=page_request.choices(
             "occurrences", "decision", (None, *ask.DECISIONS), asked, decision, name=name
         ),
         decision=decision,
         asked=given.get("at", ""),
-        clock=given.get("clock", "schedule"),
-        clocks=_clocks(row["timezone"], mine),
+        clock=given.get("clock", zone.key),
+        clocks=dict.fromkeys([zone.key, "UTC", mine.key]),
         answers=[_answer(*reason, row) for reason in reasons],
         around_href=_around(page_request, name, asked, reasons),
         looked_at=ask.LEDGER_LOOK,
-        is_first_page="before" not in given,
-        first_href=page_request.link("occurrences", chosen, name=name),
-        next_href=after and page_request.link("occurrences", after, name=name),
+        **page_request.turns(
+            "occurrences", {"decision": decision, **asked}, "before", next_page, name=name
+        ),
     )
 
 
 async def _read_ledger(
-    session: Session, name: str, given: dict[str, str], before: datetime | None, mine: ZoneInfo
+    session: Session, name: str, given: dict[str, str], before: datetime | None
 ) -> tuple[Row, list[Row], list[tuple[Meant, Reason, str | None]]]:
     """The definition, one page of decisions, and the answers: each instant that was meant, why, and
     what its run waits for. NotFound; InvalidInput for what is no time.
@@ -79,7 +75,8 @@ async def _read_ledger(
     reasons: list[tuple[Meant, Reason, str | None]] = []
     if "at" in given:
         now = await session.call(database_time)
-        zone = _zone(given.get("clock", "schedule"), row["timezone"], mine)
+        clock = given.get("clock")
+        zone = load_zone(clock) if clock else _schedule_zone(row["timezone"])
         for meant in instants(given["at"], zone, now):
             reported = await session.call(why, name, meant.instant)
             waits = None
@@ -98,12 +95,6 @@ def _page(rows: list[Row]) -> tuple[list[Row], str | None]:
     last = rows[ask.PAGE_ROWS - 1]["fire_at"]
     shown = [row for row in rows if row["fire_at"] >= last]
     return shown, last.isoformat()
-
-
-def _ledger_row(fire: Row, now: datetime) -> dict[str, Any]:
-    started = fire["started_at"]
-    delay = None if started is None else (started - fire["fire_at"]).total_seconds()
-    return {**ledger_line(fire, now), "delay": delay}
 
 
 def _answer(meant: Meant, stored: Reason, waits: str | None, row: Row) -> SimpleNamespace:
@@ -160,25 +151,8 @@ def _around(
     return page_request.link("occurrences", {**asked, "before": after.isoformat()}, name=name)
 
 
-def _zone(clock: str, timezone: str, mine: ZoneInfo) -> ZoneInfo:
-    if clock == "mine":
-        return mine
-    return load_zone("UTC") if clock == "utc" else _schedule_zone(timezone)
-
-
 def _schedule_zone(timezone: str) -> ZoneInfo:
     try:
         return load_zone(timezone)
     except UnknownZone:  # newer than this tzdata: its times are shown in UTC
         return load_zone("UTC")
-
-
-def _clocks(timezone: str, mine: ZoneInfo) -> list[tuple[str, str]]:
-    """The clocks to choose from, each zone once."""
-    clocks = [("schedule", timezone), ("utc", "UTC"), ("mine", mine.key)]
-    known = [zone for _, zone in clocks]
-    return [
-        (word, f"{zone} (the schedule's)" if word == "schedule" else zone)
-        for at, (word, zone) in enumerate(clocks)
-        if zone not in known[:at]
-    ]

@@ -26,6 +26,7 @@ from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, duration, plain, plural, short, who_and_why
 from pgcron_ha.web.page_request import PageRequest, together
+from pgcron_ha.web.verbs import verb
 
 STATES: Final = ("alive", "cordoned", "draining", "silent", "dead")
 _FILTERS: Final[tuple[str, ...]] = ("state", "queue", "handler")
@@ -84,21 +85,21 @@ async def show_node(page_request: PageRequest) -> Response:
     )
 
 
-async def cordon(page_request: PageRequest) -> Response:
-    """Cordons every process of its name until it is uncordoned; ``note`` is kept."""
-    note = (await page_request.form("note")).get("note")
-    node = await _known(page_request)
-    await page_request.do(cluster.cordon_node, node["name"], note)
-    return page_request.redirect("node", "cordoned", incarnation=node["incarnation"])
+async def _cordon(connection: Any, given: str, *, schema: str, **more: Any) -> None:
+    node, _ = await _read_node(Session(connection, schema), given)
+    await cluster.cordon_node(connection, node["name"], schema=schema, **more)
 
 
-async def uncordon(page_request: PageRequest) -> Response:
-    """Lets it take runs again, whether its name or this process alone was cordoned."""
-    await page_request.form()
-    node = await _known(page_request)
+async def _uncordon(connection: Any, given: str, *, schema: str, **more: Any) -> None:
+    node, _ = await _read_node(Session(connection, schema), given)
     held = node["incarnation" if node["is_cordoned_alone"] else "name"]
-    await page_request.do(cluster.uncordon_node, held)
-    return page_request.redirect("node", "uncordoned", incarnation=node["incarnation"])
+    await cluster.uncordon_node(connection, held, schema=schema, **more)
+
+
+# Every process of its name takes nothing new until it is uncordoned; ``note`` is kept.
+cordon = verb(_cordon, "node", "cordoned", "note")
+# It takes runs again, whether its name or this process alone was cordoned.
+uncordon = verb(_uncordon, "node", "uncordoned")
 
 
 def node_row(facts: Row, now: datetime) -> Row:
@@ -151,12 +152,6 @@ def _failing_words(each: Failing) -> str:
 
 def _aside_words(each: Without) -> str:
     return f"{capital(each.what)}: {without_words(each)}"
-
-
-async def _known(page_request: PageRequest) -> dict[str, Any]:
-    given = page_request.segment("incarnation")
-    node, _ = await page_request.act(lambda session: _read_node(session, given))
-    return node
 
 
 async def _read_node(session: Session, given: str) -> tuple[Row, list[Row]]:

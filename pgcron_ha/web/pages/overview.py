@@ -72,7 +72,6 @@ async def show_overview(page_request: PageRequest) -> Response:
     attention = causes(page_request.link, seen)
     shown = shortlist(attention, _ALL_ATTENTION_ROWS if is_all else _ATTENTION_ROWS)
     all_href = page_request.link("overview", {"window": window, "attention": ALL}) + "#attention"
-    ended = seen.recent["ended_in_a_minute"]
     is_used = seen.cluster["schedules"] or seen.nodes or seen.recent["runs"] or seen.blocking
     return page_request.page(
         "overview.html",
@@ -82,15 +81,13 @@ async def show_overview(page_request: PageRequest) -> Response:
         attention=shown,
         more_attention=len(attention) - len(shown),
         all_attention_href=None if is_all else all_href,  # the page that shows every cause
-        dead_letters=seen.cluster["dead_letters"],  # also of schedules that have recovered
         problems=len(attention),
         timeline=_timeline(page_request, seen, WINDOWS[window]),
-        schedules=seen.cluster["schedules"],
+        cluster=seen.cluster,
+        recent=seen.recent,
         windows=page_request.choices("overview", "window", tuple(WINDOWS), {}, window),
         queues=_queue_lines(seen),
         nodes=seen.nodes[:_NODES],
-        last_finished_at=seen.recent["last_finished_at"],
-        rate=ended / 60 if ended else None,  # runs a second, over the last minute
         is_empty=not is_used,  # somebody has just installed it
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import breakers, cluster
-from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
@@ -27,7 +27,8 @@ from pgcron_ha.web.formats import (
     short,
     who_and_why,
 )
-from pgcron_ha.web.page_request import PageRequest, together, verb
+from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.verbs import verb
 
 # If the oldest due run of a served queue waits longer than this, the queue is lagging.
 LAG_SECONDS: Final = 60.0
@@ -55,14 +56,15 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "servers": ask.servers,
     "dead": ask.dead,
     "scheduled": ask_schedules.queue_names,
+    "kept": partial(cluster.retention, limit=_MOST_KEPT),
 }
 
 
 async def show_queues(page_request: PageRequest) -> Response:
     """The list, what is wrong first."""
     page_request.query()
-    snapshot = await page_request.read("queues", _ASKED_OF_QUEUES)
-    facts, kept = snapshot.value
+    snapshot = await page_request.gather("queues", _read_queues)
+    facts = snapshot.value
     return page_request.page(
         "queues.html",
         snapshot,
@@ -70,7 +72,7 @@ async def show_queues(page_request: PageRequest) -> Response:
         rows=_rows(facts, snapshot.now),
         cluster_pause=_pause_of(facts.cluster),
         # How long records are kept: tables, then rules, the first about a run counts.
-        kept=[_kept(row) for row in kept],
+        kept=[_kept(row) for row in facts.kept],
     )
 
 
@@ -78,8 +80,8 @@ async def show_queue(page_request: PageRequest) -> Response:
     """One queue: what is next, and why each of it is not taken."""
     name = page_request.segment("name")
     page_request.query()
-    snapshot = await page_request.read("queue", _ASKED_OF_QUEUE, queue=name)
-    facts, head, later, running = snapshot.value
+    snapshot = await page_request.gather("queue", _read_queue, name)
+    facts = snapshot.value
     rows = {row["name"]: row for row in _rows(facts, snapshot.now)}
     if name not in rows:
         rule = "A queue exists as soon as a run, a schedule, a node or a pause names it."
@@ -89,9 +91,9 @@ async def show_queue(page_request: PageRequest) -> Response:
         snapshot,
         title=name,
         row=rows[name],
-        head=[_head_run(run, rows[name]) for run in head],
-        later=later,
-        running=running,
+        head=[_head_run(run, rows[name]) for run in facts.head],
+        later=facts.later,
+        running=facts.running_of_it,
         cluster_pause=_pause_of(facts.cluster),
     )
 
@@ -106,22 +108,18 @@ def circuit_sentence(row: Row) -> str:
     return f"{capital(row['words'].rstrip('.'))}."
 
 
-async def _read_facts(
-    connection: Connection, *, schema: str, queue: str | None = None
-) -> SimpleNamespace:
-    """The rows of each statement of `_READ`, by its name, whichever `queue` the page is about."""
-    asked = {name: await query(connection, schema=schema) for name, query in _READ.items()}
-    return SimpleNamespace(**asked)
+async def _read_queues(session: Session) -> SimpleNamespace:
+    """The rows of each statement of `_READ`, by its name."""
+    return SimpleNamespace(**{name: await session.call(query) for name, query in _READ.items()})
 
 
-_ASKED_OF_QUEUES: Final = together(_read_facts, partial(cluster.retention, limit=_MOST_KEPT))
-# The facts, what is due first, what is to come first, and what runs.
-_ASKED_OF_QUEUE: Final = together(
-    _read_facts,
-    partial(ask.head, due=True),
-    partial(ask.head, due=False),
-    partial(ask_overview.running, limit=ask.HEAD_ROWS),
-)
+async def _read_queue(session: Session, queue: str) -> SimpleNamespace:
+    """The same, what is due first, what is to come first, and what runs."""
+    facts = await _read_queues(session)
+    facts.head = await session.call(ask.head, queue=queue, due=True)
+    facts.later = await session.call(ask.head, queue=queue, due=False)
+    facts.running_of_it = await session.call(ask_overview.running, queue=queue, limit=ask.HEAD_ROWS)
+    return facts
 
 
 def _pause_of(cluster: Row) -> str | None:

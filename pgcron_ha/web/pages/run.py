@@ -4,7 +4,6 @@ log, a piece of it on the page, as far as it fits as a text file.
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -17,13 +16,14 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages.workflows import step_of_run
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.errors import InvalidInput
 from pgcron_ha.harmless import left_out
-from pgcron_ha.web.address import WrongAddress
 from pgcron_ha.web.formats import duration, mark_of, pretty, rfc
-from pgcron_ha.web.page_request import PageRequest, verb
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import steps
 from pgcron_ha.web.run_time import tries_of, where_time_went
-from pgcron_ha.web.run_words import retry_words, run_sentence, run_word
+from pgcron_ha.web.run_words import run_sentence, run_word
+from pgcron_ha.web.verbs import run_verb, verb
 
 # Characters of a laid-out args or result.
 MOST_PRETTY: Final = 30_000
@@ -57,7 +57,7 @@ async def show_run(page_request: PageRequest) -> Response:
     given = page_request.query("log", *steps.FILTERS)
     place = _log_place(given.get("log"))
     snapshot = await page_request.gather("run", _read_run, run_id, place)
-    view = _view(page_request, *snapshot.value, place, snapshot.now)
+    view = _view(page_request, snapshot.value, place, snapshot.now)
     if view["row"]["handler"].startswith(_WORKFLOW):
         view |= steps.of_run(await steps.read_workflow(page_request, run_id, given), view)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
@@ -76,22 +76,16 @@ async def show_log(page_request: PageRequest) -> Response:
 _CANCELLED: Final = {"requested": "cancel_requested"}
 _KILLED: Final = {"requested": "kill_requested"}
 # Ends a waiting run, asks the node of a running one to stop it; ``note`` is kept.
-cancel = verb(functions.cancel_run, "run", _CANCELLED, "note", segment="id")
+cancel = verb(functions.cancel_run, "run", _CANCELLED, "note")
 # Asks the node of a run that was asked to stop to end it by force.
-kill = verb(functions.kill_run, "run", _KILLED, segment="id")
+kill = verb(functions.kill_run, "run", _KILLED)
 
 
-async def retry(page_request: PageRequest) -> Response:
-    """A waiting run is due at once, an ended one runs again as a new run; then shows it."""
-    run, _ = page_request.id, await page_request.form()
-    return await page_request.make_run(
-        "retry", run, lambda session: session.act(functions.retry_run, run), "rerun"
-    )
+# A waiting run is due at once, an ended one runs again as a new run.
+retry = run_verb(functions.retry_run, "rerun")
 
 
-async def _read_run(
-    session: Session, run_id: int, place: LogPlace
-) -> tuple[Row, list[Row], list[Row]]:
+async def _read_run(session: Session, run_id: int, place: LogPlace) -> Row:
     """The run with what belongs to it, its attempts that did not succeed, and lines of its log, in
     one read-only transaction. NotFound.
     """
@@ -106,14 +100,18 @@ async def _read_run(
     else:
         lines = await _lines_after(session, run_id, place.line)
     waits = await session.call(ask.waits_of.one, [run_id]) if is_waiting else None
-    run |= {
+    attempts = await session.call(ask.attempts, run_id=run_id)
+    return {
+        **run,
         "diverted": await session.call(diversion_of_run, run_id),
         "waits": waits or {},
         "step": await session.call(step_of_run, run_id) if run["origin"] == "step" else None,
         "letter": await session.call(ask.letter, run_id=run_id) if is_dead else None,
         "children": await session.call(ask.children, run_id=run_id) if is_ended else [],
+        "attempts": attempts,
+        "is_snoozed": bool(attempts) and attempts[0]["outcome"] == "snoozed",
+        "lines": lines,
     }
-    return run, await session.call(ask.attempts, run_id=run_id), lines
 
 
 async def _lines_after(
@@ -124,17 +122,10 @@ async def _lines_after(
     return await session.call(ask.lines_after, **after, **bounds)
 
 
-def _view(
-    page_request: PageRequest,
-    run: Row,
-    attempts: list[Row],
-    lines: list[Row],
-    place: LogPlace,
-    now: datetime,
-) -> dict[str, Any]:
+def _view(page_request: PageRequest, row: Row, place: LogPlace, now: datetime) -> dict[str, Any]:
     """What the page shows."""
-    row = {**run, "is_snoozed": bool(attempts) and attempts[0]["outcome"] == "snoozed"}
-    word, letter, shown = run_word(row, now), row["letter"], attempts[: ask.ATTEMPTS]
+    word, letter, attempts = run_word(row, now), row["letter"], row["attempts"]
+    shown = attempts[: ask.ATTEMPTS]
     is_open_letter = letter is not None and letter["closed_at"] is None
     redrive_href = page_request.link("redrive", id=row["id"]) if is_open_letter else None
     # An unfolded one holds its region as it is, so while more may come all are folded.
@@ -148,12 +139,12 @@ def _view(
         "instants": _instants(row),
         "progress": _progress(row),
         "bar": where_time_went(row, shown, now),
-        "attempts": [{**one, "seconds": _seconds(one, now)} for one in tries_of(row, shown)],
+        "attempts": tries_of(row, shown),
         "unfolded": next(with_traceback, None),
         "hidden_attempts": len(attempts) > len(shown) and shown[-1]["attempt"] - 1,
         "args": _json(row["args"], row["args_bytes"]),
         "result": _json(row["result"], row["result_bytes"]),
-        "log": _log_view(page_request, row, lines, place),
+        "log": _log_view(page_request, row, place),
         "waits_on": row["waits"].get("waits_on"),
         "children": _children(row),
         "step": row["step"],
@@ -204,7 +195,7 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | No
         ("Concurrency key", row["concurrency_key"], None),
         ("Requires", ", ".join(row["requires"] or ()), None),
         ("Unique key", _unique_key(row), None),
-        ("Retries", retry_words(json.loads(row["retry"] or "null")), None),
+        ("Retries", row["retry"], None),
         ("Died as", group and f"all of {group}", dead),
         ("Node", row["node"], runs("node")),
         ("Schedule", f"{row['schedule']} (deleted)" if is_deleted else None, runs("schedule")),
@@ -243,11 +234,6 @@ def _instants(row: Row) -> list[tuple[str, datetime]]:
     return [(word, instant) for word, instant in named if instant is not None]
 
 
-def _seconds(line: Row, now: datetime) -> float | None:
-    began = line["started_at"]
-    return None if began is None else ((line["ended_at"] or now) - began).total_seconds()
-
-
 def _json(text: str | None, size: int) -> dict[str, Any] | None:
     """Args or a result, laid out; `size` is in bytes, of the whole. None where there is none."""
     if text is None:
@@ -277,21 +263,18 @@ def _log_place(text: str | None) -> LogPlace:
         return LogPlace("after", (0, 0))
     match = _PLACE.fullmatch(text)
     if match is None:
-        raise WrongAddress(
+        raise InvalidInput(
             f"'{text[:60]}' is not a piece of a log",
             "A piece is 'first', or what is before or after a line, such as before-1.500.",
             "Leave it out for the newest lines.",
-            wrong=text,
         )
     return LogPlace(match[1], (int(match[2]), int(match[3])))
 
 
-def _log_view(
-    page_request: PageRequest, run: Row, read: list[Row], place: LogPlace
-) -> dict[str, Any]:
-    """A piece of a run's log; `read` has a line more than is shown if there are more."""
-    has_more = len(read) > ask.LINES
-    shown = read
+def _log_view(page_request: PageRequest, run: Row, place: LogPlace) -> dict[str, Any]:
+    """A piece of a run's log; a line more than is shown was read if there are more."""
+    shown = run["lines"]
+    has_more = len(shown) > ask.LINES
     if has_more:
         shown = shown[1:] if place.side == "before" else shown[:-1]
     executes = run["state"] == "running"

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from starlette.responses import RedirectResponse, Response
 
@@ -14,10 +15,10 @@ from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
-from pgcron_ha.web.address import NoSuch, choice, near_names, wrong_page
-from pgcron_ha.web.formats import expected_about, number, plain
+from pgcron_ha.web.address import choice, wrong_page
+from pgcron_ha.web.formats import number, plain
 from pgcron_ha.web.page_request import Choice, PageRequest
-from pgcron_ha.web.times import Moment, parse_moment, resolve
+from pgcron_ha.web.times import written_instant
 
 _STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))
 _NAMED: Final[tuple[str, ...]] = ("schedule", "handler", "queue", "node")
@@ -33,24 +34,21 @@ async def show_runs(page_request: PageRequest) -> Response:
     given = page_request.query(*_FILTERS, "before", "find")
     if "find" in given:
         return await _jump(page_request, given["find"])
-    asked = _understood(page_request, given)
+    wanted, position = _wanted(given), _position(given.get("before"))
+    times, zone = (given.get("since"), given.get("until")), page_request.zone
     choices = await page_request.read("run_choices", ask.choices, life=_CHOICES_LIFE_SECONDS)
     period = choices.value["period"]
-    snapshot = await page_request.gather("runs", _read_listing, *asked, period)
-    page, counts, has_schedule = snapshot.value
-    if not (page.rows or page.is_stopped or "before" in given):  # it may be further back
-        _require_known(page_request, given, choices.value, has_schedule)
+    snapshot = await page_request.gather(
+        "runs", _read_listing, wanted, times, zone, position, period
+    )
+    page, counts = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
-    first_href = None
-    if "before" in given:
-        first_href = page_request.link("runs", filters)
-    after = None if page.next is None else {**filters, "before": _cursor(page.next)}
+    after = page.next and _cursor(page.next)
     return page_request.page(
         "runs.html",
         snapshot,
         title="Runs",
         page=page,
-        rows=[{**row, "overruns": expected_about(row["expected"])} for row in page.rows],
         tabs=_tabs(page_request, filters, counts),
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=page_request.chips("runs", filters),
@@ -60,28 +58,23 @@ async def show_runs(page_request: PageRequest) -> Response:
             name: [each for each in choices.value[f"{name}s"] if plain(each) == each]
             for name in _NAMED
         },
-        next_href=after and page_request.link("runs", after),
-        first_href=first_href,
-        is_empty=not page.rows and not filters and first_href is None,
+        is_empty=not page.rows and not given,
+        **page_request.turns("runs", filters, "before", after),
     )
 
 
 async def _read_listing(
     session: Session,
     wanted: RunFilter,
-    since: Moment | None,
-    until: Moment | None,
+    times: tuple[str | None, str | None],
+    zone: ZoneInfo,
     position: Position,
     period: str,
-) -> tuple[RunPage, Row, bool]:
-    """One page of runs, how many run and wait, and whether the filter's schedule exists."""
+) -> tuple[RunPage, Row]:
+    """One page of runs since and until some `times`, and how many run and wait. InvalidInput."""
     counts = await session.call(ask.counts)
-    now = counts["now"]
-    wanted = replace(
-        wanted,
-        since=ask.LONG_AGO if since is None else resolve(since, now),
-        until=ask.FAR_AHEAD if until is None else resolve(until, now),
-    )
+    since, until = (text and written_instant(text, zone, counts["now"]) for text in times)
+    wanted = replace(wanted, since=since or ask.LONG_AGO, until=until or ask.FAR_AHEAD)
     known = await session.call(ask.schedule_id, name=wanted.schedule)
     # A schedule that was deleted left runs with its name, which no index knows.
     if known is not None and (position == Position() or position.at is not None):
@@ -89,7 +82,7 @@ async def _read_listing(
     else:
         page = await session.call(ask.newest_runs, wanted, position, period=period)
     rows = await session.call(ask.detailed, page)
-    return replace(page, rows=rows), counts, known is not None
+    return replace(page, rows=rows), counts
 
 
 async def _jump(page_request: PageRequest, text: str) -> Response:
@@ -107,20 +100,12 @@ async def _jump(page_request: PageRequest, text: str) -> Response:
     return RedirectResponse(page_request.link("run", id=found.value["run_id"]), 303)
 
 
-def _understood(
-    page_request: PageRequest, given: dict[str, str]
-) -> tuple[RunFilter, Moment | None, Moment | None, Position]:
-    """What is wanted, since and until when, and where the page begins."""
+def _wanted(given: dict[str, str]) -> RunFilter:
     state = choice(given.get("state"), _STATES, "state")
     states = STATE_GROUPS.get(state or "", (state,) if state else STATE_WORDS)
-    since, until = (
-        parse_moment(given[name], page_request.zone, datetime.now(UTC)) if name in given else None
-        for name in ("since", "until")
-    )
     named: dict[str, Any] = {name: given.get(name) for name in (*_NAMED, "error")}
-    named["tags"] = (given["tag"],) if "tag" in given else None
-    wanted = RunFilter(states=states, is_open=state == "attention", **named)
-    return wanted, since, until, _position(given.get("before"))
+    tags = (given["tag"],) if "tag" in given else None
+    return RunFilter(states=states, is_open=state == "attention", tags=tags, **named)
 
 
 def _position(text: str | None) -> Position:
@@ -136,25 +121,6 @@ def _position(text: str | None) -> Position:
     except ValueError:
         pass
     raise wrong_page(text, "this list", "A page begins below the numbers of runs.")
-
-
-def _require_known(
-    page_request: PageRequest, given: dict[str, str], choices: Row, has_schedule: bool
-) -> None:
-    """Raises for a filter whose name nothing has."""
-    for what in _NAMED:
-        name, known = given.get(what), choices[f"{what}s"]
-        if name is None or name in known or (what == "schedule" and has_schedule):
-            continue
-        rest = {key: value for key, value in given.items() if key != what}
-        near = near_names(name[:200], known)
-        raise NoSuch(
-            what,
-            name,
-            f"No run of it was found, either. A {what} is filtered by its whole name.",
-            [(other, page_request.link("runs", {**rest, what: other})) for other in near],
-            "Choose one of the suggestions, or leave the filter out.",
-        )
 
 
 def _cursor(position: Position) -> str:

@@ -28,11 +28,9 @@ from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.model.differences import changes
 from pgcron_ha.spec.lines import EXAMPLE_SEED
-from pgcron_ha.web.address import WrongAddress, choice, whole_number
+from pgcron_ha.web.address import whole_number, wrong_page
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
 from pgcron_ha.web.pages.schedule_form import (
-    LONGEST_SENT,
-    REST,
     DefinitionForm,
     judged,
     look_ahead,
@@ -40,7 +38,6 @@ from pgcron_ha.web.pages.schedule_form import (
 )
 from pgcron_ha.web.reading import Snapshot
 
-STATES: Final = ("on", "paused")
 MOST_NOTE: Final = 500
 _SPREAD_NOTE: Final = (
     "Where ~ spreads it, its time is chosen when it is made: those shown here are an example."
@@ -54,7 +51,7 @@ async def show_new(page_request: PageRequest) -> Response:
     copied = page_request.query("copy").get("copy")
     snapshot = await page_request.gather("new", _read_new, copied)
     texts, served = snapshot.value
-    form = DefinitionForm(texts, served, is_unfolded=copied is not None, name="")
+    form = DefinitionForm(texts, served, name="")
     form.copied = copied or ""
     return _page(page_request, form, snapshot=snapshot)
 
@@ -64,11 +61,9 @@ async def create(page_request: PageRequest) -> Response:
 
     Errors are shown in the form, which keeps what was typed.
     """
-    given = await page_request.form(
-        "name", "state", *FIELDS, "do", longest=LONGEST_SENT, keep_empty=True
-    )
+    given = await page_request.form("name", "state", *FIELDS, "do", keep_empty=True)
     name = given.get("name", "").strip()
-    is_paused = choice(given.get("state") or None, STATES, "state") == "paused"
+    is_paused = given.get("state") == "paused"
     now = datetime.now(UTC)
     row = {
         **NEW_SCHEDULE,
@@ -79,11 +74,9 @@ async def create(page_request: PageRequest) -> Response:
         "watermark": now,
         "runs_made": 0,
     }
-    defaults = texts_of(row)
-    texts = {**defaults, **_typed(given)}
+    texts = {**texts_of(row), **_typed(given)}
     served = await page_request.act(lambda session: offered_for(session, texts))
-    says_more = any(texts[field].strip() != defaults[field] for field in REST)
-    form = DefinitionForm(texts, served, is_unfolded=says_more, name=name)
+    form = DefinitionForm(texts, served, name=name)
     form.is_preview, form.is_paused = given.get("do") == "preview", is_paused
     try:
         unnamed = name or ("new" if form.is_preview else "")
@@ -128,9 +121,7 @@ async def save(page_request: PageRequest) -> Response:
     Errors are shown in the form, which keeps what was typed.
     """
     name = page_request.segment("name")
-    given = await page_request.form(
-        *FIELDS, "version", "note", "do", longest=LONGEST_SENT, keep_empty=True
-    )
+    given = await page_request.form(*FIELDS, "version", "note", "do", keep_empty=True)
     texts = _typed(given)
     row, served = await _current(page_request, name, texts)
     # Another version at saving is another editor's.
@@ -240,7 +231,7 @@ async def show_versions(page_request: PageRequest) -> Response:
     snapshot = await page_request.read("versions", ask.schedule_versions, name, **of_it)
     rows = snapshot.value
     shown = rows[:PAGE_ROWS]
-    more = {"before": shown[-1]["version"]} if len(rows) > PAGE_ROWS else None
+    after = shown[-1]["version"] if len(rows) > PAGE_ROWS else None
     return page_request.page(
         "schedule_versions.html",
         snapshot,
@@ -251,8 +242,7 @@ async def show_versions(page_request: PageRequest) -> Response:
         ],
         is_deleted=bool(shown) and shown[0]["operation"] == "delete",
         newest=shown[0]["version"] if shown else 0,
-        next_href=None if more is None else page_request.link("versions", more, name=name),
-        first_href=None if before is None else page_request.link("versions", name=name),
+        **page_request.turns("versions", {}, "before", after, name=name),
     )
 
 
@@ -279,15 +269,8 @@ def _version_row(row: Row, older: Row | None) -> dict[str, Any]:
 
 
 def version_number(text: str | None) -> int | None:
-    """The version that an address or a form names; None for None. WrongAddress."""
-    if text is None:
-        return None
-    number = whole_number(text, _MOST_VERSION)
-    if number is None:
-        raise WrongAddress(
-            f"'{text[:60]}' is not a version",
-            "Versions are counted from 1.",
-            "Leave it out for the newest.",
-            wrong=text,
-        )
+    """The version that an address or a form names; None for None. InvalidInput."""
+    number = None if text is None else whole_number(text, _MOST_VERSION)
+    if text is not None and number is None:
+        raise wrong_page(text, "versions", "Versions are counted from 1.")
     return number

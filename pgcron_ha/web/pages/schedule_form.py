@@ -17,6 +17,7 @@ from pgcron_ha.client.schedule_edits import (
     FIELDS,
     MOST_TEXT,
     NEW_SCHEDULE,
+    texts_of,
     typed_changes,
     wrong_field,
 )
@@ -32,8 +33,6 @@ from pgcron_ha.web.page_request import PageRequest
 PREVIEWED: Final = 10
 _MOST_LINE: Final = 1000
 """Characters of a field of one line."""
-# A browser sends a line's end as two characters.
-LONGEST_SENT: Final = 2 * MOST_TEXT
 MANAGED: Final[dict[str, str]] = {
     "code": "It is managed by the code of an application: the next start of a node with it puts"
     " back what is edited here, but for a pause.",
@@ -43,7 +42,9 @@ MANAGED: Final[dict[str, str]] = {
 """What happens to an edit made here when a schedule is managed elsewhere; else it stays."""
 FIRST: Final = ("spec", "timezone", "dst", "handler", "queue", "args")
 """The fields that are seen first: when and what."""
-REST: Final = tuple(name for name in FIELDS if name not in FIRST)
+_REST: Final = tuple(name for name in FIELDS if name not in FIRST)
+_POLICIES: Final = tuple(name for name in _REST if name != "managed_by")
+_DEFAULTS: Final = texts_of(NEW_SCHEDULE)
 _LONG: Final = frozenset({"spec", "args", "retry", "description", "links"})
 _LABELS: Final = {
     "timezone": "Time zone",
@@ -82,7 +83,6 @@ class DefinitionForm:
         texts: Mapping[str, str],
         offered: Row,
         *,
-        is_unfolded: bool = True,
         name: str | None = None,
         edited: Row | None = None,
     ) -> None:
@@ -98,8 +98,8 @@ class DefinitionForm:
         """What somebody else has changed since the form was opened."""
         self.managed = MANAGED.get(self.edited.get("managed_by", ""))
         self.fields = [_field(name, texts[name]) for name in FIRST]
-        self.more = [_field(name, texts[name]) for name in REST]
-        self.is_unfolded = is_unfolded
+        self.more = [_field(name, texts[name]) for name in _REST]
+        self.is_unfolded = any(texts[name].strip() != _DEFAULTS[name] for name in _POLICIES)
         """Whether the fields that are not seen first are shown at once."""
         self.preview: Preview | None = None
         handler, queue = _placed(texts)
@@ -121,13 +121,13 @@ class DefinitionForm:
     def blame(self, error: InvalidInput, row: Row, texts: Mapping[str, str]) -> None:
         """Puts the error beside the field that is wrong, if it is one."""
         self.error, self.preview = error, None
-        name = wrong_field(row, texts, error)
-        self.wrong = next((one for one in (*self.fields, *self.more) if one.name == name), None)
-        if self.wrong is None and self.name is not None and not _is_name(self.name.text):
+        wrong = wrong_field(row, texts, error)
+        self.wrong = next((one for one in (*self.fields, *self.more) if one.name == wrong), None)
+        if self.wrong is None and "the schedule's name" in error.message:  # as `checks` calls it
             self.wrong = self.name
         if self.wrong is not None:
             self.wrong.problem = error
-        self.is_unfolded = self.is_unfolded or name in REST
+        self.is_unfolded = self.is_unfolded or wrong in _REST
 
 
 def look_ahead(row: Mapping[str, Any], changes: Mapping[str, Any], now: datetime) -> Preview | None:
@@ -187,10 +187,3 @@ def _field(name: str, text: str, most: int | None = None) -> SimpleNamespace:
         example=_EXAMPLES.get(name, ""),
         problem=None,  # what is wrong with it
     )
-
-
-def _is_name(name: str) -> bool:
-    try:
-        return bool(checks.text("the schedule's name", name, checks.MOST_NAME_CHARACTERS))
-    except InvalidInput:
-        return False

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire, was_edited
+from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire
 from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.client.schedule_edits import texts_of
 from pgcron_ha.db.commands.functions import changed_occurrences
@@ -38,7 +38,7 @@ from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
 from pgcron_ha.web.plots import spark, trend
-from pgcron_ha.web.run_words import ledger_line, retry_words
+from pgcron_ha.web.run_words import ledger_line
 
 # Words that can be searched for: the index has to know where such schedules are.
 HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
@@ -81,39 +81,30 @@ async def show_schedules(page_request: PageRequest) -> Response:
     choice(given.get("health"), HEALTH_FILTERS, "health word")
     choice(given.get("state"), STATE_FILTERS, "state")
     snapshot = await page_request.gather("schedules", _read_listing, given)
-    rows, queues, labels, cluster = snapshot.value
-    if not rows:  # a queue that lost its schedules while a page was open is unknown, too
-        choice(given.get("queue"), tuple(queues), "queue of a schedule")
+    rows, (queues, labels, cluster) = snapshot.value
     lines = [_line(page_request, row, snapshot.now) for row in rows]
     wanted = _MATCHES.get(given.get("health", ""))
     if wanted is not None:
         lines = [line for line in lines if line["health"].word in wanted]
-    has_more = len(lines) > ask.PAGE_ROWS
-    lines = lines[: ask.PAGE_ROWS]
+    after = lines[ask.PAGE_ROWS - 1]["name"] if len(lines) > ask.PAGE_ROWS else None
     filters = {name: given[name] for name in _FILTERS if name in given}
-    after = {**filters, "after": lines[-1]["name"]} if has_more else None
     return page_request.page(
         "schedules.html",
         snapshot,
         title="Schedules",
-        rows=lines,
+        rows=lines[: ask.PAGE_ROWS],
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=page_request.chips("schedules", filters),
         queues=queues,
         labels=labels,
         health_words=HEALTH_FILTERS,
         total=cluster["schedules"],  # whatever the filters
-        next_href=page_request.link("schedules", after) if after else None,
-        first_href=page_request.link("schedules", filters) if "after" in given else None,
+        **page_request.turns("schedules", filters, "after", after),
     )
 
 
-async def _read_listing(
-    session: Session, given: dict[str, str]
-) -> tuple[list[Row], list[str], Row, Row]:
-    """One page of schedules (a row more if there is a next one), queues and labels to choose from,
-    and how many there are.
-    """
+async def _read_listing(session: Session, given: dict[str, str]) -> tuple[list[Row], list[Any]]:
+    """One page of schedules (a row more if there is a next one), and what `_CHOICES` asks."""
     ids = await _candidates(session, given.get("health"))
     enabled = {"on": True, "paused": False}.get(given.get("state", ""))
     rows = await session.call(
@@ -127,8 +118,7 @@ async def _read_listing(
         after=given.get("after"),
         limit=ask.PAGE_ROWS + 1 if ids is None else ask.MOST_IDS,
     )
-    queues, labels, cluster = await session.call(_CHOICES)
-    return rows, queues, labels, cluster
+    return rows, await session.call(_CHOICES)
 
 
 async def _candidates(session: Session, health: str | None) -> list[int] | None:
@@ -141,11 +131,9 @@ async def _candidates(session: Session, health: str | None) -> list[int] | None:
 
 
 def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
-    """The row with its health, its trend, and what a run that ``overruns`` was expected to take."""
+    """The row with its health and its trend."""
     trend = spark(row, page_request.zone) if row["outcomes"] else ()
-    overruns, is_off = expected_about(row["overrun_expected"]), not row["enabled"]
-    more = {"health": judge(row, now), "overruns": overruns, "spark": trend, "is_off": is_off}
-    return {**row, **more}
+    return {**row, "health": judge(row, now), "spark": trend, "is_off": not row["enabled"]}
 
 
 async def show_schedule(page_request: PageRequest) -> Response:
@@ -153,7 +141,7 @@ async def show_schedule(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
     page_request.query()
     snapshot = await page_request.gather("schedule", _read_schedule, name)
-    view = _view(page_request, *snapshot.value, snapshot.now)
+    view = _view(page_request, snapshot.value, snapshot.now)
     return page_request.page("schedule.html", snapshot, title=name, **view)
 
 
@@ -163,19 +151,20 @@ def links_of(row: Row) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-async def _read_schedule(session: Session, name: str) -> tuple[Row, Row, list[Row], list[Row]]:
+async def _read_schedule(session: Session, name: str) -> Row:
     """The definition, the facts of its health, the ledger and the runs, in one read-only
     transaction. NotFound.
     """
     row = await session.call(overview.schedule, name)
     runs = await session.call(runs_of_schedule, row["id"], _RUNS, Position())
     ledger: dict[str, Any] = {"schedule_id": row["id"], "before": None, "limit": LEDGER_ROWS + 1}
-    return (
-        {**row, "changed": await session.call(changed_occurrences, row["id"])},
-        await session.call(ask.schedules.the, ids=[row["id"]], limit=1),
-        await session.call(ask.occurrences, **ledger),
-        await session.call(detailed, runs),
-    )
+    return {
+        **row,
+        "changed": await session.call(changed_occurrences, row["id"]),
+        "facts": await session.call(ask.schedules.the, ids=[row["id"]], limit=1),
+        "ledger": await session.call(ask.occurrences, **ledger),
+        "runs": await session.call(detailed, runs),
+    }
 
 
 def future_fire_lines(
@@ -212,15 +201,9 @@ def schedule_sentence(row: Row) -> str | None:
         return None
 
 
-def _view(
-    page_request: PageRequest,
-    row: Row,
-    facts: Row,
-    ledger: list[Row],
-    runs: list[Row],
-    now: datetime,
-) -> dict[str, Any]:
+def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """What the page shows."""
+    facts, ledger = row["facts"], row["ledger"]
     fires, note = future_fire_lines(row, now)
     shown = {fire.fire_at for fire, _ in fires}
     taken = [s for s in facts["durations"] or () if s is not None]
@@ -245,12 +228,12 @@ def _view(
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
         "ledger": [ledger_line(fire, now) for fire in ledger[:LEDGER_ROWS]],
         "ledger_href": ledger_href,  # of those before
-        "runs": runs[: 2 * RUN_ROWS],
+        "runs": row["runs"][: 2 * RUN_ROWS],
         "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
         # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
         "median": half,
         "slowest": slowest,
-        "settings": _settings(row, facts),
+        "settings": _settings(row),
         "links": links_of(row),
         "managed": MANAGED.get(row["managed_by"]),
         "calendars": [name for name, _ in calendars_in(row["calendars"])],
@@ -258,25 +241,18 @@ def _view(
 
 
 def _changed(one: Row, more: str = "") -> SimpleNamespace:
-    """What somebody did to one fire, and the verb that takes it back."""
-    # It needs the right that the change needed.
-    undo, word = (
-        ("restore_args", "Restore args") if was_edited(one) else ("restore_fire", "Restore")
-    )
-    words = changed_words(one) + more
-    return SimpleNamespace(at=one["fire_at"], words=words, undo=undo, undo_word=word)
+    """What somebody did to one fire."""
+    return SimpleNamespace(at=one["fire_at"], words=changed_words(one) + more)
 
 
-def _settings(row: Row, facts: Row) -> list[tuple[str, str]]:
+def _settings(row: Row) -> list[tuple[str, str]]:
     """Word and value of what is set, as the form says it, and what has come of it."""
-    texts = texts_of(row)
-    texts["retry"] = retry_words(row["retry"]) or ""
-    probe = row["probe_at"]
+    facts, probe = row["facts"], row["probe_at"]
     overrun = f"run {facts['overrun']}; {expected_about(facts['overrun_expected'])}"
     named = [
         *(
             (label_of(name).removesuffix(" (JSON)"), text)
-            for name, text in texts.items()
+            for name, text in texts_of(row).items()
             if name not in _ELSEWHERE
         ),
         ("Runs made", row["max_runs"] and f"{row['runs_made']} of {row['max_runs']}"),

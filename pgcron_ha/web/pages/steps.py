@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client.checks import args_text, parsed_json
 from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import workflows as ask
@@ -17,11 +16,11 @@ from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import capital, number, plural, pretty, short, who_and_why
 from pgcron_ha.web.graph import Shape
-from pgcron_ha.web.page_request import Ask, Endpoint, PageRequest, verb
-from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.workflows import number_after, read_nodes, read_shape
 from pgcron_ha.web.plots import gantt
 from pgcron_ha.web.step_drawing import FAILED, OPEN, STATES, drawing_of, items_words, step_mark
+from pgcron_ha.web.verbs import ARGS, PAYLOAD, RESULT, verb
 
 _MOST_PRETTY: Final = 30_000
 _NOT_BEGUN: Final = ("waiting", "ready")
@@ -115,35 +114,17 @@ async def show_step(page_request: PageRequest) -> Response:
     )
 
 
-def _verb(command: Ask[Any], done: str | dict[str, str], *fields: str, **fixed: Any) -> Endpoint:
-    """A verb on a step: `command`, with `fields` of its form, of which some are JSON."""
-
-    async def endpoint(page_request: PageRequest) -> Response:
-        run_id, step = page_request.id, page_request.segment("step")
-        given: dict[str, Any] = dict(await page_request.form(*fields, longest=LONGEST_SENT))
-        if "args" in fields:
-            given["args"] = args_text(given.get("args", ""))
-        for name in ("payload", "result"):
-            if name in given:
-                parsed_json(f"the {name} ", given[name], 'Write for example {"rows": 3}.')
-        found = await page_request.do(command, run_id, step, **given, **fixed)
-        notice = done if isinstance(done, str) else done[found]
-        return page_request.redirect("step", notice, id=run_id, step=step)
-
-    return endpoint
-
-
 # Of the whole workflow; the run's own verbs cancel and kill it.
-pause = verb(commands.pause_workflow, "run", "workflow_paused", "note", segment="id")
-resume = verb(commands.resume_workflow, "run", "workflow_resumed", segment="id")
+pause = verb(commands.pause_workflow, "run", "workflow_paused", "note")
+resume = verb(commands.resume_workflow, "run", "workflow_resumed")
 _SIGNALLED: Final = {"ended": "step_signalled", "kept": "signal_kept"}
-signal = _verb(commands.signal, _SIGNALLED, "payload")
-approve = _verb(commands.approve_step, _SIGNALLED, "note", approved=True)
-reject = _verb(commands.approve_step, _SIGNALLED, "note", approved=False)
-skip = _verb(commands.skip_step, "step_skipped", "note")
-succeed = _verb(commands.succeed_step, "step_succeeded", "result", "note")
-clear = _verb(commands.clear_step, "step_cleared", "note")
-set_args = _verb(commands.set_step_args, "step_args_set", "args")
+signal = verb(commands.signal, "step", _SIGNALLED, PAYLOAD)
+approve = verb(commands.approve_step, "step", _SIGNALLED, "note", approved=True)
+reject = verb(commands.approve_step, "step", _SIGNALLED, "note", approved=False)
+skip = verb(commands.skip_step, "step", "step_skipped", "note")
+succeed = verb(commands.succeed_step, "step", "step_succeeded", RESULT, "note")
+clear = verb(commands.clear_step, "step", "step_cleared", "note")
+set_args = verb(commands.set_step_args, "step", "step_args_set", ARGS)
 
 
 async def _read_steps(

@@ -31,7 +31,7 @@ async def show_storage(page_request: PageRequest) -> Response:
     page_request.query()
     snapshot = await page_request.read("storage", ask.storage, life=LIFE_SECONDS)
     found, now = snapshot.value, snapshot.now
-    rows = tuple(_row(page_request, table, now) for table in found.tables)
+    rows = [_row(table) for table in found.tables]
     return page_request.page(
         "storage.html",
         snapshot,
@@ -41,7 +41,7 @@ async def show_storage(page_request: PageRequest) -> Response:
         total=sum(table.total for table in found.tables),
         growth=total_growth(found.tables, now),
         largest=_largest(table.total for table in found.tables),
-        holders=tuple(_holder(holder) for holder in found.holders),
+        holders=[_holder(holder) for holder in found.holders],
         sees_all=found.sees_all,
         days=LOOKED_BACK // _DAY,
     )
@@ -60,23 +60,15 @@ async def show_table(page_request: PageRequest) -> Response:
         "storage_table.html",
         snapshot,
         title=name,
-        row=_row(page_request, tables[name], snapshot.now),
+        row=_row(tables[name]),
         parts=[_part(part, snapshot.now) for part in reversed(tables[name].parts)],
         largest=_largest(part.total for part in tables[name].parts),
         days=LOOKED_BACK // _DAY,
     )
 
 
-def _row(page_request: PageRequest, table: TableSize, now: datetime) -> dict[str, Any]:
-    """A table, with a link to its partitions, if it has some."""
-    href = page_request.link("storage_table", name=table.name) if table.is_partitioned else None
-    return {
-        "size": table,
-        "href": href,
-        "growth": table.growth(now),
-        "expected": table.expected(now),
-        "has_dead_rows": any(_has_dead_rows(part) for part in table.parts),
-    }
+def _row(table: TableSize) -> dict[str, Any]:
+    return {"size": table, "has_dead_rows": any(map(_has_dead_rows, table.parts))}
 
 
 def _part(part: Part, now: datetime) -> dict[str, Any]:

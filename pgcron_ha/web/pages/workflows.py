@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client.checks import args_text
 from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -20,8 +19,8 @@ from pgcron_ha.web.address import NoSuch, whole_number, wrong_page
 from pgcron_ha.web.formats import duration, number, plural, pretty
 from pgcron_ha.web.graph import MOST_NODES, Shape, shape_of
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedule_form import LONGEST_SENT
 from pgcron_ha.web.step_drawing import drawing_of
+from pgcron_ha.web.verbs import START_ARGS, run_verb
 
 # A version never changes, so its drawing is kept until it is forgotten for others.
 _SHAPE_LIFE_SECONDS: Final = 86_400.0
@@ -79,13 +78,8 @@ async def show_workflow(page_request: PageRequest) -> Response:
     )
 
 
-async def start(page_request: PageRequest) -> Response:
-    """A run of the workflow with ``args`` (JSON); then shows it."""
-    name = page_request.segment("name")
-    args = args_text((await page_request.form("args", longest=LONGEST_SENT)).get("args", "{}"))
-    return await page_request.make_run(
-        "start", name, lambda session: session.act(commands.start_workflow, name, args), "started"
-    )
+# A run of the workflow with ``args`` (JSON).
+start = run_verb(commands.start_workflow, "started", START_ARGS)
 
 
 async def read_shape(page_request: PageRequest, definition: int) -> Shape:
@@ -97,7 +91,7 @@ async def read_shape(page_request: PageRequest, definition: int) -> Shape:
 
 
 def number_after(text: str | None) -> int:
-    """The step or item before a page of them; WrongAddress."""
+    """The step or item before a page of them; InvalidInput."""
     if text is None:
         return ask.BEFORE_ALL
     after = 0 if text == "0" else whole_number(text, _MOST_STEPS)

@@ -25,11 +25,13 @@ LACKING = """
     if (!field.labels.length || !words(field.labels[0])) found.push(`no label: ${field.name}`);
   for (const target of document.querySelectorAll("a[href], button"))
     if (!words(target)) found.push(`no words: ${target.outerHTML.slice(0, 100)}`);
-  for (const table of document.querySelectorAll("table"))
-    if (!table.caption) found.push("a table without a caption");
+  for (const table of document.querySelectorAll("table:not(.docs-page *)"))
+    if (!table.caption || !table.querySelector("thead th")) found.push("a table without its words");
+  for (const head of document.querySelectorAll(".card > .card-head:only-child"))
+    found.push(`nothing below ${head.textContent}`);
   for (const drawing of document.querySelectorAll("svg"))
     if (!drawing.getAttribute("role")) found.push("a drawing without a role");
-  for (const cell of document.querySelectorAll("thead th"))
+  for (const cell of document.querySelectorAll("thead th:not(.docs-page *)"))
     if (cell.scope !== "col") found.push("a head without a scope");
   return found;
 }

@@ -1,0 +1,132 @@
+"""Verbs: a POST that is one command on what the address names, with the fields of its form.
+
+A field is called as the command's parameter is. How its text becomes a value is said by a `Field`;
+a field without one is a text, and None when it was left empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from pgcron_ha.client.checks import args_text, parsed_json
+from pgcron_ha.client.fires import require_fire
+from pgcron_ha.db.driver.session import Session
+from pgcron_ha.db.queries.overview import schedule
+from pgcron_ha.spec.zones import load_zone
+from pgcron_ha.web.page_request import Ask, Endpoint, PageRequest
+from pgcron_ha.web.times import written_end, written_instant
+
+Segments: TypeAlias = Mapping[str, Any]
+"""What the address names, in its order."""
+
+
+class Field(NamedTuple):
+    """A field of a form, and how its text (empty: it was not given) is read. InvalidInput."""
+
+    name: str
+    read: Callable[[Session, Segments, str], Awaitable[Any]]
+
+
+def verb(
+    command: Ask[Any],
+    shows: str,
+    done: str | Mapping[str, str],
+    *fields: str | Field,
+    **more: Any,
+) -> Endpoint:
+    """A verb that is one command: ``command(connection, *segments, **fields, **more)``.
+
+    Then it shows the page `shows` with the notice `done`, which may depend on what the command
+    gave: a verdict without a notice in `done` is its own.
+    """
+
+    async def endpoint(page_request: PageRequest) -> Response:
+        found = await page_request.act(await _work(page_request, command, fields, more))
+        notice = done if isinstance(done, str) else done.get(found, found)
+        return page_request.redirect(shows, notice, **page_request.segments)
+
+    return endpoint
+
+
+def run_verb(command: Ask[int], done: str, *fields: str | Field) -> Endpoint:
+    """As `verb`, of a command that makes a run: shows that run (`PageRequest.make_run`)."""
+
+    async def endpoint(page_request: PageRequest) -> Response:
+        return await page_request.make_run(await _work(page_request, command, fields, {}), done)
+
+    return endpoint
+
+
+async def _work(
+    page_request: PageRequest, command: Ask[Any], fields: tuple[str | Field, ...], more: Segments
+) -> Callable[[Session], Awaitable[Any]]:
+    """The command with what the form says, as something to do in a transaction."""
+    known = [field if isinstance(field, Field) else Field(field, _text) for field in fields]
+    given = await page_request.form(*(field.name for field in known))
+    of = page_request.segments
+
+    async def work(session: Session) -> Any:
+        values = {name: await read(session, of, given.get(name, "")) for name, read in known}
+        return await session.act(command, *of.values(), **values, **more)
+
+    return work
+
+
+async def _text(session: Session, of: Segments, text: str) -> str | None:
+    return text or None
+
+
+async def _zone(session: Session, of: Segments) -> ZoneInfo:
+    return load_zone((await session.call(schedule, of["name"]))["timezone"])
+
+
+async def _instant(session: Session, of: Segments, text: str) -> datetime:
+    return written_instant(text, await _zone(session, of), datetime.now(UTC), direction=1)
+
+
+async def _fire(session: Session, of: Segments, text: str) -> datetime:
+    at = await _instant(session, of, text)
+    require_fire(await session.call(schedule, of["name"]), at)
+    return at
+
+
+async def _past(session: Session, of: Segments, text: str) -> datetime | None:
+    zone = await _zone(session, of)
+    return written_instant(text, zone, datetime.now(UTC)) if text else None
+
+
+async def _end(session: Session, of: Segments, text: str) -> Any:
+    zone = await _zone(session, of)
+    return written_end(text, zone, datetime.now(UTC)) if text else None
+
+
+async def _args(session: Session, of: Segments, text: str) -> str:
+    return args_text(text)
+
+
+async def _start_args(session: Session, of: Segments, text: str) -> str:
+    return args_text(text or "{}")
+
+
+async def _json(session: Session, of: Segments, text: str) -> str | None:
+    if text:
+        parsed_json("", text, 'Write for example {"rows": 3}.')
+    return text or None
+
+
+# Instants of a schedule, without an offset by its clock: a fire to come, whatever somebody did to
+# one, when it is due instead, the fire time of a run, and when a pause ends (2h: from now).
+FIRE: Final = Field("fire_time", _fire)
+CHANGED_FIRE: Final = Field("fire_time", _instant)
+DUE_AT: Final = Field("due_at", _instant)
+FIRE_TIME: Final = Field("fire_time", _past)
+UNTIL: Final = Field("until", _end)
+ARGS: Final = Field("args", _args)
+START_ARGS: Final = Field("args", _start_args)
+PAYLOAD: Final = Field("payload", _json)
+RESULT: Final = Field("result", _json)
