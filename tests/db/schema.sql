@@ -61,6 +61,14 @@ CREATE TYPE pgcron.gated_search AS (
 	kept_for bigint
 );
 
+CREATE TYPE pgcron.numbered_step AS (
+	number integer,
+	place integer,
+	step jsonb,
+	kind text,
+	phase smallint
+);
+
 CREATE TYPE pgcron.run_request AS (
 	handler text,
 	args jsonb,
