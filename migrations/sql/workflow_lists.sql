@@ -16,9 +16,9 @@ DECLARE
 BEGIN
   SELECT * INTO root FROM pgcron.run r WHERE r.id = w.run;
   FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
-      JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-        AND d.kind = 'map'
-      WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' ORDER BY s.number LOOP
+      JOIN pgcron.workflow_step d USING (definition, number)
+      WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND d.kind = 'map'
+      ORDER BY number LOOP
     IF w.stopping IS NOT NULL OR (one.step).items_failed > (one.definition).tolerate THEN
       is_full := pgcron.give_up_list(w, one.step, most) OR is_full;
       CONTINUE;
@@ -28,8 +28,8 @@ BEGIN
     WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0;
     IF known < (one.step).items THEN
       listed := pgcron.list_of(pgcron.step_document(one.step, w.args), (one.definition).for_each);
-      PERFORM pgcron.release_steps(ARRAY(
-          SELECT k FROM pgcron.make_items(one.step, listed.list, most, w.redrive_of) k));
+      PERFORM pgcron.release_steps(
+          pgcron.make_items(one.step, listed.list, known, most, w.redrive_of));
       is_full := is_full OR known + most < (one.step).items;
     END IF;
     room := least(most, coalesce((one.definition).max_parallel, 10000) - running,
@@ -46,26 +46,32 @@ CREATE FUNCTION pgcron.begin_items(w pgcron.workflow_run, root pgcron.run, step 
     definition pgcron.workflow_step, most int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
+  next int[];
   item pgcron.step;
   refusal text;
-  begun int := 0;
   dead pgcron.step_end[] := '{}';
 BEGIN
-  FOR item IN SELECT i.* FROM pgcron.step i
+  next := ARRAY(
+      SELECT i.item FROM pgcron.step i
       WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0 AND i.state = 'ready'
-      ORDER BY i.item LIMIT most FOR UPDATE SKIP LOCKED LOOP
+      ORDER BY i.item LIMIT most FOR UPDATE SKIP LOCKED);
+  IF w.keys = '{}' THEN
+    PERFORM pgcron.begin_plain_steps(root, ARRAY[step.number], next);
+  END IF;
+  FOR item IN SELECT i.* FROM pgcron.step i
+      WHERE i.workflow = w.run AND i.number = step.number AND i.item = ANY(next)
+        AND i.state = 'ready' ORDER BY i.item LOOP
     refusal := pgcron.make_step_run(item, definition, root, w,
         CASE WHEN definition.args_from IS NOT NULL
                THEN pgcron.step_document(item, w.args) END);
     UPDATE pgcron.step i SET state = 'running', started_at = clock_timestamp()
     WHERE i.workflow = w.run AND i.number = item.number AND i.item = item.item;
-    begun := begun + 1;
     IF refusal IS NOT NULL THEN
       dead := dead || ROW(w.run, item.number, item.item, 'dead', NULL, refusal)::pgcron.step_end;
     END IF;
   END LOOP;
   PERFORM pgcron.release_steps(dead);
-  RETURN begun;
+  RETURN cardinality(next);
 END $$;
 
 -- What is left of a list is not begun; what executes is ended.
@@ -97,9 +103,8 @@ BEGIN
   PERFORM pgcron.release_steps(waiting);
   IF waiting = '{}' AND never > 0 THEN
     -- nothing of it is alive, perhaps: then it ends
-    PERFORM pgcron.release_steps(ARRAY(
-        SELECT t FROM pgcron.count_ends(ARRAY[ROW(w.run, step.number, true, 0, 0, 0)
-            ::pgcron.step_count]) t));
+    PERFORM pgcron.release_steps(pgcron.count_ends(ARRAY[
+            ROW(w.run, step.number, true, 0, 0, 0)::pgcron.step_count]));
   END IF;
   RETURN cardinality(waiting) >= most;
 END $$;

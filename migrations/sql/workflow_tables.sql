@@ -132,3 +132,14 @@ LANGUAGE sql SECURITY DEFINER AS $$
 CREATE FUNCTION pgcron.has_ended(state text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN state NOT IN ('waiting', 'ready', 'running');
+
+-- The outcomes that are failures; the index step_failed has the same list.
+CREATE FUNCTION pgcron.is_failure(state text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN state IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed');
+
+-- How an end counts for the steps that wait for it: good, bad or skipped.
+CREATE FUNCTION pgcron.counts_as(outcome text, is_optional boolean) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN outcome IN ('skipped', 'superseded') THEN 'skipped'
+            WHEN outcome = 'succeeded' OR is_optional THEN 'good' ELSE 'bad' END;
