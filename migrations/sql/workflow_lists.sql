@@ -16,9 +16,9 @@ DECLARE
 BEGIN
   SELECT * INTO root FROM pgcron.run r WHERE r.id = w.run;
   FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
-      JOIN pgcron.workflow_step d USING (definition, number)
+      CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
       WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND d.kind = 'map'
-      ORDER BY number LOOP
+      ORDER BY s.number LOOP
     IF w.stopping IS NOT NULL OR (one.step).items_failed > (one.definition).tolerate THEN
       is_full := pgcron.give_up_list(w, one.step, most) OR is_full;
       CONTINUE;
@@ -50,6 +50,10 @@ DECLARE
   item pgcron.step;
   refusal text;
   dead pgcron.step_end[] := '{}';
+  -- All that is in the document is copied for each item; most paths read the item alone.
+  reads_more boolean := EXISTS (
+      SELECT FROM jsonb_each_text(definition.args_from) p
+      WHERE replace(p.value::jsonpath::text, '$."item"', '') LIKE '%$%');
 BEGIN
   next := ARRAY(
       SELECT i.item FROM pgcron.step i
@@ -62,8 +66,8 @@ BEGIN
       WHERE i.workflow = w.run AND i.number = step.number AND i.item = ANY(next)
         AND i.state = 'ready' ORDER BY i.item LOOP
     refusal := pgcron.make_step_run(item, definition, root, w,
-        CASE WHEN definition.args_from IS NOT NULL
-               THEN pgcron.step_document(item, w.args) END);
+        CASE WHEN reads_more THEN pgcron.step_document(item, w.args)
+             ELSE jsonb_build_object('item', item.args) END);
     UPDATE pgcron.step i SET state = 'running', started_at = clock_timestamp()
     WHERE i.workflow = w.run AND i.number = item.number AND i.item = item.item;
     IF refusal IS NOT NULL THEN

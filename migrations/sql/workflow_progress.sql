@@ -88,7 +88,8 @@ BEGIN
   END IF;
   IF w.redrive_of IS NOT NULL THEN PERFORM pgcron.release_steps(pgcron.kept_successes(w)); END IF;
   PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY(
-          SELECT s.number FROM pgcron.step s JOIN pgcron.workflow_step d USING (definition, number)
+          SELECT s.number FROM pgcron.step s
+          CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
           WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'waiting' AND d.parents = 0)));
 END $$;
 
@@ -98,7 +99,7 @@ CREATE FUNCTION pgcron.kept_successes(w pgcron.workflow_run) RETURNS pgcron.step
 LANGUAGE sql STABLE AS $$
   SELECT array_agg(ROW(w.run, s.number, -1, 'succeeded', s.result,
                'kept from run ' || w.redrive_of)::pgcron.step_end)
-  FROM pgcron.step s JOIN pgcron.workflow_step d USING (definition, number)
+  FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
   WHERE s.workflow = w.redrive_of AND s.definition = w.definition AND s.item = -1
     AND s.state = 'succeeded' AND d.phase = 0 AND d.kind <> 'barrier'
     AND NOT EXISTS (SELECT FROM pgcron.workflow_step u
@@ -306,7 +307,7 @@ LANGUAGE sql STABLE AS $$
             ELSE 'succeeded' END,
           NULL,
           CASE WHEN d.kind <> 'timer' THEN format('nobody answered within %s', d.deadline) END
-   FROM pgcron.step s JOIN pgcron.workflow_step d USING (definition, number)
+   FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
    WHERE s.workflow = w.run AND s.due <= now() AND s.state = 'running'
      AND NOT EXISTS (SELECT FROM pgcron.step_signal g
                      WHERE g.workflow = w.run AND g.name = d.name)

@@ -76,8 +76,8 @@ BEGIN
         FROM unnest(counts) WITH ORDINALITY t(workflow, number, is_item, ends, good, skipped, nth)
         WHERE t.is_item AND s.ctid = places[t.nth] AND s.state = 'running'
         RETURNING s.*)
-      SELECT m.*, d.tolerate FROM moved m JOIN pgcron.workflow_step d USING (definition, number)
-  LOOP
+      SELECT m.*, d.tolerate FROM moved m
+      CROSS JOIN LATERAL pgcron.definition_of(m.definition, m.number) d LOOP
     IF one.items_ended >= one.items THEN
       ended := ended
         || pgcron.end_of_list(one.workflow, one.number, one.items_failed, one.tolerate);
@@ -152,13 +152,15 @@ END $$;
 -- The next steps by number that wait for one, and how its end counts for them.
 CREATE FUNCTION pgcron.counts_of(workflow bigint, definition bigint, parent int, outcome text,
     is_optional boolean, after int, most int) RETURNS SETOF pgcron.step_count
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE ROWS 3
+BEGIN ATOMIC
   SELECT counts_of.workflow, e.child, false, 1, (k.kind = 'good')::int, (k.kind = 'skipped')::int
-  FROM (SELECT pgcron.counts_as(outcome, is_optional) AS kind) k
+  FROM (SELECT pgcron.counts_as(counts_of.outcome, counts_of.is_optional) AS kind) k
   CROSS JOIN LATERAL (SELECT x.child FROM pgcron.workflow_edge x
                       WHERE x.definition = counts_of.definition AND x.parent = counts_of.parent
                         AND x.child > counts_of.after
-                      ORDER BY x.child LIMIT most) e $$;
+                      ORDER BY x.child LIMIT counts_of.most) e;
+END;
 
 -- These steps have ended so; what waited for them goes on, level by level. The one function that
 -- releases: every way in which a run can end leads here, at once or by the outbox, to which it
@@ -172,6 +174,7 @@ DECLARE
   seen bigint[] := '{}';
   failed bigint[] := '{}';
 BEGIN
+  IF cardinality(ends) > 0 IS NOT TRUE THEN RETURN; END IF;
   WHILE cardinality(ending) > 0 LOOP
     levels := levels + 1;
     IF levels > 100 THEN
@@ -332,12 +335,11 @@ BEGIN
                   ELSE 'succeeded' END;
   SELECT CASE count(*) WHEN 1 THEN (array_agg(s.result))[1]
               ELSE jsonb_object_agg(d.name, s.result) END
-  INTO result FROM pgcron.workflow_step d
-  JOIN pgcron.workflow_edge e ON e.definition = d.definition AND e.parent = d.number
-  JOIN pgcron.workflow_step b ON b.definition = e.definition AND b.number = e.child
-    AND b.kind = 'barrier'
-  JOIN pgcron.step s ON s.workflow = w.run AND s.number = d.number AND s.item = -1
-  WHERE d.definition = w.definition AND d.phase = 0 AND d.kind <> 'barrier'
+  INTO result FROM pgcron.workflow_step b
+  JOIN pgcron.workflow_edge e ON e.definition = b.definition AND e.child = b.number
+  JOIN pgcron.step s ON s.workflow = w.run AND s.number = e.parent AND s.item = -1
+  CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) d
+  WHERE b.definition = w.definition AND b.phase = 0 AND b.kind = 'barrier'
     AND s.state = 'succeeded' AND s.result IS NOT NULL;
   UPDATE pgcron.workflow_run f
   SET ended_at = clock_timestamp(), outcome = verdict, look_at = NULL WHERE f.run = w.run;

@@ -12,14 +12,15 @@ RETURN CASE
          WHEN rule = 'one_failed' OR bad = 0 THEN 'skip'
          ELSE 'never' END;
 
--- What a definition says of a step. LIMIT 1: each is looked up by its key, however few rows
--- PostgreSQL believes the tables to have.
+-- What a definition says of a step. In this form each is looked up by its key, however few rows
+-- PostgreSQL believes the table to have: it would go through all steps in the order of their names.
 CREATE FUNCTION pgcron.definition_of(definition bigint, number int)
   RETURNS SETOF pgcron.workflow_step
 LANGUAGE sql STABLE ROWS 1
 BEGIN ATOMIC
   SELECT x.* FROM pgcron.workflow_step x
-  WHERE x.definition = definition_of.definition AND x.number = definition_of.number LIMIT 1;
+  WHERE x.definition = definition_of.definition
+    AND x.number BETWEEN definition_of.number AND definition_of.number ORDER BY x.number LIMIT 1;
 END;
 
 -- The results of the steps that a step comes directly after.
@@ -31,10 +32,9 @@ BEGIN ATOMIC
   CROSS JOIN LATERAL (SELECT s.result FROM pgcron.step s
                       WHERE s.workflow = results_before.workflow AND s.number = e.parent
                         AND s.item = -1 AND s.result IS NOT NULL LIMIT 1) p
-  CROSS JOIN LATERAL (SELECT x.name FROM pgcron.workflow_step x
-                      WHERE x.definition = results_before.definition AND x.number = e.parent
-                        AND x.kind <> 'barrier' LIMIT 1) d
-  WHERE e.definition = results_before.definition AND e.child = results_before.number;
+  CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) d
+  WHERE e.definition = results_before.definition AND e.child = results_before.number
+    AND d.kind <> 'barrier';
 END;
 
 -- What paths of a step read: the workflow's args, the item, and the results of the steps that it
@@ -168,11 +168,13 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.failed_steps(workflow bigint)
   RETURNS TABLE (number int, name text, phase smallint, state text, reason text,
       ended_at timestamptz)
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE
+BEGIN ATOMIC
   SELECT s.number, d.name, d.phase, s.state, s.reason, s.ended_at
-  FROM pgcron.step s JOIN pgcron.workflow_step d USING (definition, number)
+  FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
   WHERE s.workflow = failed_steps.workflow AND s.item = -1 AND NOT d.is_optional
-    AND pgcron.is_failure(s.state) $$;
+    AND pgcron.is_failure(s.state);
+END;
 
 -- How many more steps of a workflow may execute now: none while it is paused, or while the step is
 -- to be run again and what executes of it is ended.
@@ -193,7 +195,8 @@ CREATE FUNCTION pgcron.comes_too_early(step pgcron.step, definition pgcron.workf
   RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (definition.phase > 0 OR definition.kind = 'barrier')
-  AND EXISTS (SELECT FROM pgcron.step s JOIN pgcron.workflow_step d USING (definition, number)
+  AND EXISTS (SELECT FROM pgcron.step s
+              CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
               WHERE s.workflow = step.workflow AND s.number < step.number AND s.item = -1
                 AND NOT pgcron.has_ended(s.state)
                 AND (d.phase < definition.phase OR definition.kind = 'barrier'));
@@ -253,11 +256,10 @@ CREATE FUNCTION pgcron.begin_plain_steps(root pgcron.run, numbers int[],
 LANGUAGE plpgsql AS $$
 BEGIN
   WITH begun AS (
-    UPDATE pgcron.step s SET state = 'running', started_at = clock_timestamp()
-    FROM pgcron.workflow_step d
+    UPDATE pgcron.step u SET state = 'running', started_at = clock_timestamp()
+    FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
     WHERE s.workflow = root.id AND s.number = ANY(numbers) AND s.item = ANY(item_numbers)
-      AND s.state IN ('waiting', 'ready')
-      AND d.definition = s.definition AND d.number = s.number AND d.args_from IS NULL
+      AND s.state IN ('waiting', 'ready') AND d.args_from IS NULL AND u.ctid = s.ctid
       AND CASE WHEN s.item >= 0 THEN true
                WHEN d.kind <> 'run' OR d.phase > 0 OR num_nonnulls(d.condition, s.args) > 0
                  THEN false
@@ -307,6 +309,7 @@ DECLARE
   may_begin boolean := true;
   ended pgcron.step_end[] := '{}';
 BEGIN
+  IF numbers = '{}' THEN RETURN ended; END IF;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = begin_steps.workflow;
   SELECT * INTO root FROM pgcron.run r WHERE r.id = begin_steps.workflow;
   SELECT f.parallelism IS NOT NULL INTO is_limited FROM pgcron.workflow_definition f
@@ -321,10 +324,10 @@ BEGIN
     PERFORM pgcron.begin_plain_steps(root, numbers);
   END IF;
   FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
-      JOIN pgcron.workflow_step d USING (definition, number)
-      WHERE s.workflow = begin_steps.workflow AND number = ANY(numbers) AND s.item = -1
+      CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+      WHERE s.workflow = begin_steps.workflow AND s.number = ANY(numbers) AND s.item = -1
         AND s.state IN ('waiting', 'ready')
-      ORDER BY number LOOP
+      ORDER BY s.number LOOP
     document := CASE WHEN (one.definition).kind <> 'barrier'
                        THEN pgcron.step_document(one.step, w.args) END;
     judged := pgcron.judge_begin(one.step, one.definition, w, document);
@@ -348,8 +351,9 @@ BEGIN
     IF judged.outcome IS NOT NULL THEN
       ended := ended || ROW(w.run, (one.step).number, -1, judged.outcome, NULL,
             judged.reason)::pgcron.step_end;
-    ELSIF (one.definition).kind IN ('signal', 'approval') THEN
-      -- One that was sent before, or is sent meanwhile, is looked for when this is committed.
+    ELSIF (one.definition).kind IN ('signal', 'approval', 'timer') THEN
+      -- What was sent before, or is sent meanwhile, is looked for when this is committed; and nodes
+      -- learn when it is due.
       INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run);
     END IF;
   END LOOP;

@@ -54,7 +54,7 @@ BEGIN
          array_agg(ROW(w.run, s.number, -1, 'cancelled', NULL, w.stop_reason)::pgcron.step_end)
            FILTER (WHERE d.kind NOT IN ('run', 'map') AND s.item = -1) AS waiting
   INTO open
-  FROM pgcron.step s JOIN pgcron.workflow_step d USING (definition, number)
+  FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
   WHERE s.workflow = w.run AND s.state = 'running' AND (d.phase = 0 OR w.stopping = 'abort');
   -- Again later: a step that began at this moment is not to be seen yet.
   UPDATE pgcron.workflow_run f SET look_at = now() + CASE
@@ -106,7 +106,8 @@ DECLARE
 BEGIN
   IF pgcron.goes_on_without(w, below) THEN
     below := pgcron.steps_below(w.definition, below || ARRAY(
-        SELECT number FROM pgcron.step s JOIN pgcron.workflow_step d USING (definition, number)
+        SELECT s.number FROM pgcron.step s
+        CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
         WHERE s.workflow = w.run AND s.item = -1 AND d.phase = 0
           AND (s.state IN ('upstream_failed', 'cancelled') AND s.reason = w.stop_reason
                OR s.state IN ('running', 'cancelled') AND w.stopping = 'kill')));
@@ -143,7 +144,7 @@ BEGIN
             SELECT pgcron.counts_as(u.state, ud.is_optional) AS kind
             FROM pgcron.workflow_edge e
             JOIN pgcron.step u ON u.workflow = w.run AND u.number = e.parent AND u.item = -1
-            JOIN pgcron.workflow_step ud ON ud.definition = e.definition AND ud.number = e.parent
+            CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) ud
             WHERE e.definition = d.definition AND e.child = d.number
               AND pgcron.has_ended(u.state) AND u.number <> ALL (below)
               AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
@@ -195,9 +196,9 @@ BEGIN
   WHERE f.run = w.run;
   FOR one IN
       SELECT pgcron.judge_step(d.rule, s.waits, s.good, s.bad, s.skipped) AS verdict,
-             array_agg(number ORDER BY number) AS numbers
-      FROM pgcron.step s JOIN pgcron.workflow_step d USING (definition, number)
-      WHERE s.workflow = w.run AND number = ANY(below) AND s.item = -1 GROUP BY 1 LOOP
+             array_agg(s.number ORDER BY s.number) AS numbers
+      FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+      WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item = -1 GROUP BY 1 LOOP
     ends := ends || pgcron.decide_steps(w.run, one.numbers, one.verdict);
   END LOOP;
   PERFORM pgcron.release_steps(ends);

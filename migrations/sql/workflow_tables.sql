@@ -115,10 +115,11 @@ COMMENT ON TABLE pgcron.step_signal IS 'Signals that came before their step; the
 CREATE FUNCTION pgcron.wake_workflows() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-  PERFORM pgcron.wake_nodes('workflow');
+  -- Most statements that may write find nothing to be written.
+  IF EXISTS (SELECT FROM written) THEN PERFORM pgcron.wake_nodes('workflow'); END IF;
   RETURN NULL;
 END $$;
-CREATE TRIGGER wake_workflows AFTER INSERT ON pgcron.step_outbox
+CREATE TRIGGER wake_workflows AFTER INSERT ON pgcron.step_outbox REFERENCING NEW TABLE AS written
   FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_workflows();
 
 -- A run of a step has ended, in whatever transaction: it holds no lock that others wait for.
