@@ -141,6 +141,9 @@ BEGIN
   ELSIF wait_for = 'timer' AND step ->> 'deadline' IS NULL THEN
     PERFORM pgcron.refuse_step(place, step, 'a timer has no deadline',
         'A timer ends when its deadline is over.', 'Write for example "deadline": "10 minutes".');
+  ELSIF wait_for IS NOT NULL AND step ?| (pgcron.step_options() || '{args,args_from}') THEN
+    PERFORM pgcron.refuse_step(place, step, 'a step that waits has args or options of a run',
+        'It executes nothing: a step waits, or has a handler.', 'Leave them out.');
   ELSIF wait_for IS NULL AND num_nonnulls(step ->> 'deadline', step ->> 'at_deadline') > 0 THEN
     PERFORM pgcron.refuse_step(place, step, 'a deadline without wait_for',
         'A deadline limits how long a step waits for a signal or an approval.',
