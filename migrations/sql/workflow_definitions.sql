@@ -217,7 +217,7 @@ BEGIN
           coalesce((SELECT max(d.version) FROM pgcron.workflow_definition d
                     WHERE d.name = store_workflow.name), 0) + 1,
           definition, fingerprint, coalesce(definition ->> 'on_failure', 'continue'),
-          (definition ->> 'parallelism')::int,
+          pgcron.step_number(NULL, definition, 'parallelism', 1, 100000),
           pgcron.step_duration(NULL, definition, 'timeout'),
           jsonb_array_length(definition -> 'steps'), store_workflow.managed_by,
           store_workflow.source, coalesce(actor, session_user))

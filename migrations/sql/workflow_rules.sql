@@ -41,6 +41,14 @@ EXCEPTION WHEN syntax_error OR data_exception OR invalid_text_representation THE
       'Write for example ''$.args.day'' or ''$.extract.rows''.');
 END $$;
 
+CREATE FUNCTION pgcron.judge_word(place int, step jsonb, key text, known text[]) RETURNS void
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.refuse_step(place, step,
+           format('%s %L is not known', key, left(step ->> key, 100)),
+           'It is one of ' || array_to_string(known, ', ') || '.',
+           'Correct its spelling, or leave it out.')
+  WHERE step ->> key <> ALL (known) $$;
+
 CREATE FUNCTION pgcron.step_names(after jsonb) RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN CASE jsonb_typeof(after)
@@ -51,13 +59,9 @@ RETURN CASE jsonb_typeof(after)
 CREATE FUNCTION pgcron.judge_flow(place int, step jsonb) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  IF step ->> 'rule' <> ALL ('{all_succeeded,all_ended,one_succeeded,one_failed,none_failed}')
-      THEN
-    PERFORM pgcron.refuse_step(place, step,
-        format('rule %L is not known', left(step ->> 'rule', 100)),
-        'The rules are all_succeeded (the default), all_ended, one_succeeded, one_failed and '
-        'none_failed.', 'Leave it out for all_succeeded.');
-  ELSIF step ->> 'rule' IN ('one_succeeded', 'one_failed')
+  PERFORM pgcron.judge_word(place, step, 'rule',
+      '{all_succeeded,all_ended,one_succeeded,one_failed,none_failed}');
+  IF step ->> 'rule' IN ('one_succeeded', 'one_failed')
       AND cardinality(pgcron.step_names(step -> 'after')) = 0 THEN
     PERFORM pgcron.refuse_step(place, step,
         format('rule %s can never hold', step ->> 'rule'),
@@ -135,9 +139,6 @@ BEGIN
     PERFORM pgcron.refuse_step(place, step, 'it has neither a handler nor wait_for, or both',
         'A step executes a handler, or waits for a signal, an approval or a timer.',
         'Write "handler": "py:load", or "wait_for": "approval".');
-  ELSIF wait_for <> ALL ('{signal,approval,timer}') THEN
-    PERFORM pgcron.refuse_step(place, step, format('wait_for %L is not known', left(wait_for, 100)),
-        'A step waits for a signal, an approval or a timer.', 'Write "wait_for": "signal".');
   ELSIF wait_for = 'timer' AND step ->> 'deadline' IS NULL THEN
     PERFORM pgcron.refuse_step(place, step, 'a timer has no deadline',
         'A timer ends when its deadline is over.', 'Write for example "deadline": "10 minutes".');
@@ -148,12 +149,9 @@ BEGIN
     PERFORM pgcron.refuse_step(place, step, 'a deadline without wait_for',
         'A deadline limits how long a step waits for a signal or an approval.',
         'A handler is limited by "timeout" and "give_up_after".');
-  ELSIF step ->> 'at_deadline' <> ALL ('{fail,succeed,skip}') THEN
-    PERFORM pgcron.refuse_step(place, step,
-        format('at_deadline %L is not known', left(step ->> 'at_deadline', 100)),
-        'When its deadline is over a step fails, succeeds or is skipped.',
-        'Write fail, succeed or skip.');
   END IF;
+  PERFORM pgcron.judge_word(place, step, 'wait_for', '{signal,approval,timer}');
+  PERFORM pgcron.judge_word(place, step, 'at_deadline', '{fail,succeed,skip}');
   PERFORM pgcron.judge_flow(place, step);
   RETURN CASE WHEN wait_for IS NOT NULL THEN wait_for WHEN step ? 'for_each' THEN 'map'
               ELSE 'run' END;
@@ -227,18 +225,8 @@ BEGIN
       OR jsonb_array_length(definition -> 'steps') NOT BETWEEN 1 AND 100000 THEN
     PERFORM pgcron.refuse('PC001', 'a workflow without steps, or with more than 100000',
         '"steps" is a list of 1 to 100000 steps.', example);
-  ELSIF definition ->> 'on_failure' <> ALL ('{continue,stop,kill}') THEN
-    PERFORM pgcron.refuse('PC001',
-        format('on_failure %L is not known', left(definition ->> 'on_failure', 100)),
-        'When a step fails the others continue, no new one begins (stop), or those that execute '
-        'are ended, too (kill).', 'Leave it out for continue.');
-  ELSIF coalesce(jsonb_typeof(definition -> 'parallelism'), 'number') <> 'number'
-      OR NOT coalesce((definition -> 'parallelism')::numeric BETWEEN 1 AND 100000
-            AND (definition -> 'parallelism')::numeric % 1 = 0, true) THEN
-    PERFORM pgcron.refuse('PC001',
-        format('parallelism %s is out of range', left((definition -> 'parallelism')::text, 100)),
-        'So many steps may execute at once: 1 to 100000.', 'Leave it out for no limit.');
   END IF;
+  PERFORM pgcron.judge_word(NULL, definition, 'on_failure', '{continue,stop,kill}');
 END $$;
 
 -- A number or a duration of a step, or the refusal that names its place.

@@ -8,6 +8,18 @@ CREATE VIEW pgcron.workflows AS
   WHERE d.deleted_at IS NULL AND d.name <> 'ad_hoc' ORDER BY d.name, d.version DESC;
 COMMENT ON VIEW pgcron.workflows IS 'Workflows, each in its newest version.';
 
+-- The newest runs of a workflow that have begun or have a definition, of its newest versions: each
+-- has its own in the order of an index.
+CREATE FUNCTION pgcron.runs_of_workflow(name text, most int) RETURNS SETOF pgcron.workflow_run
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT r.* FROM (SELECT d.id FROM pgcron.workflow_definition d
+                   WHERE d.name = runs_of_workflow.name ORDER BY d.version DESC LIMIT 50) v
+  CROSS JOIN LATERAL (SELECT f.* FROM pgcron.workflow_run f WHERE f.definition = v.id
+                      ORDER BY f.run DESC LIMIT runs_of_workflow.most) r
+  ORDER BY r.run DESC LIMIT runs_of_workflow.most;
+END;
+
 CREATE VIEW pgcron.workflow_runs AS
   SELECT w.run AS run_id, d.name, d.version, coalesce(w.outcome, 'running') AS state,
          w.stop_reason AS reason, w.args, w.started_at, w.ended_at AS finished_at, d.steps,
