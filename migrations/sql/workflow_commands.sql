@@ -228,7 +228,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
   PERFORM FROM pgcron.run r WHERE r.id = results_of.run_id AND r.token = results_of.token;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(results_of.run_id); END IF;
-  RETURN coalesce(pgcron.results_of_step(results_of.run_id), '{}');
+  RETURN pgcron.results_of_step(results_of.run_id);
 END $$;
 COMMENT ON FUNCTION pgcron.results_of IS
     'The results of the steps that a step comes directly after, by their names, for a service or '

@@ -6,15 +6,13 @@ CREATE FUNCTION pgcron.advance_lists(w pgcron.workflow_run, most int) RETURNS bo
 LANGUAGE plpgsql AS $$
 DECLARE
   one record;
-  root pgcron.run;
   listed record;
   known int;
   running int;
   room int;
-  begun int;
+  next int[];
   is_full boolean := false;
 BEGIN
-  SELECT * INTO root FROM pgcron.run r WHERE r.id = w.run;
   FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
       CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
       WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND d.kind = 'map'
@@ -35,47 +33,14 @@ BEGIN
     room := least(most, coalesce((one.definition).max_parallel, 10000) - running,
         pgcron.room_of(w, one.definition));
     CONTINUE WHEN room <= 0;
-    begun := pgcron.begin_items(w, root, one.step, one.definition, room);
-    is_full := is_full OR begun = most;
+    next := ARRAY(
+        SELECT i.item FROM pgcron.step i
+        WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0
+          AND i.state = 'ready' ORDER BY i.item LIMIT room FOR UPDATE SKIP LOCKED);
+    PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY[(one.step).number], next));
+    is_full := is_full OR cardinality(next) = most;
   END LOOP;
   RETURN is_full;
-END $$;
-
--- The next items of a list begin, or fail at once. Returns how many.
-CREATE FUNCTION pgcron.begin_items(w pgcron.workflow_run, root pgcron.run, step pgcron.step,
-    definition pgcron.workflow_step, most int) RETURNS int
-LANGUAGE plpgsql AS $$
-DECLARE
-  next int[];
-  item pgcron.step;
-  refusal text;
-  dead pgcron.step_end[] := '{}';
-  -- All that is in the document is copied for each item; most paths read the item alone.
-  reads_more boolean := EXISTS (
-      SELECT FROM jsonb_each_text(definition.args_from) p
-      WHERE replace(p.value::jsonpath::text, '$."item"', '') LIKE '%$%');
-BEGIN
-  next := ARRAY(
-      SELECT i.item FROM pgcron.step i
-      WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0 AND i.state = 'ready'
-      ORDER BY i.item LIMIT most FOR UPDATE SKIP LOCKED);
-  IF w.keys = '{}' THEN
-    PERFORM pgcron.begin_plain_steps(root, ARRAY[step.number], next);
-  END IF;
-  FOR item IN SELECT i.* FROM pgcron.step i
-      WHERE i.workflow = w.run AND i.number = step.number AND i.item = ANY(next)
-        AND i.state = 'ready' ORDER BY i.item LOOP
-    refusal := pgcron.make_step_run(item, definition, root, w,
-        CASE WHEN reads_more THEN pgcron.step_document(item, w.args)
-             ELSE jsonb_build_object('item', item.args) END);
-    UPDATE pgcron.step i SET state = 'running', started_at = clock_timestamp()
-    WHERE i.workflow = w.run AND i.number = item.number AND i.item = item.item;
-    IF refusal IS NOT NULL THEN
-      dead := dead || ROW(w.run, item.number, item.item, 'dead', NULL, refusal)::pgcron.step_end;
-    END IF;
-  END LOOP;
-  PERFORM pgcron.release_steps(dead);
-  RETURN cardinality(next);
 END $$;
 
 -- What is left of a list is not begun; what executes is ended.

@@ -164,8 +164,7 @@ BEGIN
   END IF;
   is_full := pgcron.settle_outbox(w, most) >= most;
   IF w.started_at IS NOT NULL
-    AND EXISTS (SELECT FROM pgcron.workflow_step d
-                WHERE d.definition = w.definition AND d.number > w.made) THEN
+    AND EXISTS (SELECT FROM pgcron.definition_of(w.definition, w.made + 1)) THEN
     PERFORM pgcron.make_steps(w.run, 10 * most);
     is_full := true;
   END IF;

@@ -38,19 +38,25 @@ BEGIN ATOMIC
 END;
 
 -- What paths of a step read: the workflow's args, the item, and the results of the steps that it
--- comes directly after.
-CREATE FUNCTION pgcron.step_document(step pgcron.step, args jsonb) RETURNS jsonb
+-- comes directly after. For paths of an item that read nothing else only that: the rest would be
+-- copied for each.
+CREATE FUNCTION pgcron.step_document(step pgcron.step, args jsonb, paths jsonb DEFAULT NULL)
+  RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  SELECT coalesce((SELECT jsonb_object_agg(p.name, p.result)
-                   FROM pgcron.results_before(step.workflow, step.definition, step.number) p),
-             '{}')
-         || jsonb_build_object('args', step_document.args)
+  SELECT CASE WHEN step.item < 0
+                OR EXISTS (SELECT FROM jsonb_each_text(paths) p
+                           WHERE replace(p.value::jsonpath::text, '$."item"', '') LIKE '%$%')
+                THEN coalesce((SELECT jsonb_object_agg(p.name, p.result)
+                               FROM pgcron.results_before(step.workflow, step.definition,
+                                        step.number) p), '{}')
+                     || jsonb_build_object('args', step_document.args) ELSE '{}' END
          || CASE WHEN step.item >= 0 THEN jsonb_build_object('item', step.args) ELSE '{}' END $$;
 
--- The results that the handler of a step gets with its claim; NULL for other runs.
+-- The results that the handler of a step gets with its claim.
 CREATE FUNCTION pgcron.results_of_step(run bigint) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  SELECT pgcron.step_document(s, '{}') - 'args' - 'item' FROM pgcron.step s
+  SELECT coalesce(jsonb_object_agg(p.name, p.result), '{}') FROM pgcron.step s
+  CROSS JOIN LATERAL pgcron.results_before(s.workflow, s.definition, s.number) p
   WHERE s.run = results_of_step.run $$;
 
 -- The row of a step's run. root NULL: only to be judged. What its step leaves out is as its
@@ -251,8 +257,8 @@ END $$;
 -- waiting, ready -> running
 -- Begins those of these steps, or items of one, at once that nothing has to be judged of, in one
 -- statement. When one of them can't be written, none is begun: each is by itself.
-CREATE FUNCTION pgcron.begin_plain_steps(root pgcron.run, numbers int[],
-    item_numbers int[] DEFAULT '{-1}') RETURNS void
+CREATE FUNCTION pgcron.begin_plain_steps(root pgcron.run, numbers int[], item_numbers int[])
+  RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   WITH begun AS (
@@ -295,16 +301,18 @@ BEGIN
 END $$;
 
 -- waiting, ready -> running, or an outcome
--- These steps of a workflow have what they waited for. Those that end at once are returned; those
--- that may not begin yet are `ready`.
-CREATE FUNCTION pgcron.begin_steps(workflow bigint, numbers int[]) RETURNS pgcron.step_end[]
+-- These steps of a workflow, or items of one, have what they waited for. Those that end at once are
+-- returned; those that may not begin yet are `ready`.
+CREATE FUNCTION pgcron.begin_steps(workflow bigint, numbers int[],
+    item_numbers int[] DEFAULT '{-1}') RETURNS pgcron.step_end[]
 LANGUAGE plpgsql AS $$
 DECLARE
   w pgcron.workflow_run;
   root pgcron.run;
   one record;
   document jsonb;
-  judged record;
+  outcome text;
+  reason text;
   is_limited boolean;
   may_begin boolean := true;
   ended pgcron.step_end[] := '{}';
@@ -321,37 +329,43 @@ BEGIN
   END IF;
   IF w.stopping IS NULL AND w.paused_at IS NULL AND w.clearing IS NULL AND w.keys = '{}'
       AND NOT is_limited THEN
-    PERFORM pgcron.begin_plain_steps(root, numbers);
+    PERFORM pgcron.begin_plain_steps(root, numbers, item_numbers);
   END IF;
-  FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
-      CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
-      WHERE s.workflow = begin_steps.workflow AND s.number = ANY(numbers) AND s.item = -1
-        AND s.state IN ('waiting', 'ready')
-      ORDER BY s.number LOOP
-    document := CASE WHEN (one.definition).kind <> 'barrier'
-                       THEN pgcron.step_document(one.step, w.args) END;
-    judged := pgcron.judge_begin(one.step, one.definition, w, document);
-    IF pgcron.comes_too_early(one.step, one.definition)
-      OR judged.outcome IS NULL AND (one.definition).kind IN ('run', 'map')
-        AND NOT (may_begin AND pgcron.room_of(w, one.definition) > 0) THEN
-      UPDATE pgcron.step s SET state = 'ready', waits = 0
-      WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1
-        AND s.state = 'waiting';
-      CONTINUE;
-    ELSIF judged.outcome IS NULL AND (one.definition).kind = 'run' THEN
-      judged.reason := pgcron.make_step_run(one.step, one.definition, root, w, document);
-      judged.outcome := CASE WHEN judged.reason IS NOT NULL THEN 'dead' END;
-    ELSIF judged.outcome IS NULL AND (one.definition).kind = 'map' THEN
-      judged := pgcron.begin_list(one.step, one.definition, document);
+  FOR one IN SELECT s AS step, d AS definition,
+             CASE WHEN s.item < 0 THEN d.kind ELSE 'run' END AS kind
+      FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+      WHERE s.workflow = begin_steps.workflow AND s.number = ANY(numbers)
+        AND s.item = ANY(item_numbers) AND s.state IN ('waiting', 'ready')
+      ORDER BY s.number, s.item LOOP
+    document := CASE WHEN one.kind <> 'barrier'
+                       THEN pgcron.step_document(one.step, w.args, (one.definition).args_from) END;
+    outcome := NULL; reason := NULL;
+    IF (one.step).item < 0 THEN
+      SELECT j.* INTO outcome, reason
+      FROM pgcron.judge_begin(one.step, one.definition, w, document) j;
+      IF pgcron.comes_too_early(one.step, one.definition)
+        OR outcome IS NULL AND one.kind IN ('run', 'map')
+          AND NOT (may_begin AND pgcron.room_of(w, one.definition) > 0) THEN
+        UPDATE pgcron.step s SET state = 'ready', waits = 0
+        WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1
+          AND s.state = 'waiting';
+        CONTINUE;
+      END IF;
     END IF;
-    UPDATE pgcron.step s
-    SET state = 'running', started_at = clock_timestamp(),
-        due = now() + (one.definition).deadline
-    WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1;
-    IF judged.outcome IS NOT NULL THEN
-      ended := ended || ROW(w.run, (one.step).number, -1, judged.outcome, NULL,
-            judged.reason)::pgcron.step_end;
-    ELSIF (one.definition).kind IN ('signal', 'approval', 'timer') THEN
+    IF outcome IS NULL AND one.kind = 'run' THEN
+      reason := pgcron.make_step_run(one.step, one.definition, root, w, document);
+      outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
+    ELSIF outcome IS NULL AND one.kind = 'map' THEN
+      SELECT l.* INTO outcome, reason
+      FROM pgcron.begin_list(one.step, one.definition, document) l;
+    END IF;
+    UPDATE pgcron.step s SET state = 'running', started_at = clock_timestamp(),
+      due = now() + (one.definition).deadline
+    WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = (one.step).item;
+    IF outcome IS NOT NULL THEN
+      ended := ended || ROW(w.run, (one.step).number, (one.step).item, outcome, NULL, reason)
+        ::pgcron.step_end;
+    ELSIF one.kind IN ('signal', 'approval', 'timer') THEN
       -- What was sent before, or is sent meanwhile, is looked for when this is committed; and nodes
       -- learn when it is due.
       INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run);

@@ -278,6 +278,34 @@ WITH (fillfactor='90');
 
 COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
 
+CREATE TABLE pgcron.step (
+    workflow bigint NOT NULL,
+    number integer NOT NULL,
+    item integer DEFAULT '-1'::integer NOT NULL,
+    definition bigint NOT NULL,
+    run bigint NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    waits integer NOT NULL,
+    good integer DEFAULT 0 NOT NULL,
+    bad integer DEFAULT 0 NOT NULL,
+    skipped integer DEFAULT 0 NOT NULL,
+    items integer,
+    items_ended integer,
+    items_failed integer,
+    turns integer,
+    due timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    args jsonb,
+    result jsonb,
+    reason text,
+    CONSTRAINT a_step_has_a_known_state CHECK ((state = ANY (ARRAY['waiting'::text, 'ready'::text, 'running'::text, 'succeeded'::text, 'dead'::text, 'lost'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'upstream_failed'::text]))),
+    CONSTRAINT a_step_waits_for_no_less_than_nothing CHECK ((waits >= 0))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE pgcron.step IS 'Private: The steps of workflows that run or ran.';
+
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
     due_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -348,34 +376,6 @@ COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any va
 COMMENT ON COLUMN pgcron.run.weight IS 'How many of its node''s slots the run takes; NULL is one. A run that takes more has a concurrency key: *weight 4 if none was given.';
 
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
-
-CREATE TABLE pgcron.step (
-    workflow bigint NOT NULL,
-    number integer NOT NULL,
-    item integer DEFAULT '-1'::integer NOT NULL,
-    definition bigint NOT NULL,
-    run bigint NOT NULL,
-    state text DEFAULT 'waiting'::text NOT NULL,
-    waits integer NOT NULL,
-    good integer DEFAULT 0 NOT NULL,
-    bad integer DEFAULT 0 NOT NULL,
-    skipped integer DEFAULT 0 NOT NULL,
-    items integer,
-    items_ended integer,
-    items_failed integer,
-    turns integer,
-    due timestamp with time zone,
-    started_at timestamp with time zone,
-    ended_at timestamp with time zone,
-    args jsonb,
-    result jsonb,
-    reason text,
-    CONSTRAINT a_step_has_a_known_state CHECK ((state = ANY (ARRAY['waiting'::text, 'ready'::text, 'running'::text, 'succeeded'::text, 'dead'::text, 'lost'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'upstream_failed'::text]))),
-    CONSTRAINT a_step_waits_for_no_less_than_nothing CHECK ((waits >= 0))
-)
-WITH (fillfactor='70');
-
-COMMENT ON TABLE pgcron.step IS 'Private: The steps of workflows that run or ran.';
 
 CREATE TABLE pgcron.breaker (
     name text NOT NULL,
