@@ -49,16 +49,16 @@ END $$;
 -- What was judged of these steps is done. Returns those that end at once.
 CREATE FUNCTION pgcron.decide_steps(workflow bigint, numbers int[], verdict text)
   RETURNS pgcron.step_end[]
-LANGUAGE sql AS $$
-  SELECT CASE verdict
-      WHEN 'wait' THEN '{}'
-      WHEN 'go' THEN pgcron.begin_steps(workflow, numbers)
-      ELSE ARRAY(
-          SELECT ROW(workflow, n, -1,
-                   CASE verdict WHEN 'skip' THEN 'skipped' ELSE 'upstream_failed' END, NULL,
-                   CASE verdict WHEN 'skip' THEN 'no step before it allows it to run'
-                     ELSE 'a step before it has failed' END)::pgcron.step_end
-          FROM unnest(numbers) n) END $$;
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF verdict = 'go' THEN RETURN pgcron.begin_steps(workflow, numbers); END IF;
+  RETURN ARRAY(
+      SELECT ROW(workflow, n, -1,
+               CASE verdict WHEN 'skip' THEN 'skipped' ELSE 'upstream_failed' END, NULL,
+               CASE verdict WHEN 'skip' THEN 'no step before it allows it to run'
+                 ELSE 'a step before it has failed' END)::pgcron.step_end
+      FROM unnest(numbers) n WHERE verdict <> 'wait');
+END $$;
 
 -- The same as count_ends for the items of lists.
 CREATE FUNCTION pgcron.count_items(counts pgcron.step_count[], places tid[])
@@ -97,11 +97,10 @@ DECLARE
   stop_reason text := (SELECT w.stop_reason FROM pgcron.workflow_run w
                        WHERE w.run = end_of_list.workflow AND w.stopping IS NOT NULL);
 BEGIN
-  IF failed > tolerate AND stop_reason IS NOT NULL THEN
-    RETURN ROW(workflow, number, -1, 'cancelled', NULL, stop_reason)::pgcron.step_end;
-  ELSIF failed > tolerate THEN
-    RETURN ROW(workflow, number, -1, 'dead', NULL,
-             format('%s of its items failed', failed))::pgcron.step_end;
+  IF failed > tolerate THEN
+    RETURN ROW(workflow, number, -1,
+             CASE WHEN stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END, NULL,
+             coalesce(stop_reason, format('%s of its items failed', failed)))::pgcron.step_end;
   END IF;
   SELECT jsonb_agg(s.result ORDER BY s.item) INTO results FROM pgcron.step s
   WHERE s.workflow = end_of_list.workflow AND s.number = end_of_list.number AND s.item >= 0
@@ -121,29 +120,28 @@ LANGUAGE plpgsql AS $$
 DECLARE
   w pgcron.workflow_run;
   root pgcron.run;
-  refusal text;
+  outcome text := 'dead';
+  reason text;
 BEGIN
-  IF jsonb_path_match(result, definition.repeat_while, silent => true) IS NOT TRUE THEN
-    RETURN ROW(step.workflow, step.number, -1, 'succeeded', result, NULL)::pgcron.step_end;
-  ELSIF coalesce(step.turns, 1) >= definition.repeat_at_most THEN
-    RETURN ROW(step.workflow, step.number, -1, 'dead', result,
-             format('it was repeated %s times, as often as it may',
-               definition.repeat_at_most))::pgcron.step_end;
-  END IF;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = step.workflow;
   SELECT * INTO root FROM pgcron.run r WHERE r.id = step.workflow;
-  IF w.stopping = 'abort' OR (w.stopping IS NOT NULL AND definition.phase = 0) THEN
-    RETURN ROW(step.workflow, step.number, -1, 'cancelled', result, w.stop_reason)::pgcron.step_end;
+  IF jsonb_path_match(result, definition.repeat_while, silent => true) IS NOT TRUE THEN
+    outcome := 'succeeded';
+  ELSIF coalesce(step.turns, 1) >= definition.repeat_at_most THEN
+    reason := format('it was repeated %s times, as often as it may', definition.repeat_at_most);
+  ELSIF w.stopping = 'abort' OR (w.stopping IS NOT NULL AND definition.phase = 0) THEN
+    outcome := 'cancelled'; reason := w.stop_reason;
+  ELSE
+    step.run := nextval('pgcron.run_id_seq');
+    reason := pgcron.make_step_run(step, definition, root, w, pgcron.step_document(step, w.args),
+        now() + definition.repeat_every);
+    IF reason IS NULL THEN
+      UPDATE pgcron.step s SET run = step.run, turns = coalesce(s.turns, 1) + 1
+      WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
+      RETURN NULL;
+    END IF;
   END IF;
-  step.run := nextval('pgcron.run_id_seq');
-  refusal := pgcron.make_step_run(step, definition, root, w, pgcron.step_document(step, w.args),
-      now() + definition.repeat_every);
-  IF refusal IS NOT NULL THEN
-    RETURN ROW(step.workflow, step.number, -1, 'dead', result, refusal)::pgcron.step_end;
-  END IF;
-  UPDATE pgcron.step s SET run = step.run, turns = coalesce(s.turns, 1) + 1
-  WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
-  RETURN NULL;
+  RETURN ROW(step.workflow, step.number, -1, outcome, result, reason)::pgcron.step_end;
 EXCEPTION WHEN data_exception THEN
   RETURN ROW(step.workflow, step.number, -1, 'dead', result,
            format('whether to repeat it can''t be judged: %s', SQLERRM))::pgcron.step_end;
