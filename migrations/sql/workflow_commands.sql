@@ -45,10 +45,12 @@ COMMENT ON FUNCTION pgcron.start_workflow(jsonb, jsonb, text, int, timestamptz, 
     text, text, text, text[], text) IS
     'Enqueues a run of a workflow that is defined in the call; returns its id.';
 
--- A step of a workflow that is not over. Raises PC010, PC011.
-CREATE FUNCTION pgcron.open_step(run_id bigint, step text, OUT w pgcron.workflow_run,
+-- A step of a workflow that is not over; s is NULL when it is not written yet. Raises PC010, PC011.
+CREATE FUNCTION pgcron.open_step(run_id bigint, step text, must_be_written boolean DEFAULT false,
     OUT s pgcron.step, OUT d pgcron.workflow_step)
 LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  w pgcron.workflow_run;
 BEGIN
   SELECT f.* INTO w FROM pgcron.workflow_run f WHERE f.run = run_id;
   IF w.run IS NULL THEN
@@ -71,20 +73,19 @@ BEGIN
   END IF;
   SELECT x.* INTO s FROM pgcron.step x
   WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1;
-END $$;
-
-CREATE FUNCTION pgcron.written_step(run_id bigint, step text, OUT s pgcron.step,
-    OUT d pgcron.workflow_step)
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  open record := pgcron.open_step(run_id, step);
-BEGIN
-  s := open.s; d := open.d;
-  IF s.number IS NULL THEN
+  IF s.number IS NULL AND must_be_written THEN
     PERFORM pgcron.refuse('PC011', format('step %L is not written yet', step),
         'The steps of a large workflow are written in the first seconds.', 'Try again.');
   END IF;
 END $$;
+
+-- Raises PC004 for a result that is larger than that of a run may be.
+CREATE FUNCTION pgcron.refuse_large(what text, result jsonb) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.refuse('PC004', format('the %s has %s bytes', what, octet_length(result::text)),
+           format('A %s may have 262144 bytes (256 KiB) as JSON text.', what),
+           'Store it in a table of yours and give its key.')
+  WHERE octet_length(result::text) > 262144 $$;
 
 -- Who did what and why, as the reason of a step.
 CREATE FUNCTION pgcron.done_by(what text, actor text, note text) RETURNS text
@@ -105,12 +106,8 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('step %L is over', step),
         format('It ended %s: %s.', (open.s).state, coalesce((open.s).reason, 'no reason')),
         '`pgcron-ha workflows clear` lets it begin again.');
-  ELSIF octet_length(payload::text) > 262144 THEN
-    PERFORM pgcron.refuse('PC004',
-        format('the payload has %s bytes', octet_length(payload::text)),
-        'A payload may have 262144 bytes (256 KiB) as JSON text.',
-        'Store it in a table of yours and give its key.');
   END IF;
+  PERFORM pgcron.refuse_large('payload', payload);
   INSERT INTO pgcron.step_signal AS g (workflow, name, payload, actor)
   VALUES (run_id, step, payload, left(coalesce(signal.actor, session_user), 300))
   ON CONFLICT (workflow, name) DO UPDATE SET payload = EXCLUDED.payload, actor = EXCLUDED.actor,
@@ -142,32 +139,25 @@ COMMENT ON FUNCTION pgcron.approve_step IS
 -- again.
 CREATE FUNCTION pgcron.end_step(run_id bigint, step text, outcome text, result jsonb, reason text)
   RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
-  open record := pgcron.written_step(run_id, step);
+  open record := pgcron.open_step(run_id, step, true);
 BEGIN
-  IF outcome IN ('skipped', 'succeeded') IS NOT TRUE THEN
-    PERFORM pgcron.refuse('PC001', format('outcome %L of step %L', outcome, step),
-        'A person marks a step as skipped or succeeded.', 'Cancel its run to end it otherwise.');
-  ELSIF octet_length(result::text) > 262144 THEN
-    PERFORM pgcron.refuse('PC004', format('the result has %s bytes', octet_length(result::text)),
-        'A result may have 262144 bytes (256 KiB) as JSON text.',
-        'Store it in a table of yours and give its key.');
-  END IF;
+  PERFORM pgcron.refuse_large('result', result);
   INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason, is_command)
   VALUES (run_id, (open.s).run, outcome, result, reason, true);
 END $$;
 
 CREATE FUNCTION pgcron.skip_step(run_id bigint, step text, note text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.end_step(run_id, step, 'skipped', NULL, pgcron.done_by('skipped', actor, note)) $$;
 COMMENT ON FUNCTION pgcron.skip_step IS
     'A step of a workflow is not run, and ends skipped; what executes is stopped.';
 
 CREATE FUNCTION pgcron.succeed_step(run_id bigint, step text, result jsonb DEFAULT NULL,
     note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.end_step(run_id, step, 'succeeded', result,
            pgcron.done_by('marked as succeeded', actor, note)) $$;
 COMMENT ON FUNCTION pgcron.succeed_step IS
@@ -177,7 +167,7 @@ CREATE FUNCTION pgcron.clear_step(run_id bigint, step text, note text DEFAULT NU
     actor text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  open record := pgcron.written_step(run_id, step);
+  open record := pgcron.open_step(run_id, step, true);
 BEGIN
   INSERT INTO pgcron.step_outbox (workflow, run, is_command) VALUES (run_id, (open.s).run, true);
   RETURN (SELECT count(*) FROM pgcron.workflow_step x
@@ -238,7 +228,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
   PERFORM FROM pgcron.run r WHERE r.id = results_of.run_id AND r.token = results_of.token;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(results_of.run_id); END IF;
-  RETURN coalesce(pgcron.results_of_step(results_of.run_id), '{}');
+  RETURN pgcron.results_of_step(results_of.run_id);
 END $$;
 COMMENT ON FUNCTION pgcron.results_of IS
     'The results of the steps that a step comes directly after, by their names, for a service or '

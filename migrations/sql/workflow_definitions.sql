@@ -73,38 +73,34 @@ CREATE INDEX workflow_edge_child ON pgcron.workflow_edge (definition, child);
 
 -- The steps of a definition in the order of their phases, numbered from 1, and the barriers that
 -- end each phase; the last barrier is the end of the workflow.
-CREATE FUNCTION pgcron.read_steps(steps jsonb)
-  RETURNS TABLE (number int, place int, step jsonb, kind text, phase smallint)
-LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-  RETURN QUERY
-    WITH given AS MATERIALIZED (
-      SELECT e.place::int AS place, e.step, pgcron.judge_step(e.place::int, e.step) AS kind,
-             (CASE WHEN e.step ? 'compensates' THEN 1
-                   WHEN e.step -> 'finally' = 'true' THEN 2 ELSE 0 END)::smallint AS phase
-      FROM jsonb_array_elements(steps) WITH ORDINALITY e(step, place)),
-    placed AS (
-      SELECT g.*, -u.place AS undone
-      FROM given g LEFT JOIN given u ON u.step ->> 'name' = g.step ->> 'compensates'
-      UNION ALL
-      SELECT NULL, jsonb_build_object('name',
-               CASE WHEN NOT ended.is_last THEN '.phase_' || ended.phase ELSE '.end' END),
-             'barrier', ended.phase, NULL
-      FROM (SELECT DISTINCT g.phase, g.phase = (SELECT max(m.phase) FROM given m) AS is_last
-            FROM given g) ended)
-    SELECT (row_number() OVER (ORDER BY p.phase, p.kind = 'barrier', p.undone, p.place))::int,
-           p.place, p.step, p.kind, p.phase
-    FROM placed p;
-END $$;
+CREATE FUNCTION pgcron.read_steps(steps jsonb) RETURNS pgcron.numbered_step[]
+LANGUAGE sql STABLE AS $$
+  WITH given AS MATERIALIZED (
+    SELECT e.place::int AS place, e.step, pgcron.judge_step(e.place::int, e.step) AS kind,
+           (CASE WHEN e.step ? 'compensates' THEN 1
+                 WHEN e.step -> 'finally' = 'true' THEN 2 ELSE 0 END)::smallint AS phase
+    FROM jsonb_array_elements(steps) WITH ORDINALITY e(step, place)),
+  placed AS (
+    SELECT g.*, -u.place AS undone
+    FROM given g LEFT JOIN given u ON u.step ->> 'name' = g.step ->> 'compensates'
+    UNION ALL
+    SELECT NULL, jsonb_build_object('name',
+             CASE g.phase WHEN max(g.phase) OVER () THEN '.end' ELSE '.phase_' || g.phase END),
+           'barrier', g.phase, NULL
+    FROM given g GROUP BY g.phase)
+  SELECT array_agg(n::pgcron.numbered_step ORDER BY n.number)
+  FROM (SELECT (row_number() OVER (ORDER BY p.phase, p.kind = 'barrier', p.undone, p.place))::int
+                 AS number, p.place, p.step, p.kind, p.phase
+        FROM placed p) n $$;
 
 -- The dependencies of numbered steps. Each phase begins when the one before it is over. A phase is
 -- over when its last steps are, and those that a step did not wait for to the end.
-CREATE FUNCTION pgcron.read_edges(numbered jsonb) RETURNS TABLE (parent int, child int)
+CREATE FUNCTION pgcron.read_edges(numbered pgcron.numbered_step[])
+  RETURNS TABLE (parent int, child int)
 LANGUAGE sql STABLE AS $$
   WITH s AS MATERIALIZED (
     SELECT n.*, n.step ->> 'name' AS name, pgcron.step_names(n.step -> 'after') AS after
-    FROM jsonb_to_recordset(numbered) n(number int, step jsonb, kind text, phase smallint)),
+    FROM unnest(numbered) n),
   -- by themselves, so that each is looked for among the hashed ones
   wanted AS MATERIALIZED (
     SELECT s.number, s.phase, s.step ->> 'rule' AS rule, a.name
@@ -134,22 +130,19 @@ LANGUAGE sql STABLE AS $$
   JOIN s ON s.number = leaf.number JOIN barriers b ON b.phase = s.phase $$;
 
 -- Writes the steps and dependencies of a new version.
-CREATE FUNCTION pgcron.write_steps(definition bigint, numbered jsonb) RETURNS void
+CREATE FUNCTION pgcron.write_steps(definition bigint, numbered pgcron.numbered_step[])
+  RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO pgcron.workflow_edge (definition, parent, child)
   SELECT write_steps.definition, e.parent, e.child FROM pgcron.read_edges(numbered) e;
   INSERT INTO pgcron.workflow_step
   SELECT write_steps.definition, n.number, n.step ->> 'name', n.kind, n.phase, n.step ->> 'handler',
-         coalesce(n.step -> 'args', '{}'),
-         n.step - '{name,handler,args,args_from,after,rule,when,optional,finally,compensates,'
-           'for_each,max_parallel,tolerate,repeat,wait_for,deadline,at_deadline}'::text[],
+         coalesce(n.step -> 'args', '{}'), n.step - pgcron.step_keys(),
          coalesce(n.step ->> 'rule',
            CASE WHEN n.kind = 'barrier' OR n.phase > 0 THEN 'all_ended' ELSE 'all_succeeded' END),
          coalesce((n.step -> 'optional')::boolean, false), n.step -> 'args_from',
-         (n.step ->> 'when')::jsonpath,
-         u.number,
-         (n.step ->> 'for_each')::jsonpath,
+         (n.step ->> 'when')::jsonpath, u.number, (n.step ->> 'for_each')::jsonpath,
          pgcron.step_number(n.place, n.step, 'max_parallel', 1, 10000),
          coalesce(pgcron.step_number(n.place, n.step, 'tolerate', 0, 10000), 0),
          (n.step -> 'repeat' ->> 'while')::jsonpath,
@@ -159,9 +152,8 @@ BEGIN
          coalesce(n.step ->> 'at_deadline',
            CASE n.kind WHEN 'timer' THEN 'succeed' ELSE 'fail' END), coalesce(p.edges, 0),
          coalesce(c.edges, 0)
-  FROM jsonb_to_recordset(numbered) n(number int, place int, step jsonb, kind text, phase smallint)
-  LEFT JOIN jsonb_to_recordset(numbered) u(number int, step jsonb)
-    ON u.step ->> 'name' = n.step ->> 'compensates'
+  FROM unnest(numbered) n
+  LEFT JOIN unnest(numbered) u ON u.step ->> 'name' = n.step ->> 'compensates'
   LEFT JOIN (SELECT e.child, count(*)::int AS edges FROM pgcron.workflow_edge e
              WHERE e.definition = write_steps.definition GROUP BY e.child) p ON p.child = n.number
   LEFT JOIN (SELECT e.parent, count(*)::int AS edges FROM pgcron.workflow_edge e
@@ -170,7 +162,8 @@ BEGIN
 END $$;
 
 -- What the runs of its steps would be is judged as those that are enqueued.
-CREATE FUNCTION pgcron.judge_step_runs(definition bigint, numbered jsonb) RETURNS void
+CREATE FUNCTION pgcron.judge_step_runs(definition bigint, numbered pgcron.numbered_step[])
+  RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   step pgcron.workflow_step;
@@ -186,9 +179,7 @@ BEGIN
     EXCEPTION WHEN OTHERS THEN
       GET STACKED DIAGNOSTICS fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
         remedy = PG_EXCEPTION_HINT;
-      PERFORM pgcron.refuse_step((SELECT n.place
-            FROM jsonb_to_recordset(numbered) n(number int, place int)
-            WHERE n.number = step.number), jsonb_build_object('name', step.name), fact,
+      PERFORM pgcron.refuse_step(numbered[step.number].place, numbered[step.number].step, fact,
           coalesce(nullif(rule, ''), 'A key takes what the argument of pgcron.enqueue takes.'),
           coalesce(nullif(remedy, ''), 'Durations are texts such as "90 s".'));
     END;
@@ -203,7 +194,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   fingerprint text := md5(definition::text);
   newest pgcron.workflow_definition;
-  numbered jsonb;
+  numbered pgcron.numbered_step[];
   new_id bigint;
 BEGIN
   SELECT d.* INTO newest FROM pgcron.workflow_definition d WHERE d.name = store_workflow.name
@@ -218,14 +209,15 @@ BEGIN
     RETURN newest.id;
   END IF;
   PERFORM pgcron.judge_workflow(definition);
-  SELECT jsonb_agg(to_jsonb(r)) INTO numbered FROM pgcron.read_steps(definition -> 'steps') r;
+  numbered := pgcron.read_steps(definition -> 'steps');
+  PERFORM pgcron.judge_dependencies(numbered);
   INSERT INTO pgcron.workflow_definition (name, version, definition, hash, on_failure, parallelism,
         timeout, steps, managed_by, source, created_by)
   VALUES (store_workflow.name,
           coalesce((SELECT max(d.version) FROM pgcron.workflow_definition d
                     WHERE d.name = store_workflow.name), 0) + 1,
           definition, fingerprint, coalesce(definition ->> 'on_failure', 'continue'),
-          (definition ->> 'parallelism')::int,
+          pgcron.step_number(NULL, definition, 'parallelism', 1, 100000),
           pgcron.step_duration(NULL, definition, 'timeout'),
           jsonb_array_length(definition -> 'steps'), store_workflow.managed_by,
           store_workflow.source, coalesce(actor, session_user))

@@ -6,19 +6,17 @@ CREATE FUNCTION pgcron.advance_lists(w pgcron.workflow_run, most int) RETURNS bo
 LANGUAGE plpgsql AS $$
 DECLARE
   one record;
-  root pgcron.run;
   listed record;
   known int;
   running int;
   room int;
-  begun int;
+  next int[];
   is_full boolean := false;
 BEGIN
-  SELECT * INTO root FROM pgcron.run r WHERE r.id = w.run;
   FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
-      JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-        AND d.kind = 'map'
-      WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' ORDER BY s.number LOOP
+      CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+      WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND d.kind = 'map'
+      ORDER BY s.number LOOP
     IF w.stopping IS NOT NULL OR (one.step).items_failed > (one.definition).tolerate THEN
       is_full := pgcron.give_up_list(w, one.step, most) OR is_full;
       CONTINUE;
@@ -28,44 +26,21 @@ BEGIN
     WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0;
     IF known < (one.step).items THEN
       listed := pgcron.list_of(pgcron.step_document(one.step, w.args), (one.definition).for_each);
-      PERFORM pgcron.release_steps(ARRAY(
-          SELECT k FROM pgcron.make_items(one.step, listed.list, most, w.redrive_of) k));
+      PERFORM pgcron.release_steps(
+          pgcron.make_items(one.step, listed.list, known, most, w.redrive_of));
       is_full := is_full OR known + most < (one.step).items;
     END IF;
     room := least(most, coalesce((one.definition).max_parallel, 10000) - running,
         pgcron.room_of(w, one.definition));
     CONTINUE WHEN room <= 0;
-    begun := pgcron.begin_items(w, root, one.step, one.definition, room);
-    is_full := is_full OR begun = most;
+    next := ARRAY(
+        SELECT i.item FROM pgcron.step i
+        WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0
+          AND i.state = 'ready' ORDER BY i.item LIMIT room FOR UPDATE SKIP LOCKED);
+    PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY[(one.step).number], next));
+    is_full := is_full OR cardinality(next) = most;
   END LOOP;
   RETURN is_full;
-END $$;
-
--- The next items of a list begin, or fail at once. Returns how many.
-CREATE FUNCTION pgcron.begin_items(w pgcron.workflow_run, root pgcron.run, step pgcron.step,
-    definition pgcron.workflow_step, most int) RETURNS int
-LANGUAGE plpgsql AS $$
-DECLARE
-  item pgcron.step;
-  refusal text;
-  begun int := 0;
-  dead pgcron.step_end[] := '{}';
-BEGIN
-  FOR item IN SELECT i.* FROM pgcron.step i
-      WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0 AND i.state = 'ready'
-      ORDER BY i.item LIMIT most FOR UPDATE SKIP LOCKED LOOP
-    refusal := pgcron.make_step_run(item, definition, root, w,
-        CASE WHEN definition.args_from IS NOT NULL
-               THEN pgcron.step_document(item, w.args) END);
-    UPDATE pgcron.step i SET state = 'running', started_at = clock_timestamp()
-    WHERE i.workflow = w.run AND i.number = item.number AND i.item = item.item;
-    begun := begun + 1;
-    IF refusal IS NOT NULL THEN
-      dead := dead || ROW(w.run, item.number, item.item, 'dead', NULL, refusal)::pgcron.step_end;
-    END IF;
-  END LOOP;
-  PERFORM pgcron.release_steps(dead);
-  RETURN begun;
 END $$;
 
 -- What is left of a list is not begun; what executes is ended.
@@ -97,9 +72,8 @@ BEGIN
   PERFORM pgcron.release_steps(waiting);
   IF waiting = '{}' AND never > 0 THEN
     -- nothing of it is alive, perhaps: then it ends
-    PERFORM pgcron.release_steps(ARRAY(
-        SELECT t FROM pgcron.count_ends(ARRAY[ROW(w.run, step.number, true, 0, 0, 0)
-            ::pgcron.step_count]) t));
+    PERFORM pgcron.release_steps(pgcron.count_ends(ARRAY[
+            ROW(w.run, step.number, true, 0, 0, 0)::pgcron.step_count]));
   END IF;
   RETURN cardinality(waiting) >= most;
 END $$;

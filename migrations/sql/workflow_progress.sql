@@ -71,7 +71,6 @@ CREATE FUNCTION pgcron.make_steps(workflow bigint, most int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   w pgcron.workflow_run;
-  kept pgcron.step_end[] := '{}';
   last int;
 BEGIN
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = make_steps.workflow
@@ -87,27 +86,22 @@ BEGIN
     INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run);
     RETURN;
   END IF;
-  IF w.redrive_of IS NOT NULL THEN kept := pgcron.kept_successes(w); END IF;
-  PERFORM pgcron.release_steps(kept);
-  PERFORM pgcron.release_steps(ARRAY(
-      SELECT b FROM pgcron.begin_steps(w.run, ARRAY(
-            SELECT s.number FROM pgcron.step s
-            JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-            WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'waiting'
-              AND d.parents = 0)) b));
+  IF w.redrive_of IS NOT NULL THEN PERFORM pgcron.release_steps(pgcron.kept_successes(w)); END IF;
+  PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY(
+          SELECT s.number FROM pgcron.step s
+          CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+          WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'waiting' AND d.parents = 0)));
 END $$;
 
 -- What an earlier run of the same version has done: a redrive does not do it again, unless it was
 -- undone.
 CREATE FUNCTION pgcron.kept_successes(w pgcron.workflow_run) RETURNS pgcron.step_end[]
 LANGUAGE sql STABLE AS $$
-  SELECT coalesce(array_agg(ROW(w.run, s.number, -1, 'succeeded', s.result,
-               'kept from run ' || w.redrive_of)::pgcron.step_end), '{}')
-  FROM pgcron.step s
-  JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-    AND d.phase = 0 AND d.kind <> 'barrier'
+  SELECT array_agg(ROW(w.run, s.number, -1, 'succeeded', s.result,
+               'kept from run ' || w.redrive_of)::pgcron.step_end)
+  FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
   WHERE s.workflow = w.redrive_of AND s.definition = w.definition AND s.item = -1
-    AND s.state = 'succeeded'
+    AND s.state = 'succeeded' AND d.phase = 0 AND d.kind <> 'barrier'
     AND NOT EXISTS (SELECT FROM pgcron.workflow_step u
                     JOIN pgcron.step undo ON undo.workflow = w.redrive_of
                       AND undo.number = u.number AND undo.state = 'succeeded'
@@ -160,7 +154,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
   w pgcron.workflow_run;
   is_full boolean;
-  steps int;
 BEGIN
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = advance_workflow.workflow
   FOR NO KEY UPDATE SKIP LOCKED;
@@ -170,10 +163,10 @@ BEGIN
     RETURN false;
   END IF;
   is_full := pgcron.settle_outbox(w, most) >= most;
-  SELECT count(*) INTO steps FROM pgcron.workflow_step d WHERE d.definition = w.definition;
-  IF w.made < steps AND w.started_at IS NOT NULL THEN
+  IF w.started_at IS NOT NULL
+    AND EXISTS (SELECT FROM pgcron.definition_of(w.definition, w.made + 1)) THEN
     PERFORM pgcron.make_steps(w.run, 10 * most);
-    is_full := is_full OR w.made + 10 * most < steps;
+    is_full := true;
   END IF;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   IF w.ended_at IS NOT NULL OR w.started_at IS NULL THEN
@@ -192,15 +185,14 @@ BEGIN
   is_full := pgcron.clear_steps(w) OR is_full;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   PERFORM pgcron.release_steps(ARRAY(SELECT e FROM pgcron.overdue_steps(w, most) e));
-  PERFORM pgcron.release_steps(ARRAY(
-      SELECT b FROM pgcron.begin_steps(w.run, ARRAY(
-            SELECT s.number FROM pgcron.step s
-            WHERE s.workflow = w.run AND s.state = 'ready' AND s.item = -1
-            ORDER BY s.number LIMIT most)) b));
+  PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY(
+          SELECT s.number FROM pgcron.step s
+          WHERE s.workflow = w.run AND s.state = 'ready' AND s.item = -1
+          ORDER BY s.number LIMIT most)));
   is_full := pgcron.advance_lists(w, most) OR is_full;
-  IF EXISTS (SELECT FROM pgcron.step s JOIN pgcron.workflow_step d ON d.definition = s.definition
-               AND d.number = s.number AND d.name = '.end'
-             WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'succeeded') THEN
+  IF EXISTS (SELECT FROM pgcron.workflow_step d JOIN pgcron.step s USING (definition, number)
+             WHERE d.definition = w.definition AND d.name = '.end'
+               AND s.workflow = w.run AND s.item = -1 AND s.state = 'succeeded') THEN
     PERFORM pgcron.end_workflow(w.run);
   END IF;
   RETURN is_full;
@@ -267,8 +259,6 @@ CREATE FUNCTION pgcron.settle_outbox(w pgcron.workflow_run, most int) RETURNS in
 LANGUAGE plpgsql AS $$
 DECLARE
   taken pgcron.step_outbox[];
-  children record;
-  counts pgcron.step_count[];
 BEGIN
   WITH gone AS (
     DELETE FROM pgcron.step_outbox o
@@ -282,34 +272,21 @@ BEGIN
       SELECT ROW(s.workflow, s.number, s.item, t.outcome, t.result, t.reason)::pgcron.step_end
       FROM unnest(taken) t JOIN pgcron.step s ON s.run = t.run
       WHERE t.run IS NOT NULL AND NOT t.is_command ORDER BY t.id));
-  SELECT array_agg(ROW(w.run, c.child, c.is_item, c.ends, c.good, c.skipped)
-             ::pgcron.step_count)
-  INTO counts
-  FROM (SELECT t.child, t.after IS NOT NULL AS is_item, sum(t.ends)::int AS ends,
-               sum(t.good)::int AS good, sum(t.skipped)::int AS skipped
-        FROM unnest(taken) t WHERE t.child IS NOT NULL GROUP BY 1, 2) c;
-  PERFORM pgcron.release_steps(ARRAY(SELECT e FROM pgcron.count_ends(coalesce(counts, '{}')) e));
-  FOR children IN SELECT t.parent, t.outcome, k.numbers,
-             (t.outcome = 'succeeded' OR d.is_optional
-               AND t.outcome NOT IN ('skipped', 'superseded'))::int AS good,
-             (t.outcome IN ('skipped', 'superseded'))::int AS skipped
-      FROM unnest(taken) t
-      JOIN pgcron.workflow_step d ON d.definition = w.definition AND d.number = t.parent
-      CROSS JOIN LATERAL (SELECT ARRAY(SELECT e.child FROM pgcron.workflow_edge e
-                                       WHERE e.definition = w.definition AND e.parent = t.parent
-                                         AND e.child > t.after ORDER BY e.child LIMIT most)
-                            AS numbers) k
-      WHERE t.parent IS NOT NULL LOOP
-    IF cardinality(children.numbers) >= most THEN
-      INSERT INTO pgcron.step_outbox (workflow, parent, outcome, after)
-      VALUES (w.run, children.parent, children.outcome, children.numbers[most]);
-    END IF;
-    PERFORM pgcron.release_steps(ARRAY(
-        SELECT e FROM pgcron.count_ends(ARRAY(
-              SELECT ROW(w.run, n, false, 1, children.good, children.skipped)
-                ::pgcron.step_count
-              FROM unnest(children.numbers) n)) e));
-  END LOOP;
+  INSERT INTO pgcron.step_outbox (workflow, parent, outcome, after)
+  SELECT w.run, t.parent, t.outcome, e.child FROM unnest(taken) t
+  CROSS JOIN LATERAL (SELECT x.child FROM pgcron.workflow_edge x
+                      WHERE x.definition = w.definition AND x.parent = t.parent
+                        AND x.child > t.after
+                      ORDER BY x.child OFFSET most - 1 LIMIT 1) e;
+  PERFORM pgcron.release_steps(pgcron.count_ends(ARRAY(
+          SELECT ROW(w.run, t.child, t.after IS NOT NULL, t.ends, t.good, t.skipped)
+                   ::pgcron.step_count
+          FROM unnest(taken) t WHERE t.child IS NOT NULL
+          UNION ALL
+          SELECT c FROM unnest(taken) t
+          CROSS JOIN LATERAL pgcron.definition_of(w.definition, t.parent) d
+          CROSS JOIN LATERAL pgcron.counts_of(w.run, d.definition, d.number, t.outcome,
+                                 d.is_optional, t.after, most) c)));
   RETURN cardinality(taken);
 END $$;
 
@@ -329,8 +306,7 @@ LANGUAGE sql STABLE AS $$
             ELSE 'succeeded' END,
           NULL,
           CASE WHEN d.kind <> 'timer' THEN format('nobody answered within %s', d.deadline) END
-   FROM pgcron.step s
-   JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
+   FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
    WHERE s.workflow = w.run AND s.due <= now() AND s.state = 'running'
      AND NOT EXISTS (SELECT FROM pgcron.step_signal g
                      WHERE g.workflow = w.run AND g.name = d.name)

@@ -3,13 +3,19 @@
 -- Counts ends for the steps that wait for them; a row that somebody has locked is left to the
 -- outbox. Returns the steps that end at once. Rows are found by their key, one by one, and written
 -- by their place: PostgreSQL need not know how many there are.
-CREATE FUNCTION pgcron.count_ends(counts pgcron.step_count[]) RETURNS SETOF pgcron.step_end
+CREATE FUNCTION pgcron.count_ends(counts pgcron.step_count[]) RETURNS pgcron.step_end[]
 LANGUAGE plpgsql AS $$
 DECLARE
   places tid[];
   one record;
+  ended pgcron.step_end[];
 BEGIN
-  IF counts = '{}' THEN RETURN; END IF;
+  IF counts = '{}' THEN RETURN '{}'; END IF;
+  counts := ARRAY(
+      SELECT ROW(c.workflow, c.number, c.is_item, sum(c.ends), sum(c.good), sum(c.skipped))
+               ::pgcron.step_count
+      FROM unnest(counts) c GROUP BY c.workflow, c.number, c.is_item
+      ORDER BY c.workflow, c.number);
   places := ARRAY(
       SELECT (ARRAY(SELECT x.ctid FROM pgcron.step x
                     WHERE x.workflow = g.workflow AND x.number = g.number AND x.item = -1
@@ -21,7 +27,7 @@ BEGIN
     FROM unnest(counts) WITH ORDINALITY g(workflow, number, is_item, ends, good, skipped, nth)
     WHERE places[g.nth] IS NULL;
   END IF;
-  RETURN QUERY SELECT e.* FROM pgcron.count_items(counts, places) e;
+  ended := pgcron.count_items(counts, places);
   FOR one IN
       WITH moved AS (
         UPDATE pgcron.step s SET waits = s.waits - t.ends, good = s.good + t.good,
@@ -33,36 +39,36 @@ BEGIN
       FROM (SELECT m.workflow, m.number,
                    pgcron.judge_step(d.rule, m.waits, m.good, m.bad, m.skipped) AS verdict
             FROM moved m
-            CROSS JOIN LATERAL pgcron.definition_of(m.workflow, m.number) d) j
+            CROSS JOIN LATERAL pgcron.definition_of(m.definition, m.number) d) j
       WHERE j.verdict <> 'wait' GROUP BY 1, 2 ORDER BY 1, 2 LOOP
-    RETURN QUERY SELECT e.* FROM pgcron.decide_steps(one.workflow, one.numbers, one.verdict) e;
+    ended := ended || pgcron.decide_steps(one.workflow, one.numbers, one.verdict);
   END LOOP;
+  RETURN ended;
 END $$;
 
 -- What was judged of these steps is done. Returns those that end at once.
 CREATE FUNCTION pgcron.decide_steps(workflow bigint, numbers int[], verdict text)
-  RETURNS SETOF pgcron.step_end
+  RETURNS pgcron.step_end[]
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF verdict = 'go' THEN
-    RETURN QUERY SELECT b.* FROM pgcron.begin_steps(workflow, numbers) b;
-  ELSIF verdict <> 'wait' THEN
-    RETURN QUERY SELECT workflow, n, -1,
-             CASE verdict WHEN 'skip' THEN 'skipped' ELSE 'upstream_failed' END, NULL::jsonb,
-             CASE verdict WHEN 'skip' THEN 'no step before it allows it to run'
-                          ELSE 'a step before it has failed' END
-      FROM unnest(numbers) n;
-  END IF;
+  IF verdict = 'go' THEN RETURN pgcron.begin_steps(workflow, numbers); END IF;
+  RETURN ARRAY(
+      SELECT ROW(workflow, n, -1,
+               CASE verdict WHEN 'skip' THEN 'skipped' ELSE 'upstream_failed' END, NULL,
+               CASE verdict WHEN 'skip' THEN 'no step before it allows it to run'
+                 ELSE 'a step before it has failed' END)::pgcron.step_end
+      FROM unnest(numbers) n WHERE verdict <> 'wait');
 END $$;
 
--- The same for the items of lists.
+-- The same as count_ends for the items of lists.
 CREATE FUNCTION pgcron.count_items(counts pgcron.step_count[], places tid[])
-  RETURNS SETOF pgcron.step_end
+  RETURNS pgcron.step_end[]
 LANGUAGE plpgsql AS $$
 DECLARE
   one record;
+  ended pgcron.step_end[] := '{}';
 BEGIN
-  IF NOT EXISTS (SELECT FROM unnest(counts) t WHERE t.is_item) THEN RETURN; END IF;
+  IF NOT EXISTS (SELECT FROM unnest(counts) t WHERE t.is_item) THEN RETURN ended; END IF;
   FOR one IN
       WITH moved AS (
         UPDATE pgcron.step s SET items_ended = s.items_ended + t.ends,
@@ -71,13 +77,15 @@ BEGIN
         WHERE t.is_item AND s.ctid = places[t.nth] AND s.state = 'running'
         RETURNING s.*)
       SELECT m.*, d.tolerate FROM moved m
-      JOIN pgcron.workflow_step d ON d.definition = m.definition AND d.number = m.number LOOP
+      CROSS JOIN LATERAL pgcron.definition_of(m.definition, m.number) d LOOP
     IF one.items_ended >= one.items THEN
-      RETURN NEXT pgcron.end_of_list(one.workflow, one.number, one.items_failed, one.tolerate);
+      ended := ended
+        || pgcron.end_of_list(one.workflow, one.number, one.items_failed, one.tolerate);
     ELSE
       INSERT INTO pgcron.step_outbox (workflow) VALUES (one.workflow);
     END IF;
   END LOOP;
+  RETURN ended;
 END $$;
 
 -- All items of a list are over: its result is theirs, in order.
@@ -89,11 +97,10 @@ DECLARE
   stop_reason text := (SELECT w.stop_reason FROM pgcron.workflow_run w
                        WHERE w.run = end_of_list.workflow AND w.stopping IS NOT NULL);
 BEGIN
-  IF failed > tolerate AND stop_reason IS NOT NULL THEN
-    RETURN ROW(workflow, number, -1, 'cancelled', NULL, stop_reason)::pgcron.step_end;
-  ELSIF failed > tolerate THEN
-    RETURN ROW(workflow, number, -1, 'dead', NULL,
-             format('%s of its items failed', failed))::pgcron.step_end;
+  IF failed > tolerate THEN
+    RETURN ROW(workflow, number, -1,
+             CASE WHEN stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END, NULL,
+             coalesce(stop_reason, format('%s of its items failed', failed)))::pgcron.step_end;
   END IF;
   SELECT jsonb_agg(s.result ORDER BY s.item) INTO results FROM pgcron.step s
   WHERE s.workflow = end_of_list.workflow AND s.number = end_of_list.number AND s.item >= 0
@@ -113,33 +120,45 @@ LANGUAGE plpgsql AS $$
 DECLARE
   w pgcron.workflow_run;
   root pgcron.run;
-  refusal text;
+  outcome text := 'dead';
+  reason text;
 BEGIN
-  IF jsonb_path_match(result, definition.repeat_while, silent => true) IS NOT TRUE THEN
-    RETURN ROW(step.workflow, step.number, -1, 'succeeded', result, NULL)::pgcron.step_end;
-  ELSIF coalesce(step.turns, 1) >= definition.repeat_at_most THEN
-    RETURN ROW(step.workflow, step.number, -1, 'dead', result,
-             format('it was repeated %s times, as often as it may',
-               definition.repeat_at_most))::pgcron.step_end;
-  END IF;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = step.workflow;
   SELECT * INTO root FROM pgcron.run r WHERE r.id = step.workflow;
-  IF w.stopping = 'abort' OR (w.stopping IS NOT NULL AND definition.phase = 0) THEN
-    RETURN ROW(step.workflow, step.number, -1, 'cancelled', result, w.stop_reason)::pgcron.step_end;
+  IF jsonb_path_match(result, definition.repeat_while, silent => true) IS NOT TRUE THEN
+    outcome := 'succeeded';
+  ELSIF coalesce(step.turns, 1) >= definition.repeat_at_most THEN
+    reason := format('it was repeated %s times, as often as it may', definition.repeat_at_most);
+  ELSIF w.stopping = 'abort' OR (w.stopping IS NOT NULL AND definition.phase = 0) THEN
+    outcome := 'cancelled'; reason := w.stop_reason;
+  ELSE
+    step.run := nextval('pgcron.run_id_seq');
+    reason := pgcron.make_step_run(step, definition, root, w, pgcron.step_document(step, w.args),
+        now() + definition.repeat_every);
+    IF reason IS NULL THEN
+      UPDATE pgcron.step s SET run = step.run, turns = coalesce(s.turns, 1) + 1
+      WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
+      RETURN NULL;
+    END IF;
   END IF;
-  step.run := nextval('pgcron.run_id_seq');
-  refusal := pgcron.make_step_run(step, definition, root, w, pgcron.step_document(step, w.args),
-      now() + definition.repeat_every);
-  IF refusal IS NOT NULL THEN
-    RETURN ROW(step.workflow, step.number, -1, 'dead', result, refusal)::pgcron.step_end;
-  END IF;
-  UPDATE pgcron.step s SET run = step.run, turns = coalesce(s.turns, 1) + 1
-  WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
-  RETURN NULL;
+  RETURN ROW(step.workflow, step.number, -1, outcome, result, reason)::pgcron.step_end;
 EXCEPTION WHEN data_exception THEN
   RETURN ROW(step.workflow, step.number, -1, 'dead', result,
            format('whether to repeat it can''t be judged: %s', SQLERRM))::pgcron.step_end;
 END $$;
+
+-- The next steps by number that wait for one, and how its end counts for them.
+CREATE FUNCTION pgcron.counts_of(workflow bigint, definition bigint, parent int, outcome text,
+    is_optional boolean, after int, most int) RETURNS SETOF pgcron.step_count
+LANGUAGE sql STABLE ROWS 3
+BEGIN ATOMIC
+  SELECT counts_of.workflow, e.child, false, 1, (k.kind = 'good')::int, (k.kind = 'skipped')::int
+  FROM (SELECT pgcron.counts_as(counts_of.outcome, counts_of.is_optional) AS kind) k
+  CROSS JOIN LATERAL (SELECT x.child FROM pgcron.workflow_edge x
+                      WHERE x.definition = counts_of.definition AND x.parent = counts_of.parent
+                        AND x.child > counts_of.after
+                      ORDER BY x.child LIMIT counts_of.most) e;
+END;
 
 -- These steps have ended so; what waited for them goes on, level by level. The one function that
 -- releases: every way in which a run can end leads here, at once or by the outbox, to which it
@@ -148,70 +167,45 @@ CREATE FUNCTION pgcron.release_steps(ends pgcron.step_end[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   ending pgcron.step_end[] := ends;
-  recorded pgcron.step_end[];
-  counts pgcron.step_count[];
+  recorded record;
   levels int := 0;
+  seen bigint[] := '{}';
+  failed bigint[] := '{}';
 BEGIN
+  IF cardinality(ends) > 0 IS NOT TRUE THEN RETURN; END IF;
   WHILE cardinality(ending) > 0 LOOP
-    IF levels = 100 THEN
+    levels := levels + 1;
+    IF levels > 100 THEN
       INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason)
       SELECT e.workflow, s.run, e.outcome, e.result, e.reason FROM unnest(ending) e
       JOIN pgcron.step s USING (workflow, number, item);
-      RETURN;
+      EXIT;
     END IF;
-    levels := levels + 1;
     recorded := pgcron.record_ends(ending);
-    INSERT INTO pgcron.step_outbox (workflow, parent, outcome, after)
-    SELECT e.workflow, e.number, e.outcome, 0 FROM unnest(recorded) e
-    CROSS JOIN LATERAL pgcron.definition_of(e.workflow, e.number) d
-    WHERE e.item = -1 AND d.children > 500;
-    SELECT array_agg(ROW(t.workflow, t.number, t.is_item, t.ends, t.good, t.skipped)
-               ::pgcron.step_count ORDER BY t.workflow, t.number)
-    INTO counts
-    FROM (SELECT k.workflow, k.number, k.is_item, count(*)::int AS ends,
-                 count(*) FILTER (WHERE k.outcome = 'succeeded'
-                                    OR k.is_optional
-                                      AND k.outcome NOT IN ('skipped', 'superseded'))::int AS good,
-                 count(*) FILTER (WHERE k.outcome IN ('skipped', 'superseded'))::int AS skipped
-          FROM (SELECT e.workflow, c.child AS number, false AS is_item, e.outcome, d.is_optional
-                FROM unnest(recorded) e
-                CROSS JOIN LATERAL pgcron.definition_of(e.workflow, e.number) d
-                CROSS JOIN LATERAL (SELECT x.child FROM pgcron.workflow_edge x
-                                    WHERE x.definition = d.definition AND x.parent = d.number
-                                    LIMIT 500) c
-                WHERE e.item = -1 AND d.children BETWEEN 1 AND 500
-                UNION ALL
-                SELECT e.workflow, e.number, true, e.outcome, false
-                FROM unnest(recorded) e WHERE e.item >= 0) k
-          GROUP BY k.workflow, k.number, k.is_item) t;
-    PERFORM pgcron.end_workflow(e.workflow) FROM unnest(recorded) e
-      CROSS JOIN LATERAL pgcron.definition_of(e.workflow, e.number) d
-      WHERE e.item = -1 AND d.name = '.end';
-    ending := ARRAY(SELECT n FROM pgcron.count_ends(coalesce(counts, '{}')) n);
-    INSERT INTO pgcron.step_outbox (workflow)
-    SELECT DISTINCT e.workflow FROM unnest(recorded) e
-    WHERE e.outcome = 'dead'
-      OR EXISTS (SELECT FROM pgcron.step s
-                 WHERE s.workflow = e.workflow AND s.state = 'ready')
-      OR EXISTS (SELECT FROM pgcron.workflow_run w
-                 WHERE w.run = e.workflow AND w.look_at IS NOT NULL)
-      OR e.item = -1 AND e.outcome IN ('dead', 'lost', 'cancelled', 'expired')
-        AND EXISTS (SELECT FROM pgcron.workflow_run w
-                    JOIN pgcron.workflow_definition f ON f.id = w.definition
-                      AND f.on_failure <> 'continue'
-                    WHERE w.run = e.workflow AND w.stopping IS NULL);
+    PERFORM pgcron.end_workflow(o.workflow) FROM unnest(recorded.complete) o(workflow);
+    ending := pgcron.count_ends(recorded.counts);
+    seen := seen || recorded.seen;
+    failed := failed || recorded.failed;
   END LOOP;
+  INSERT INTO pgcron.step_outbox (workflow)
+  SELECT w.run FROM pgcron.workflow_run w
+  WHERE w.run = ANY(seen)
+    AND (w.look_at IS NOT NULL
+      OR EXISTS (SELECT FROM pgcron.step s WHERE s.workflow = w.run AND s.state = 'ready')
+      OR w.run = ANY(failed) AND w.stopping IS NULL
+        AND (SELECT f.on_failure <> 'continue' FROM pgcron.workflow_definition f
+             WHERE f.id = w.definition));
 END $$;
 
 -- Writes how steps ended (of one that is named twice the first counts), as far as their rows are
--- not locked (the outbox has those), are not over, and are not repeated. Returns what was written.
-CREATE FUNCTION pgcron.record_ends(ends pgcron.step_end[]) RETURNS pgcron.step_end[]
+-- not locked (the outbox has those), are not over, and are not repeated. Returns what is to be
+-- counted for others, but for what waits for a step with more than 500 such: the outbox has it; the
+-- workflows, those with a failure, and those whose last step it was.
+CREATE FUNCTION pgcron.record_ends(ends pgcron.step_end[], OUT counts pgcron.step_count[],
+    OUT seen bigint[], OUT failed bigint[], OUT complete bigint[])
 LANGUAGE plpgsql AS $$
 DECLARE
   places tid[];
-  repeated record;
-  again pgcron.step_end;
-  written pgcron.step_end[];
 BEGIN
   ends := ARRAY(
       SELECT ROW(d.workflow, d.number, d.item, d.outcome, d.result, d.reason)::pgcron.step_end
@@ -233,28 +227,55 @@ BEGIN
                           AND x.item = e.item LIMIT 1) s
     WHERE places[e.nth] IS NULL;
   END IF;
-  FOR repeated IN SELECT s.step, d AS definition, e.result, e.nth
-      FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
-      CROSS JOIN LATERAL pgcron.definition_of(e.workflow, e.number) d
-      CROSS JOIN LATERAL (SELECT x AS step FROM pgcron.step x
-                          WHERE x.workflow = e.workflow AND x.number = e.number
-                            AND x.item = e.item AND x.state = 'running' LIMIT 1) s
-      -- a success with a reason is a person's
-      WHERE e.outcome = 'succeeded' AND e.reason IS NULL AND d.repeat_while IS NOT NULL
-        AND places[e.nth] IS NOT NULL LOOP
-    again := pgcron.repeat_step(repeated.step, repeated.definition, repeated.result);
-    ends[repeated.nth] := coalesce(again, ends[repeated.nth]);
-    IF again IS NULL THEN places[repeated.nth] := NULL; END IF;
-  END LOOP;
+  ends := pgcron.repeat_steps(ends, places);
   WITH ended AS (
     UPDATE pgcron.step s
     SET state = e.outcome, result = e.result, reason = left(e.reason, 1000), due = NULL,
         ended_at = clock_timestamp()
     FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
-    WHERE s.ctid = places[e.nth] AND NOT pgcron.has_ended(s.state)
-    RETURNING e.nth)
-  SELECT array_agg(ends[d.nth] ORDER BY d.nth) INTO written FROM ended d;
-  RETURN coalesce(written, '{}');
+    WHERE s.ctid = places[e.nth] AND e.outcome IS NOT NULL AND NOT pgcron.has_ended(s.state)
+    RETURNING s.workflow, s.number, s.item, s.definition, s.state AS outcome),
+  known AS MATERIALIZED (
+    SELECT e.*, d.name, d.children, d.is_optional FROM ended e
+    CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.number) d),
+  wide AS (
+    INSERT INTO pgcron.step_outbox (workflow, parent, outcome, after)
+    SELECT k.workflow, k.number, k.outcome, 0 FROM known k
+    WHERE k.item = -1 AND k.children > 500)
+  SELECT ARRAY(
+           SELECT c FROM known k
+           CROSS JOIN LATERAL pgcron.counts_of(k.workflow, k.definition, k.number, k.outcome,
+                                  k.is_optional, 0, 500) c
+           WHERE k.item = -1 AND k.children <= 500
+           UNION ALL
+           SELECT ROW(k.workflow, k.number, true, 1, (k.outcome = 'succeeded')::int,
+                      (pgcron.counts_as(k.outcome, false) = 'skipped')::int)::pgcron.step_count
+           FROM known k WHERE k.item >= 0),
+         ARRAY(SELECT DISTINCT k.workflow FROM known k),
+         ARRAY(SELECT DISTINCT k.workflow FROM known k
+               WHERE k.item = -1 AND pgcron.is_failure(k.outcome)),
+         ARRAY(SELECT k.workflow FROM known k WHERE k.item = -1 AND k.name = '.end')
+  INTO counts, seen, failed, complete;
+END $$;
+
+-- Those of these ends, without the ones of steps that are repeated for them: these have no outcome.
+CREATE FUNCTION pgcron.repeat_steps(ends pgcron.step_end[], places tid[]) RETURNS pgcron.step_end[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  one record;
+BEGIN
+  FOR one IN SELECT s.step, d AS definition, e.result, e.nth
+      FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
+      CROSS JOIN LATERAL (SELECT x AS step FROM pgcron.step x
+                          WHERE x.workflow = e.workflow AND x.number = e.number
+                            AND x.item = e.item AND x.state = 'running' LIMIT 1) s
+      CROSS JOIN LATERAL pgcron.definition_of((s.step).definition, e.number) d
+      -- a success with a reason is a person's
+      WHERE e.outcome = 'succeeded' AND e.reason IS NULL AND d.repeat_while IS NOT NULL
+        AND places[e.nth] IS NOT NULL LOOP
+    ends[one.nth] := pgcron.repeat_step(one.step, one.definition, one.result);
+  END LOOP;
+  RETURN ends;
 END $$;
 
 -- What the end of runs of steps leads to, in the transaction that ends them. What can't be done
@@ -281,7 +302,7 @@ DECLARE
   w pgcron.workflow_run;
   root pgcron.run;
   failed record;
-  outcome text;
+  verdict text;
   result jsonb;
 BEGIN
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = end_workflow.workflow
@@ -305,30 +326,24 @@ BEGIN
     END IF;
     RETURN;
   END IF;
-  SELECT d.name, s.state, s.reason, count(*) OVER () AS steps INTO failed FROM pgcron.step s
-  JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-    AND NOT d.is_optional
-  WHERE s.workflow = w.run AND s.item = -1
-    AND s.state IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
+  SELECT s.*, count(*) OVER () AS steps INTO failed FROM pgcron.failed_steps(w.run) s
   ORDER BY s.state = 'upstream_failed', s.state = 'cancelled', s.ended_at LIMIT 1;
-  outcome := CASE WHEN w.stopping IN ('cancel', 'abort') THEN 'cancelled'
+  verdict := CASE WHEN w.stopping IN ('cancel', 'abort') THEN 'cancelled'
                   WHEN failed.name IS NOT NULL OR w.stopping IS NOT NULL THEN 'dead'
                   ELSE 'succeeded' END;
   SELECT CASE count(*) WHEN 1 THEN (array_agg(s.result))[1]
               ELSE jsonb_object_agg(d.name, s.result) END
-  INTO result FROM pgcron.workflow_step d
-  JOIN pgcron.workflow_edge e ON e.definition = d.definition AND e.parent = d.number
-  JOIN pgcron.workflow_step b ON b.definition = e.definition AND b.number = e.child
-    AND b.kind = 'barrier'
-  JOIN pgcron.step s ON s.workflow = w.run AND s.number = d.number AND s.item = -1
-  WHERE d.definition = w.definition AND d.phase = 0 AND d.kind <> 'barrier'
+  INTO result FROM pgcron.workflow_step b
+  JOIN pgcron.workflow_edge e ON e.definition = b.definition AND e.child = b.number
+  JOIN pgcron.step s ON s.workflow = w.run AND s.number = e.parent AND s.item = -1
+  CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) d
+  WHERE b.definition = w.definition AND b.phase = 0 AND b.kind = 'barrier'
     AND s.state = 'succeeded' AND s.result IS NOT NULL;
-  UPDATE pgcron.workflow_run f SET ended_at = clock_timestamp(), outcome = end_workflow_outcome,
-    look_at = NULL
-  FROM (SELECT outcome AS end_workflow_outcome) o WHERE f.run = w.run;
+  UPDATE pgcron.workflow_run f
+  SET ended_at = clock_timestamp(), outcome = verdict, look_at = NULL WHERE f.run = w.run;
   root.started_at := w.started_at;
-  PERFORM pgcron.end_run(root, outcome, CASE outcome WHEN 'dead' THEN 'StepFailed' END,
-      CASE WHEN outcome <> 'succeeded'
+  PERFORM pgcron.end_run(root, verdict, CASE verdict WHEN 'dead' THEN 'StepFailed' END,
+      CASE WHEN verdict <> 'succeeded'
              THEN concat_ws('; ', w.stop_reason,
                     format('step %s %s', failed.name, failed.state)
                     || coalesce(': ' || failed.reason, '')

@@ -1,12 +1,29 @@
 -- What a definition of a workflow may say, and how it is refused: with the place in it.
 
--- Raises PC001 (or another code) for a step of a definition, with its place.
-CREATE FUNCTION pgcron.refuse_step(place int, step jsonb, fact text, rule text, hint text,
-    code text DEFAULT 'PC001') RETURNS boolean
+-- A step of a definition: its number in the order of execution, and its place among those given;
+-- the barriers that are added have none. kind and phase are those of pgcron.workflow_step.
+CREATE TYPE pgcron.numbered_step AS (number int, place int, step jsonb, kind text, phase smallint);
+
+-- The keys of a step that are not options of its run, and the options that it may have.
+CREATE FUNCTION pgcron.step_keys() RETURNS text[]
+LANGUAGE sql IMMUTABLE
+RETURN '{name,handler,args,args_from,after,rule,when,optional,finally,compensates,for_each,'
+  'max_parallel,tolerate,repeat,wait_for,deadline,at_deadline}'::text[];
+
+CREATE FUNCTION pgcron.step_options() RETURNS text[]
+LANGUAGE sql STABLE
+RETURN ARRAY(SELECT a.attname::text FROM pg_attribute a
+             WHERE a.attrelid = 'pgcron.run_request'::regclass
+               AND a.attname <> ALL ('{due_at,idempotency_key,key_lifetime,unique_key,unique_scope,'
+                 'unique_for,on_conflict,debounce,debounce_max}') ORDER BY a.attnum);
+
+-- Raises PC001 for a step of a definition, with its place; without a place for the workflow.
+CREATE FUNCTION pgcron.refuse_step(place int, step jsonb, fact text, rule text, hint text)
+  RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse(refuse_step.code,
-           concat('step ', place, ' (' || left(quote_literal(step ->> 'name'), 100) || ')', ': ',
-             fact),
+  SELECT pgcron.refuse('PC001',
+           concat_ws(': ', 'step ' || place
+               || coalesce(' (' || left(quote_literal(step ->> 'name'), 100) || ')', ''), fact),
            rule, hint) $$;
 
 -- Whether a path can be read; raises with the place where it can't.
@@ -24,6 +41,14 @@ EXCEPTION WHEN syntax_error OR data_exception OR invalid_text_representation THE
       'Write for example ''$.args.day'' or ''$.extract.rows''.');
 END $$;
 
+CREATE FUNCTION pgcron.judge_word(place int, step jsonb, key text, known text[]) RETURNS void
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.refuse_step(place, step,
+           format('%s %L is not known', key, left(step ->> key, 100)),
+           'It is one of ' || array_to_string(known, ', ') || '.',
+           'Correct its spelling, or leave it out.')
+  WHERE step ->> key <> ALL (known) $$;
+
 CREATE FUNCTION pgcron.step_names(after jsonb) RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN CASE jsonb_typeof(after)
@@ -33,16 +58,10 @@ RETURN CASE jsonb_typeof(after)
 -- Of a step what it says of when it runs, and how often.
 CREATE FUNCTION pgcron.judge_flow(place int, step jsonb) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  path record;
 BEGIN
-  IF step ->> 'rule' <> ALL ('{all_succeeded,all_ended,one_succeeded,one_failed,none_failed}')
-      THEN
-    PERFORM pgcron.refuse_step(place, step,
-        format('rule %L is not known', left(step ->> 'rule', 100)),
-        'The rules are all_succeeded (the default), all_ended, one_succeeded, one_failed and '
-        'none_failed.', 'Leave it out for all_succeeded.');
-  ELSIF step ->> 'rule' IN ('one_succeeded', 'one_failed')
+  PERFORM pgcron.judge_word(place, step, 'rule',
+      '{all_succeeded,all_ended,one_succeeded,one_failed,none_failed}');
+  IF step ->> 'rule' IN ('one_succeeded', 'one_failed')
       AND cardinality(pgcron.step_names(step -> 'after')) = 0 THEN
     PERFORM pgcron.refuse_step(place, step,
         format('rule %s can never hold', step ->> 'rule'),
@@ -85,26 +104,18 @@ BEGIN
         'A handler, not one of each item, is executed again while a path in its result is true.',
         'Write for example {"while": "$.status == \"busy\"", "at_most": 100, "every": "30 s"}.');
   END IF;
-  FOR path IN SELECT 'when' AS key, step -> 'when' AS path WHERE step ? 'when'
-      UNION ALL SELECT 'for_each', step -> 'for_each' WHERE step ? 'for_each'
-      UNION ALL SELECT 'while', step -> 'repeat' -> 'while' WHERE step ? 'repeat'
-      UNION ALL SELECT 'args_from ' || a.key, a.value
-        FROM jsonb_each(CASE WHEN step ? 'args_from' THEN step -> 'args_from' ELSE '{}' END) a LOOP
-    PERFORM pgcron.is_path(place, step, path.key, path.path);
-  END LOOP;
+  PERFORM pgcron.is_path(place, step, p.key, p.path)
+  FROM (VALUES ('when', step -> 'when'), ('for_each', step -> 'for_each'),
+               ('while', step -> 'repeat' -> 'while')
+        UNION ALL
+        SELECT 'args_from ' || a.key, a.value FROM jsonb_each(step -> 'args_from') a) p(key, path)
+  WHERE p.path IS NOT NULL;
 END $$;
 
 -- Of a step everything that needs no other one. Returns its kind.
 CREATE FUNCTION pgcron.judge_step(place int, step jsonb) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  own text[] := '{name,handler,args,args_from,after,rule,when,optional,finally,compensates,'
-    'for_each,max_parallel,tolerate,repeat,wait_for,deadline,at_deadline}';
-  refused text[] := '{due_at,idempotency_key,key_lifetime,unique_key,unique_scope,unique_for,'
-    'on_conflict,debounce,debounce_max}';
-  options text[] := ARRAY(SELECT a.attname::text FROM pg_attribute a
-                          WHERE a.attrelid = 'pgcron.run_request'::regclass
-                            AND a.attname <> ALL (refused) ORDER BY a.attnum);
   unknown text;
   wait_for text := step ->> 'wait_for';
 BEGIN
@@ -112,10 +123,13 @@ BEGIN
     PERFORM pgcron.refuse_step(place, '{}', 'it is a JSON ' || jsonb_typeof(step),
         'A step is a JSON object.', 'Write for example {"name": "load", "handler": "py:load"}.');
   END IF;
-  SELECT min(key) INTO unknown FROM jsonb_object_keys(step - own - options) key;
+  SELECT min(key) INTO unknown FROM jsonb_object_keys(step - pgcron.step_keys()) key
+  WHERE key <> ALL (pgcron.step_options());
   IF unknown IS NOT NULL THEN
     PERFORM pgcron.refuse_step(place, step, format('%L is no key of a step', left(unknown, 100)),
-        'Its keys are ' || array_to_string(own || options, ', ') || '.', 'Correct its spelling.');
+        'Its keys are '
+        || array_to_string(pgcron.step_keys() || pgcron.step_options(), ', ') || '.',
+        'Correct its spelling.');
   ELSIF coalesce(step ->> 'name', '') !~ '^[A-Za-z_][A-Za-z0-9_-]{0,99}$'
       OR step ->> 'name' IN ('args', 'item') THEN
     PERFORM pgcron.refuse_step(place, step, 'it has no name that a step may have',
@@ -125,76 +139,64 @@ BEGIN
     PERFORM pgcron.refuse_step(place, step, 'it has neither a handler nor wait_for, or both',
         'A step executes a handler, or waits for a signal, an approval or a timer.',
         'Write "handler": "py:load", or "wait_for": "approval".');
-  ELSIF wait_for <> ALL ('{signal,approval,timer}') THEN
-    PERFORM pgcron.refuse_step(place, step, format('wait_for %L is not known', left(wait_for, 100)),
-        'A step waits for a signal, an approval or a timer.', 'Write "wait_for": "signal".');
   ELSIF wait_for = 'timer' AND step ->> 'deadline' IS NULL THEN
     PERFORM pgcron.refuse_step(place, step, 'a timer has no deadline',
         'A timer ends when its deadline is over.', 'Write for example "deadline": "10 minutes".');
+  ELSIF wait_for IS NOT NULL AND step ?| (pgcron.step_options() || '{args,args_from}') THEN
+    PERFORM pgcron.refuse_step(place, step, 'a step that waits has args or options of a run',
+        'It executes nothing: a step waits, or has a handler.', 'Leave them out.');
   ELSIF wait_for IS NULL AND num_nonnulls(step ->> 'deadline', step ->> 'at_deadline') > 0 THEN
     PERFORM pgcron.refuse_step(place, step, 'a deadline without wait_for',
         'A deadline limits how long a step waits for a signal or an approval.',
         'A handler is limited by "timeout" and "give_up_after".');
-  ELSIF step ->> 'at_deadline' <> ALL ('{fail,succeed,skip}') THEN
-    PERFORM pgcron.refuse_step(place, step,
-        format('at_deadline %L is not known', left(step ->> 'at_deadline', 100)),
-        'When its deadline is over a step fails, succeeds or is skipped.',
-        'Write fail, succeed or skip.');
   END IF;
+  PERFORM pgcron.judge_word(place, step, 'wait_for', '{signal,approval,timer}');
+  PERFORM pgcron.judge_word(place, step, 'at_deadline', '{fail,succeed,skip}');
   PERFORM pgcron.judge_flow(place, step);
   RETURN CASE WHEN wait_for IS NOT NULL THEN wait_for WHEN step ? 'for_each' THEN 'map'
               ELSE 'run' END;
 END $$;
 
--- What a step says of others: raises PC001 with its place.
-CREATE FUNCTION pgcron.judge_dependencies(steps jsonb) RETURNS void
+-- What steps say of one another: raises PC001 with their place.
+CREATE FUNCTION pgcron.judge_dependencies(numbered pgcron.numbered_step[]) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   wrong record;
 BEGIN
-  SELECT g.step, g.place INTO wrong
-  FROM (SELECT e.step, e.place::int,
-               row_number() OVER (PARTITION BY e.step ->> 'name' ORDER BY e.place) AS nth
-        FROM jsonb_array_elements(steps) WITH ORDINALITY e(step, place)) g
-  WHERE g.nth > 1 ORDER BY g.place LIMIT 1;
+  SELECT n.step, n.place INTO wrong FROM unnest(numbered) n
+  JOIN unnest(numbered) twin ON twin.step ->> 'name' = n.step ->> 'name' AND twin.place < n.place
+  ORDER BY n.place LIMIT 1;
   IF FOUND THEN
     PERFORM pgcron.refuse_step(wrong.place, wrong.step, 'another step has this name',
         'Within a workflow a name is one step''s.', 'Give one of them another name.');
   END IF;
-  WITH s AS MATERIALIZED (
-    SELECT e.step, e.place::int, e.step ->> 'name' AS name,
-           CASE WHEN e.step ? 'compensates' THEN 1 WHEN e.step -> 'finally' = 'true' THEN 2
-                ELSE 0 END AS phase
-    FROM jsonb_array_elements(steps) WITH ORDINALITY e(step, place)),
+  WITH s AS MATERIALIZED (SELECT n.*, n.step ->> 'name' AS name FROM unnest(numbered) n),
   named AS (
     SELECT s.step, s.place, s.phase, a.name, 'after' AS key FROM s
     CROSS JOIN LATERAL unnest(pgcron.step_names(s.step -> 'after')) a(name)
     UNION ALL
     SELECT s.step, s.place, 0, s.step ->> 'compensates', 'compensates' FROM s
     WHERE s.step ? 'compensates')
-  SELECT n.step, n.place, n.key, n.name, n.phase, u.phase AS its_phase, u.place AS its_place,
+  SELECT n.step, n.place,
+         CASE WHEN u.place IS NULL
+                THEN format('%s names %L, which is no step', n.key, left(n.name, 100))
+              WHEN u.phase <> n.phase
+                THEN format('%s names %L, a step of another part', n.key, n.name)
+              ELSE format('%s names %L, which is not above it', n.key, n.name) END AS fact,
          (SELECT s.name FROM s WHERE s.place < n.place AND left(s.name, 2) = left(n.name, 2)
           ORDER BY s.place LIMIT 1) AS alike
   INTO wrong FROM named n LEFT JOIN s u ON u.name = n.name
   WHERE u.place IS NULL OR (n.key = 'after' AND u.place >= n.place) OR u.phase <> n.phase
   ORDER BY n.place LIMIT 1;
-  IF NOT FOUND THEN
-    IF NOT EXISTS (SELECT FROM jsonb_array_elements(steps) e
-                   WHERE NOT e ? 'compensates' AND e -> 'finally' IS DISTINCT FROM 'true') THEN
-      PERFORM pgcron.refuse('PC001', 'the workflow has no step that begins it',
-          'Compensations and what runs finally come after other steps.', 'Add a step.');
-    END IF;
-    RETURN;
+  IF FOUND THEN
+    PERFORM pgcron.refuse_step(wrong.place, wrong.step, wrong.fact,
+        'A step comes after steps above it, so that no cycle can be written. Compensations and '
+        'what runs finally begin when all other steps are over.',
+        coalesce('Did you mean ''' || wrong.alike || '''?', 'Move it, or correct the name.'));
+  ELSIF NOT EXISTS (SELECT FROM unnest(numbered) n WHERE n.phase = 0) THEN
+    PERFORM pgcron.refuse('PC001', 'the workflow has no step that begins it',
+        'Compensations and what runs finally come after other steps.', 'Add a step.');
   END IF;
-  PERFORM pgcron.refuse_step(wrong.place, wrong.step,
-      CASE WHEN wrong.its_place IS NULL
-             THEN format('%s names %L, which is no step', wrong.key, left(wrong.name, 100))
-           WHEN wrong.its_phase <> wrong.phase
-             THEN format('%s names %L, a step of another part', wrong.key, wrong.name)
-           ELSE format('%s names %L, which is not above it', wrong.key, wrong.name) END,
-      'A step comes after steps above it, so that no cycle can be written. Compensations and what '
-      'runs finally begin when all other steps are over.',
-      coalesce('Did you mean ''' || wrong.alike || '''?', 'Move it, or correct the name.'));
 END $$;
 
 -- The whole definition but its steps. Raises PC001, PC004.
@@ -223,19 +225,8 @@ BEGIN
       OR jsonb_array_length(definition -> 'steps') NOT BETWEEN 1 AND 100000 THEN
     PERFORM pgcron.refuse('PC001', 'a workflow without steps, or with more than 100000',
         '"steps" is a list of 1 to 100000 steps.', example);
-  ELSIF definition ->> 'on_failure' <> ALL ('{continue,stop,kill}') THEN
-    PERFORM pgcron.refuse('PC001',
-        format('on_failure %L is not known', left(definition ->> 'on_failure', 100)),
-        'When a step fails the others continue, no new one begins (stop), or those that execute '
-        'are ended, too (kill).', 'Leave it out for continue.');
-  ELSIF coalesce(jsonb_typeof(definition -> 'parallelism'), 'number') <> 'number'
-      OR NOT coalesce((definition -> 'parallelism')::numeric BETWEEN 1 AND 100000
-            AND (definition -> 'parallelism')::numeric % 1 = 0, true) THEN
-    PERFORM pgcron.refuse('PC001',
-        format('parallelism %s is out of range', left((definition -> 'parallelism')::text, 100)),
-        'So many steps may execute at once: 1 to 100000.', 'Leave it out for no limit.');
   END IF;
-  PERFORM pgcron.judge_dependencies(definition -> 'steps');
+  PERFORM pgcron.judge_word(NULL, definition, 'on_failure', '{continue,stop,kill}');
 END $$;
 
 -- A number or a duration of a step, or the refusal that names its place.

@@ -12,20 +12,18 @@ RETURN CASE
          WHEN rule = 'one_failed' OR bad = 0 THEN 'skip'
          ELSE 'never' END;
 
--- What the definition of a workflow that runs says of a step, looked up by its key.
-CREATE FUNCTION pgcron.definition_of(workflow bigint, number int)
+-- What a definition says of a step. In this form each is looked up by its key, however few rows
+-- PostgreSQL believes the table to have: it would go through all steps in the order of their names.
+CREATE FUNCTION pgcron.definition_of(definition bigint, number int)
   RETURNS SETOF pgcron.workflow_step
 LANGUAGE sql STABLE ROWS 1
 BEGIN ATOMIC
-  SELECT d.* FROM (SELECT f.definition FROM pgcron.workflow_run f
-                   WHERE f.run = definition_of.workflow LIMIT 1) w
-  CROSS JOIN LATERAL (SELECT x.* FROM pgcron.workflow_step x
-                      WHERE x.definition = w.definition AND x.number = definition_of.number
-                      LIMIT 1) d;
+  SELECT x.* FROM pgcron.workflow_step x
+  WHERE x.definition = definition_of.definition
+    AND x.number BETWEEN definition_of.number AND definition_of.number ORDER BY x.number LIMIT 1;
 END;
 
--- The results of the steps that a step comes directly after. LIMIT 1: each is looked up by its key,
--- however few rows PostgreSQL believes the tables to have.
+-- The results of the steps that a step comes directly after.
 CREATE FUNCTION pgcron.results_before(workflow bigint, definition bigint, number int)
   RETURNS TABLE (name text, result jsonb)
 LANGUAGE sql STABLE ROWS 3
@@ -34,26 +32,31 @@ BEGIN ATOMIC
   CROSS JOIN LATERAL (SELECT s.result FROM pgcron.step s
                       WHERE s.workflow = results_before.workflow AND s.number = e.parent
                         AND s.item = -1 AND s.result IS NOT NULL LIMIT 1) p
-  CROSS JOIN LATERAL (SELECT x.name FROM pgcron.workflow_step x
-                      WHERE x.definition = results_before.definition AND x.number = e.parent
-                        AND x.kind <> 'barrier' LIMIT 1) d
-  WHERE e.definition = results_before.definition AND e.child = results_before.number;
+  CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) d
+  WHERE e.definition = results_before.definition AND e.child = results_before.number
+    AND d.kind <> 'barrier';
 END;
 
 -- What paths of a step read: the workflow's args, the item, and the results of the steps that it
--- comes directly after.
-CREATE FUNCTION pgcron.step_document(step pgcron.step, args jsonb) RETURNS jsonb
+-- comes directly after. For paths of an item that read nothing else only that: the rest would be
+-- copied for each.
+CREATE FUNCTION pgcron.step_document(step pgcron.step, args jsonb, paths jsonb DEFAULT NULL)
+  RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  SELECT coalesce((SELECT jsonb_object_agg(p.name, p.result)
-                   FROM pgcron.results_before(step.workflow, step.definition, step.number) p),
-             '{}')
-         || jsonb_build_object('args', step_document.args)
+  SELECT CASE WHEN step.item < 0
+                OR EXISTS (SELECT FROM jsonb_each_text(paths) p
+                           WHERE replace(p.value::jsonpath::text, '$."item"', '') LIKE '%$%')
+                THEN coalesce((SELECT jsonb_object_agg(p.name, p.result)
+                               FROM pgcron.results_before(step.workflow, step.definition,
+                                        step.number) p), '{}')
+                     || jsonb_build_object('args', step_document.args) ELSE '{}' END
          || CASE WHEN step.item >= 0 THEN jsonb_build_object('item', step.args) ELSE '{}' END $$;
 
--- The results that the handler of a step gets with its claim; NULL for other runs.
+-- The results that the handler of a step gets with its claim.
 CREATE FUNCTION pgcron.results_of_step(run bigint) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  SELECT pgcron.step_document(s, '{}') - 'args' - 'item' FROM pgcron.step s
+  SELECT coalesce(jsonb_object_agg(p.name, p.result), '{}') FROM pgcron.step s
+  CROSS JOIN LATERAL pgcron.results_before(s.workflow, s.definition, s.number) p
   WHERE s.run = results_of_step.run $$;
 
 -- The row of a step's run. root NULL: only to be judged. What its step leaves out is as its
@@ -106,15 +109,16 @@ DECLARE
   args jsonb := CASE WHEN step.item < 0 THEN coalesce(step.args, '{}')
                      WHEN definition.args_from IS NULL THEN jsonb_build_object('item', step.args)
                      ELSE '{}' END;
-  path record;
+  arg record;
   made pgcron.run;
 BEGIN
-  FOR path IN SELECT key, value #>> '{}' AS text FROM jsonb_each(definition.args_from) LOOP
-    args := args || jsonb_build_object(path.key,
-        jsonb_path_query_first(document, path.text::jsonpath));
-    IF NOT jsonb_path_exists(document, path.text::jsonpath) THEN
-      RETURN format('its arg %s finds nothing at %s', path.key, path.text);
+  FOR arg IN SELECT p.key, p.value AS path, jsonb_path_query_first(document, p.value::jsonpath)
+                      AS value
+      FROM jsonb_each_text(definition.args_from) p LOOP
+    IF arg.value IS NULL THEN
+      RETURN format('its arg %s finds nothing at %s', arg.key, arg.path);
     END IF;
+    args := args || jsonb_build_object(arg.key, arg.value);
   END LOOP;
   made := pgcron.run_of_step(definition, step.run, args, root);
   made.due_at := make_step_run.due_at;
@@ -144,7 +148,7 @@ BEGIN
     reason := w.stop_reason;
   ELSIF definition.phase = 1
       AND NOT (pgcron.step_state(w.run, definition.compensates) = 'succeeded'
-        AND pgcron.has_failed(w)) THEN
+        AND (w.stopping IS NOT NULL OR EXISTS (SELECT FROM pgcron.failed_steps(w.run)))) THEN
     outcome := 'skipped';
     reason := 'there is nothing to undo';
   ELSIF definition.condition IS NOT NULL
@@ -166,15 +170,17 @@ LANGUAGE sql STABLE AS $$
   SELECT s.state FROM pgcron.step s
   WHERE s.workflow = step_state.workflow AND s.number = step_state.number AND s.item = -1 $$;
 
--- Whether a workflow has failed so far, or is stopped by a person.
-CREATE FUNCTION pgcron.has_failed(w pgcron.workflow_run) RETURNS boolean
+-- The steps that have failed so far, but for those that may.
+CREATE FUNCTION pgcron.failed_steps(workflow bigint)
+  RETURNS TABLE (number int, name text, phase smallint, state text, reason text,
+      ended_at timestamptz)
 LANGUAGE sql STABLE
-RETURN w.stopping IS NOT NULL
-  OR EXISTS (SELECT FROM pgcron.step s
-             JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-               AND NOT d.is_optional
-             WHERE s.workflow = w.run AND s.item = -1
-               AND s.state IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed'));
+BEGIN ATOMIC
+  SELECT s.number, d.name, d.phase, s.state, s.reason, s.ended_at
+  FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+  WHERE s.workflow = failed_steps.workflow AND s.item = -1 AND NOT d.is_optional
+    AND pgcron.is_failure(s.state);
+END;
 
 -- How many more steps of a workflow may execute now: none while it is paused, or while the step is
 -- to be run again and what executes of it is ended.
@@ -196,10 +202,10 @@ CREATE FUNCTION pgcron.comes_too_early(step pgcron.step, definition pgcron.workf
 LANGUAGE sql STABLE
 RETURN (definition.phase > 0 OR definition.kind = 'barrier')
   AND EXISTS (SELECT FROM pgcron.step s
-              JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-                AND (d.phase < definition.phase OR definition.kind = 'barrier')
+              CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
               WHERE s.workflow = step.workflow AND s.number < step.number AND s.item = -1
-                AND NOT pgcron.has_ended(s.state));
+                AND NOT pgcron.has_ended(s.state)
+                AND (d.phase < definition.phase OR definition.kind = 'barrier'));
 
 -- How a signal ends its step. An approval has {"approved": true} or false, and perhaps a note.
 CREATE FUNCTION pgcron.answer_step(workflow bigint, definition pgcron.workflow_step, payload jsonb,
@@ -214,22 +220,19 @@ RETURN ROW(workflow, definition.number, -1,
                                  ELSE 'approved by ' END, actor, ': ' || (payload ->> 'note'))
               ELSE 'signal by ' || actor END)::pgcron.step_end;
 
--- The first items of a list that are not made yet; what is not begun at once is `ready`. Returns
--- those that the workflow which this one redrives has done.
-CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, most int, redrive_of bigint)
-  RETURNS SETOF pgcron.step_end
+-- The next items of a list after those that are known; what is not begun at once is `ready`.
+-- Returns those that the workflow which this one redrives has done.
+CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, known int, most int,
+    redrive_of bigint) RETURNS pgcron.step_end[]
 LANGUAGE sql AS $$
   WITH made AS (
     INSERT INTO pgcron.step AS i (workflow, number, item, definition, run, state, waits, args)
     SELECT step.workflow, step.number, new.item, step.definition, nextval('pgcron.run_id_seq'),
            'ready', 0, list -> new.item
-    FROM (SELECT count(*)::int AS known FROM pgcron.step s
-          WHERE s.workflow = step.workflow AND s.number = step.number AND s.item >= 0) so_far
-    CROSS JOIN LATERAL generate_series(so_far.known,
-        least(so_far.known + make_items.most, jsonb_array_length(list)) - 1) new(item)
-    ON CONFLICT DO NOTHING RETURNING i.item, i.args)
-  SELECT step.workflow, step.number, m.item, 'succeeded', s.result,
-         'kept from run ' || make_items.redrive_of
+    FROM generate_series(known, least(known + most, jsonb_array_length(list)) - 1) new(item)
+    RETURNING i.item, i.args)
+  SELECT array_agg(ROW(step.workflow, step.number, m.item, 'succeeded', s.result,
+               'kept from run ' || make_items.redrive_of)::pgcron.step_end)
   FROM made m JOIN pgcron.step s ON s.workflow = make_items.redrive_of
     AND s.definition = step.definition AND s.number = step.number AND s.item = m.item
     AND s.args = m.args AND s.state = 'succeeded'
@@ -252,33 +255,30 @@ BEGIN
 END $$;
 
 -- waiting, ready -> running
--- Begins those of these steps at once that nothing has to be judged of, in one statement. When one
--- of them can't be written, none is begun.
-CREATE FUNCTION pgcron.begin_plain_steps(root pgcron.run, numbers int[]) RETURNS int[]
+-- Begins those of these steps, or items of one, at once that nothing has to be judged of, in one
+-- statement. When one of them can't be written, none is begun: each is by itself.
+CREATE FUNCTION pgcron.begin_plain_steps(root pgcron.run, numbers int[], item_numbers int[])
+  RETURNS void
 LANGUAGE plpgsql AS $$
-DECLARE
-  plain int[];
 BEGIN
   WITH begun AS (
-    UPDATE pgcron.step s SET state = 'running', started_at = clock_timestamp()
-    FROM pgcron.workflow_step d
-    WHERE s.workflow = root.id AND s.number = ANY(numbers) AND s.item = -1
-      AND s.state IN ('waiting', 'ready')
-      AND d.definition = s.definition AND d.number = s.number AND d.kind = 'run'
-      AND d.phase = 0 AND num_nonnulls(d.args_from, d.condition, s.args) = 0
-      AND CASE WHEN d.parents > 3
+    UPDATE pgcron.step u SET state = 'running', started_at = clock_timestamp()
+    FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+    WHERE s.workflow = root.id AND s.number = ANY(numbers) AND s.item = ANY(item_numbers)
+      AND s.state IN ('waiting', 'ready') AND d.args_from IS NULL AND u.ctid = s.ctid
+      AND CASE WHEN s.item >= 0 THEN true
+               WHEN d.kind <> 'run' OR d.phase > 0 OR num_nonnulls(d.condition, s.args) > 0
+                 THEN false
+               WHEN d.parents > 3
                  THEN NOT EXISTS (SELECT FROM pgcron.results_before(s.workflow, s.definition,
                                       s.number))
                ELSE true END
-    RETURNING s.number, s.run, d),
-  made AS (
-    INSERT INTO pgcron.run
-    SELECT r.* FROM begun b CROSS JOIN LATERAL pgcron.run_of_step(b.d, b.run, '{}', root) r)
-  SELECT array_agg(b.number) INTO plain FROM begun b;
-  RETURN plain;
+    RETURNING d, s.run,
+      CASE WHEN s.item >= 0 THEN jsonb_build_object('item', s.args) ELSE '{}' END AS args)
+  INSERT INTO pgcron.run
+  SELECT r.* FROM begun b CROSS JOIN LATERAL pgcron.run_of_step(b.d, b.run, b.args, root) r;
 EXCEPTION WHEN others THEN
   IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
-  RETURN NULL;
 END $$;
 
 -- A step that is executed for each item of a list: how it ends at once, or NULL. A service makes
@@ -301,20 +301,23 @@ BEGIN
 END $$;
 
 -- waiting, ready -> running, or an outcome
--- These steps of a workflow have what they waited for. Those that end at once are returned; those
--- that may not begin yet are `ready`.
-CREATE FUNCTION pgcron.begin_steps(workflow bigint, numbers int[]) RETURNS SETOF pgcron.step_end
+-- These steps of a workflow, or items of one, have what they waited for. Those that end at once are
+-- returned; those that may not begin yet are `ready`.
+CREATE FUNCTION pgcron.begin_steps(workflow bigint, numbers int[],
+    item_numbers int[] DEFAULT '{-1}') RETURNS pgcron.step_end[]
 LANGUAGE plpgsql AS $$
 DECLARE
   w pgcron.workflow_run;
   root pgcron.run;
-  plain int[];
   one record;
   document jsonb;
-  judged record;
+  outcome text;
+  reason text;
   is_limited boolean;
   may_begin boolean := true;
+  ended pgcron.step_end[] := '{}';
 BEGIN
+  IF numbers = '{}' THEN RETURN ended; END IF;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = begin_steps.workflow;
   SELECT * INTO root FROM pgcron.run r WHERE r.id = begin_steps.workflow;
   SELECT f.parallelism IS NOT NULL INTO is_limited FROM pgcron.workflow_definition f
@@ -326,42 +329,47 @@ BEGIN
   END IF;
   IF w.stopping IS NULL AND w.paused_at IS NULL AND w.clearing IS NULL AND w.keys = '{}'
       AND NOT is_limited THEN
-    plain := pgcron.begin_plain_steps(root, numbers);
+    PERFORM pgcron.begin_plain_steps(root, numbers, item_numbers);
   END IF;
-  FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
-      JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-      WHERE s.workflow = begin_steps.workflow AND s.number = ANY(numbers) AND s.item = -1
-        AND s.number <> ALL (coalesce(plain, '{}')) AND s.state IN ('waiting', 'ready')
-      ORDER BY s.number LOOP
-    document := CASE WHEN (one.definition).kind <> 'barrier'
-                       THEN pgcron.step_document(one.step, w.args) END;
-    judged := pgcron.judge_begin(one.step, one.definition, w, document);
-    IF pgcron.comes_too_early(one.step, one.definition)
-      OR judged.outcome IS NULL AND (one.definition).kind IN ('run', 'map')
-        AND NOT (may_begin AND pgcron.room_of(w, one.definition) > 0) THEN
-      UPDATE pgcron.step s SET state = 'ready', waits = 0
-      WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1
-        AND s.state = 'waiting';
-      CONTINUE;
-    ELSIF judged.outcome IS NULL AND (one.definition).kind = 'run' THEN
-      judged.reason := pgcron.make_step_run(one.step, one.definition, root, w, document);
-      judged.outcome := CASE WHEN judged.reason IS NOT NULL THEN 'dead' END;
-    ELSIF judged.outcome IS NULL AND (one.definition).kind = 'map' THEN
-      judged := pgcron.begin_list(one.step, one.definition, document);
+  FOR one IN SELECT s AS step, d AS definition,
+             CASE WHEN s.item < 0 THEN d.kind ELSE 'run' END AS kind
+      FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+      WHERE s.workflow = begin_steps.workflow AND s.number = ANY(numbers)
+        AND s.item = ANY(item_numbers) AND s.state IN ('waiting', 'ready')
+      ORDER BY s.number, s.item LOOP
+    document := CASE WHEN one.kind <> 'barrier'
+                       THEN pgcron.step_document(one.step, w.args, (one.definition).args_from) END;
+    outcome := NULL; reason := NULL;
+    IF (one.step).item < 0 THEN
+      SELECT j.* INTO outcome, reason
+      FROM pgcron.judge_begin(one.step, one.definition, w, document) j;
+      IF pgcron.comes_too_early(one.step, one.definition)
+        OR outcome IS NULL AND one.kind IN ('run', 'map')
+          AND NOT (may_begin AND pgcron.room_of(w, one.definition) > 0) THEN
+        UPDATE pgcron.step s SET state = 'ready', waits = 0
+        WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1
+          AND s.state = 'waiting';
+        CONTINUE;
+      END IF;
     END IF;
-    UPDATE pgcron.step s
-    SET state = 'running', started_at = clock_timestamp(),
-        due = now() + (one.definition).deadline
-    WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1;
-    IF judged.outcome IS NOT NULL THEN
-      RETURN NEXT ROW(w.run, (one.step).number, -1, judged.outcome, NULL,
-            judged.reason)::pgcron.step_end;
-    ELSIF (one.definition).kind IN ('signal', 'approval') THEN
-      RETURN QUERY SELECT e.* FROM pgcron.step_signal g
-        CROSS JOIN LATERAL pgcron.answer_step(w.run, one.definition, g.payload, g.actor) e
-        WHERE g.workflow = w.run AND g.name = (one.definition).name;
-      -- One that is sent meanwhile is looked for when this has been committed.
+    IF outcome IS NULL AND one.kind = 'run' THEN
+      reason := pgcron.make_step_run(one.step, one.definition, root, w, document);
+      outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
+    ELSIF outcome IS NULL AND one.kind = 'map' THEN
+      SELECT l.* INTO outcome, reason
+      FROM pgcron.begin_list(one.step, one.definition, document) l;
+    END IF;
+    UPDATE pgcron.step s SET state = 'running', started_at = clock_timestamp(),
+      due = now() + (one.definition).deadline
+    WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = (one.step).item;
+    IF outcome IS NOT NULL THEN
+      ended := ended || ROW(w.run, (one.step).number, (one.step).item, outcome, NULL, reason)
+        ::pgcron.step_end;
+    ELSIF one.kind IN ('signal', 'approval', 'timer') THEN
+      -- What was sent before, or is sent meanwhile, is looked for when this is committed; and nodes
+      -- learn when it is due.
       INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run);
     END IF;
   END LOOP;
+  RETURN ended;
 END $$;

@@ -39,13 +39,10 @@ DECLARE
   open record;
 BEGIN
   IF w.stopping IS NULL THEN
-    SELECT d.name, s.state, f.on_failure INTO failed FROM pgcron.workflow_definition f
-    JOIN pgcron.step s ON s.workflow = w.run AND s.item = -1
-      AND s.state IN ('dead', 'lost', 'cancelled', 'expired')
-    JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-      AND NOT d.is_optional AND d.phase = 0
-    WHERE f.id = w.definition AND f.on_failure <> 'continue'
-      AND s.number <> ALL (coalesce(w.clearing, '{}')) LIMIT 1;
+    SELECT s.name, s.state, f.on_failure INTO failed FROM pgcron.workflow_definition f
+    JOIN pgcron.failed_steps(w.run) s ON s.phase = 0 AND s.state <> 'upstream_failed'
+      AND s.number <> ALL (coalesce(w.clearing, '{}'))
+    WHERE f.id = w.definition AND f.on_failure <> 'continue' LIMIT 1;
     IF NOT FOUND THEN RETURN false; END IF;
     PERFORM pgcron.stop_workflow(w.run, failed.on_failure,
         format('step %s ended %s (on_failure: %s)', failed.name, failed.state, failed.on_failure));
@@ -57,9 +54,8 @@ BEGIN
          array_agg(ROW(w.run, s.number, -1, 'cancelled', NULL, w.stop_reason)::pgcron.step_end)
            FILTER (WHERE d.kind NOT IN ('run', 'map') AND s.item = -1) AS waiting
   INTO open
-  FROM (SELECT * FROM pgcron.step x WHERE x.workflow = w.run AND x.state = 'running') s
-  JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-    AND (d.phase = 0 OR w.stopping = 'abort');
+  FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+  WHERE s.workflow = w.run AND s.state = 'running' AND (d.phase = 0 OR w.stopping = 'abort');
   -- Again later: a step that began at this moment is not to be seen yet.
   UPDATE pgcron.workflow_run f SET look_at = now() + CASE
       WHEN pgcron.stop_step_runs(open.runs, w.stopping = 'abort', w.stop_reason) > 0
@@ -96,12 +92,10 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.goes_on_without(w pgcron.workflow_run, below int[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT w.stopping IN ('stop', 'kill') AND (w.deadline <= now()) IS NOT TRUE
-    AND NOT EXISTS (SELECT FROM pgcron.step s
-                    JOIN pgcron.workflow_step d ON d.definition = s.definition
-                      AND d.number = s.number AND d.phase = 0 AND NOT d.is_optional
-                    WHERE s.workflow = w.run AND s.item = -1 AND s.number <> ALL (below)
-                      AND (s.state IN ('dead', 'lost', 'expired')
-                           OR s.state = 'cancelled' AND w.stopping = 'stop')) $$;
+    AND NOT EXISTS (SELECT FROM pgcron.failed_steps(w.run) s
+                    WHERE s.phase = 0 AND s.number <> ALL (below)
+                      AND s.state <> 'upstream_failed'
+                      AND (s.state <> 'cancelled' OR w.stopping = 'stop')) $$;
 
 -- All steps that are run again with those that are to be: what is below them, what the failure that
 -- is undone so has ended or kept from beginning, and what was undone since.
@@ -113,9 +107,8 @@ BEGIN
   IF pgcron.goes_on_without(w, below) THEN
     below := pgcron.steps_below(w.definition, below || ARRAY(
         SELECT s.number FROM pgcron.step s
-        JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-          AND d.phase = 0
-        WHERE s.workflow = w.run AND s.item = -1
+        CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+        WHERE s.workflow = w.run AND s.item = -1 AND d.phase = 0
           AND (s.state IN ('upstream_failed', 'cancelled') AND s.reason = w.stop_reason
                OR s.state IN ('running', 'cancelled') AND w.stopping = 'kill')));
   END IF;
@@ -143,23 +136,20 @@ BEGIN
       good = n.good, skipped = n.skipped, bad = n.ended - n.good - n.skipped, items = NULL,
       items_ended = NULL, items_failed = NULL, turns = 1, due = NULL, started_at = NULL,
       ended_at = NULL, result = NULL, reason = NULL
-  FROM (SELECT d.number, d.parents,
-               count(*) FILTER (WHERE p.is_counted)::int AS ended,
-               count(*) FILTER (WHERE p.is_counted AND p.is_good)::int AS good,
-               count(*) FILTER (WHERE p.is_counted AND p.is_skipped)::int AS skipped
+  FROM (SELECT d.number, d.parents, count(p.kind)::int AS ended,
+               count(*) FILTER (WHERE p.kind = 'good')::int AS good,
+               count(*) FILTER (WHERE p.kind = 'skipped')::int AS skipped
         FROM pgcron.workflow_step d
         LEFT JOIN LATERAL (
-            SELECT pgcron.has_ended(u.state) AND u.number <> ALL (below)
-                     AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
-                                     WHERE o.workflow = w.run AND o.parent = u.number
-                                       AND o.after < d.number) AS is_counted,
-                   u.state = 'succeeded' OR ud.is_optional
-                     AND u.state NOT IN ('skipped', 'superseded') AS is_good,
-                   u.state IN ('skipped', 'superseded') AS is_skipped
+            SELECT pgcron.counts_as(u.state, ud.is_optional) AS kind
             FROM pgcron.workflow_edge e
             JOIN pgcron.step u ON u.workflow = w.run AND u.number = e.parent AND u.item = -1
-            JOIN pgcron.workflow_step ud ON ud.definition = e.definition AND ud.number = e.parent
-            WHERE e.definition = d.definition AND e.child = d.number) p ON true
+            CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) ud
+            WHERE e.definition = d.definition AND e.child = d.number
+              AND pgcron.has_ended(u.state) AND u.number <> ALL (below)
+              AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
+                              WHERE o.workflow = w.run AND o.parent = u.number
+                                AND o.after < d.number)) p ON true
         WHERE d.definition = w.definition AND d.number = ANY(below)
         GROUP BY d.number, d.parents) n
   WHERE s.workflow = w.run AND s.number = n.number AND s.item = -1;
@@ -174,7 +164,7 @@ DECLARE
   below int[];
   locked int;
   goes_on boolean;
-  verdict record;
+  one record;
   ends pgcron.step_end[] := '{}';
 BEGIN
   IF w.clearing IS NULL THEN RETURN false; END IF;
@@ -204,15 +194,12 @@ BEGIN
   SET clearing = NULL, stopping = CASE WHEN NOT goes_on THEN f.stopping END,
       stop_reason = CASE WHEN NOT goes_on THEN f.stop_reason END
   WHERE f.run = w.run;
-  FOR verdict IN SELECT j.verdict, array_agg(j.number ORDER BY j.number) AS numbers
-      FROM (SELECT s.number, pgcron.judge_step(d.rule, s.waits, s.good, s.bad, s.skipped)
-                     AS verdict
-            FROM pgcron.step s
-            JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-            WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item = -1) j
-      GROUP BY 1 LOOP
-    ends := ends || ARRAY(
-        SELECT e FROM pgcron.decide_steps(w.run, verdict.numbers, verdict.verdict) e);
+  FOR one IN
+      SELECT pgcron.judge_step(d.rule, s.waits, s.good, s.bad, s.skipped) AS verdict,
+             array_agg(s.number ORDER BY s.number) AS numbers
+      FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+      WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item = -1 GROUP BY 1 LOOP
+    ends := ends || pgcron.decide_steps(w.run, one.numbers, one.verdict);
   END LOOP;
   PERFORM pgcron.release_steps(ends);
   RETURN true;

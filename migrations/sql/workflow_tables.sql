@@ -115,10 +115,11 @@ COMMENT ON TABLE pgcron.step_signal IS 'Signals that came before their step; the
 CREATE FUNCTION pgcron.wake_workflows() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-  PERFORM pgcron.wake_nodes('workflow');
+  -- Most statements that may write find nothing to be written.
+  IF EXISTS (SELECT FROM written) THEN PERFORM pgcron.wake_nodes('workflow'); END IF;
   RETURN NULL;
 END $$;
-CREATE TRIGGER wake_workflows AFTER INSERT ON pgcron.step_outbox
+CREATE TRIGGER wake_workflows AFTER INSERT ON pgcron.step_outbox REFERENCING NEW TABLE AS written
   FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_workflows();
 
 -- A run of a step has ended, in whatever transaction: it holds no lock that others wait for.
@@ -132,3 +133,14 @@ LANGUAGE sql SECURITY DEFINER AS $$
 CREATE FUNCTION pgcron.has_ended(state text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN state NOT IN ('waiting', 'ready', 'running');
+
+-- The outcomes that are failures; the index step_failed has the same list.
+CREATE FUNCTION pgcron.is_failure(state text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN state IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed');
+
+-- How an end counts for the steps that wait for it: good, bad or skipped.
+CREATE FUNCTION pgcron.counts_as(outcome text, is_optional boolean) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN outcome IN ('skipped', 'superseded') THEN 'skipped'
+            WHEN outcome = 'succeeded' OR is_optional THEN 'good' ELSE 'bad' END;

@@ -8,6 +8,18 @@ CREATE VIEW pgcron.workflows AS
   WHERE d.deleted_at IS NULL AND d.name <> 'ad_hoc' ORDER BY d.name, d.version DESC;
 COMMENT ON VIEW pgcron.workflows IS 'Workflows, each in its newest version.';
 
+-- The newest runs of a workflow that have begun or have a definition, of its newest versions: each
+-- has its own in the order of an index.
+CREATE FUNCTION pgcron.runs_of_workflow(name text, most int) RETURNS SETOF pgcron.workflow_run
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT r.* FROM (SELECT d.id FROM pgcron.workflow_definition d
+                   WHERE d.name = runs_of_workflow.name ORDER BY d.version DESC LIMIT 50) v
+  CROSS JOIN LATERAL (SELECT f.* FROM pgcron.workflow_run f WHERE f.definition = v.id
+                      ORDER BY f.run DESC LIMIT runs_of_workflow.most) r
+  ORDER BY r.run DESC LIMIT runs_of_workflow.most;
+END;
+
 CREATE VIEW pgcron.workflow_runs AS
   SELECT w.run AS run_id, d.name, d.version, coalesce(w.outcome, 'running') AS state,
          w.stop_reason AS reason, w.args, w.started_at, w.ended_at AS finished_at, d.steps,
@@ -19,12 +31,10 @@ CREATE VIEW pgcron.workflow_runs AS
              count(*) FILTER (WHERE s.state = 'ready') AS ready,
              count(*) FILTER (WHERE s.state = 'running') AS running,
              count(*) FILTER (WHERE s.state = 'succeeded') AS succeeded,
-             count(*) FILTER (WHERE s.state IN ('dead', 'lost', 'cancelled', 'expired',
-                                    'upstream_failed')) AS failed,
+             count(*) FILTER (WHERE pgcron.is_failure(s.state)) AS failed,
              count(*) FILTER (WHERE s.state IN ('skipped', 'superseded')) AS skipped
-      FROM pgcron.step s JOIN pgcron.workflow_step x ON x.definition = s.definition
-        AND x.number = s.number AND x.kind <> 'barrier'
-      WHERE s.workflow = w.run AND s.item = -1) c
+      FROM pgcron.step s JOIN pgcron.workflow_step x USING (definition, number)
+      WHERE s.workflow = w.run AND s.item = -1 AND x.kind <> 'barrier') c
   WHERE w.started_at IS NOT NULL;
 COMMENT ON VIEW pgcron.workflow_runs IS
     'Runs of workflows that have begun, and how many of their steps are in which state.';
@@ -54,9 +64,7 @@ LANGUAGE sql STABLE AS $$
             CROSS JOIN LATERAL (SELECT x.state FROM pgcron.step x
                                 WHERE x.workflow = s.workflow AND x.number = e.parent
                                   AND x.item = -1 LIMIT 1) u
-            CROSS JOIN LATERAL (SELECT x.name, x.kind FROM pgcron.workflow_step x
-                                WHERE x.definition = e.definition AND x.number = e.parent
-                                LIMIT 1) p
+            CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) p
             WHERE e.definition = d.definition AND e.child = d.number
               AND NOT pgcron.has_ended(u.state)
             ORDER BY e.parent LIMIT 3) n) open ON s.state = 'waiting'
@@ -68,8 +76,8 @@ CREATE VIEW pgcron.workflow_steps AS
          CASE WHEN d.kind = 'run' OR s.item >= 0 THEN s.run END AS step_run, s.waits, s.items,
          s.items_ended, s.items_failed, s.due, s.started_at, s.ended_at, s.result, s.reason,
          pgcron.step_waits(s, d) AS waits_detail
-  FROM pgcron.step s JOIN pgcron.workflow_step d ON d.definition = s.definition
-    AND d.number = s.number AND d.kind <> 'barrier';
+  FROM pgcron.step s JOIN pgcron.workflow_step d USING (definition, number)
+  WHERE d.kind <> 'barrier';
 COMMENT ON VIEW pgcron.workflow_steps IS
     'The steps of workflows that run or ran: item -1 is the step, from 0 on the items of its list. '
     'waits_detail: what keeps it from going on.';
@@ -97,9 +105,8 @@ LANGUAGE sql STABLE AS $$
   UNION ALL
   SELECT s.workflow, d.name, 'its run is over, and the step is not'
   FROM quiet w JOIN pgcron.step s ON s.workflow = w.run AND s.state = 'running'
-  JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-    AND (d.kind = 'run' OR s.item >= 0)
-  WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = s.run)
+  CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+  WHERE (d.kind = 'run' OR s.item >= 0) AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = s.run)
   UNION ALL
   SELECT w.run, NULL, 'it is over, and its run is not' FROM quiet w
   WHERE w.ended_at IS NOT NULL AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run)

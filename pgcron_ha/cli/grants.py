@@ -91,7 +91,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "UPDATE (due_at, cancel_at, cancel_reason, kill_at) ON run TO",
         "GRANT USAGE ON SEQUENCE run_id_seq TO",
         "GRANT EXECUTE ON FUNCTION end_waiting_runs, stop_workflow, follow_workflow, signal, "
-        "end_step, clear_step, set_step_args, pause_workflow, resume_workflow TO",
+        "skip_step, succeed_step, clear_step, set_step_args, pause_workflow, resume_workflow TO",
         "GRANT UPDATE (redriven_as, closed_at, closed_by, note) ON dead_letter TO",
         "GRANT UPDATE (paused_at, paused_by, paused_note) ON cluster TO",
         "GRANT INSERT, UPDATE ON queue TO",

@@ -1,6 +1,6 @@
-"""Definitions of workflows, of every interface: checked before anything is sent, and completed.
+"""Definitions of workflows, of every interface: completed, and each value checked where it stands.
 
-A definition is a mapping in the form of ``pgcron.put_workflow``, which checks it again. Here
+A definition is a mapping in the form of ``pgcron.put_workflow``, which judges it as a whole. Here
 durations are timedelta, seconds or texts, steps may be in any order, and a step comes after those
 whose results it reads, also if it does not say so.
 """
@@ -28,13 +28,11 @@ from pgcron_ha.client.options import (
 from pgcron_ha.client.workflow_order import Place, Step, in_order
 from pgcron_ha.client.workflow_paths import references
 from pgcron_ha.db.commands import workflows
-from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError, TooLarge
+from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
 from pgcron_ha.spec.text import duration_text
 
 MOST_STEPS: Final = 100_000
 MOST_ITEMS: Final = 10_000
-MOST_BYTES: Final = 1024 * 1024
-RULES: Final = ("all_succeeded", "all_ended", "one_succeeded", "one_failed", "none_failed")
 NAME: Final = re.compile(r"(?!(?:args|item)$)[A-Za-z_][A-Za-z0-9_-]{0,99}")
 
 _YEAR: Final = timedelta(days=366)
@@ -138,15 +136,21 @@ _OF_REPEAT: Final[Mapping[str, Option]] = {
     "at_most": Option(int, least=1, most=100_000, rule="It is executed 1 to 100000 times."),
     "every": _span("every"),
 }
-_OF_WAITS: Final[Mapping[str, Option]] = {
+OF_STEPS: Final[Mapping[str, Option]] = {
+    "name": Option(str, check=_name),
     "wait_for": Option(str, words=("signal", "approval", "timer")),
     "deadline": _span("deadline"),
     "at_deadline": Option(str, words=("fail", "succeed", "skip")),
-}
-_OF_RUNS: Final[Mapping[str, Option]] = {
     "handler": Option(str, check=checks.handler_name),
     "args": Option(str, check=checks.args_text),
     "args_from": Option(dict, check=_paths),
+    "after": Option(list, check=_names),
+    "rule": Option(
+        str, words=("all_succeeded", "all_ended", "one_succeeded", "one_failed", "none_failed")
+    ),
+    "when": Option(str, check=partial(_path, "when")),
+    "optional": _flag("optional"),
+    "finally": _flag("finally"),
     "compensates": Option(str, check=_name),
     "for_each": Option(str, check=partial(_path, "for_each")),
     "max_parallel": Option(
@@ -156,18 +160,7 @@ _OF_RUNS: Final[Mapping[str, Option]] = {
     "repeat": Option(dict, check=_repeat),
     **OF_HANDLERS,
 }
-OF_STEPS: Final[Mapping[str, Option]] = {
-    "name": Option(str, check=_name),
-    **_OF_WAITS,
-    **{name: _OF_RUNS[name] for name in ("handler", "args", "args_from")},
-    "after": Option(list, check=_names),
-    "rule": Option(str, words=RULES),
-    "when": Option(str, check=partial(_path, "when")),
-    "optional": _flag("optional"),
-    "finally": _flag("finally"),
-    **_OF_RUNS,
-}
-"""What a step has."""
+"""What a step has. The database judges what goes together."""
 
 
 def step_place(number: int, step: object) -> str:
@@ -205,14 +198,7 @@ def judged_workflow(definition: object, place: Place = step_place) -> dict[str, 
         for number, step in enumerate(given_steps, 1)
     ]
     mistakes.raise_any()
-    complete = _written(checked) | {"steps": in_order(steps, place)}
-    if (size := len(json.dumps(complete, ensure_ascii=False).encode())) > MOST_BYTES:
-        raise TooLarge(
-            f"it has {size} bytes",
-            f"A definition may have {MOST_BYTES} bytes (1 MiB) as JSON text.",
-            "Use for_each for steps that are alike, or a step that is a workflow.",
-        )
-    return complete
+    return _written(checked) | {"steps": in_order(steps, place)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +211,12 @@ class CodeWorkflow:
     async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
         """Make it the newest version in the database, unless it is; the version."""
         text = json.dumps(self.definition, ensure_ascii=False)
-        return await workflows.put_workflow(
-            connection, self.name, text, managed_by="code", actor=actor, schema=schema
-        )
+        try:
+            return await workflows.put_workflow(
+                connection, self.name, text, managed_by="code", actor=actor, schema=schema
+            )
+        except PgcronError as error:
+            raise error.about(f"workflow '{self.name}'") from None
 
 
 def _in_its_place(place: Place, number: int, step: object) -> Step:
@@ -245,59 +234,19 @@ def _judged_step(step: object) -> Step:
         )
     mistakes = Mistakes()
     values = given(step)
-    is_wait = "wait_for" in values and "handler" not in values
-    known = [key for key in OF_STEPS if key not in (_OF_RUNS if is_wait else ())]
-    fact = f"a step that waits for a {values['wait_for']}" if is_wait else "a step"
-    rule, hint = f"Its keys are {', '.join(known)}.", "Correct its spelling, or leave it out."
-    mistakes.tried(refuse_others, values, known, f"{fact} has no key", rule, hint)
+    rule, hint = f"Its keys are {', '.join(OF_STEPS)}.", "Correct its spelling, or leave it out."
+    mistakes.tried(refuse_others, values, list(OF_STEPS), "a step has no key", rule, hint)
     if "name" not in values:
         rule, hint = "Steps are known by their names.", "Write its name."
         mistakes.found.append(InvalidInput("name is missing", rule, hint))
     with mistakes.kept():
-        checked = check_each({key: values[key] for key in known if key in values}, OF_STEPS)
+        checked = check_each({key: values[key] for key in OF_STEPS if key in values}, OF_STEPS)
         check_attempts(checked)
-        _check_together(checked)
     mistakes.raise_any()
     paths = checked.get("args_from")
     if "for_each" in checked and paths and "item" not in references(" ".join(paths.values())):
         paths["item"] = "$.item"  # which it has by itself only if none of its args is a path
     return _written(checked)
-
-
-_EITHER: Final = "A step executes a handler, or waits for a signal, an approval or a timer."
-_REVERSED: Final = (
-    "Compensations run when the workflow has failed, one by one, in the reverse order of what they"
-    " undo."
-)
-_NOT_TOGETHER: Final = (
-    ("handler", "wait_for", _EITHER),
-    ("compensates", "after", _REVERSED),
-    ("compensates", "rule", _REVERSED),
-    ("compensates", "finally", f"{_REVERSED} What runs finally always runs."),
-    ("for_each", "repeat", "A handler is executed for each item of a list, or again and again."),
-)
-_NEEDS: Final = (
-    ("max_parallel", "for_each", "It says how many items are executed at once."),
-    ("tolerate", "for_each", "It says how many items may fail."),
-    ("deadline", "wait_for", "A handler is limited by timeout and give_up_after."),
-    ("at_deadline", "wait_for", "A handler is limited by timeout and give_up_after."),
-)
-
-
-def _check_together(step: Step) -> None:
-    for one, other, rule in _NOT_TOGETHER:
-        if one in step and other in step:
-            fact, hint = f"it has both {one} and {other}", "Leave one of them out."
-            raise InvalidInput(fact, rule, hint)
-    for one, other, rule in _NEEDS:
-        if one in step and other not in step:
-            fact, hint = f"{one} without {other}", f"Leave it out, or give {other}, too."
-            raise InvalidInput(fact, rule, hint)
-    if not step.keys() & {"handler", "wait_for"}:
-        raise InvalidInput("it has no handler", _EITHER, "Write its handler, or wait_for.")
-    if step.get("wait_for") == "timer" and "deadline" not in step:
-        fact, rule = "a timer has no deadline", "A timer ends when its deadline is over."
-        raise InvalidInput(fact, rule, "Write for example deadline: 10m.")
 
 
 def _written(values: Mapping[str, Any]) -> dict[str, Any]:

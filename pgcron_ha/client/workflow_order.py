@@ -27,12 +27,6 @@ def in_order(steps: Sequence[Step], place: Place) -> list[Step]:
             error = InvalidInput(fact, rule, "Give one of them another name.")
             mistakes.found.append(error.about(place(number + 1, step)))
     mistakes.raise_any()
-    if all(map(_phase, steps)):
-        raise InvalidInput(
-            "it has no step that begins it",
-            "Compensations and what runs finally come after other steps.",
-            "Add a step.",
-        )
     by_name = {step["name"]: step for step in steps}
     for number, step in enumerate(steps, 1):
         try:
@@ -91,12 +85,3 @@ def _complete(step: Step, by_name: Mapping[str, Step]) -> None:
             )
     if after:
         step["after"] = after
-    rule = step.get("rule")
-    is_safe = all("optional" in by_name[name] for name in after)
-    if (rule == "one_failed" and is_safe) or (rule == "one_succeeded" and not after):
-        raise InvalidInput(
-            f"rule {rule} can never hold",
-            "It comes after no step that could make it true: the failure of an optional one counts"
-            " as a success.",
-            "Name in after what it waits for, or leave the rule out.",
-        )

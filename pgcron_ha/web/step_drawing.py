@@ -75,7 +75,7 @@ def drawing_of(
 
 
 def _node(step: Row, href: str | None) -> dict[str, Any]:
-    if "state" in step:
+    if step["state"] is not None:
         mark = step_mark(step)
         words = items_words(step) if step["state"] == "running" else None
         words = words or mark.word

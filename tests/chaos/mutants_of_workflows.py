@@ -14,7 +14,7 @@ _RELEASED = (
     "array_agg(f.id), array_agg(f.result::text)) FROM finished f\n"
     "  WHERE f.origin = 'step' HAVING count(*) > 0)"
 )
-_BEGINS = "  IF counts = '{}' THEN RETURN; END IF;\n"
+_BEGINS = "  IF counts = '{}' THEN RETURN '{}'; END IF;\n"
 _SLEEPS_BETWEEN = (
     "  PERFORM pg_sleep(CASE WHEN x.number IN (10, 11) THEN 0.05 ELSE 0 END)"
     " FROM (SELECT s.number FROM pgcron.step s JOIN unnest(counts) g"

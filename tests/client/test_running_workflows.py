@@ -291,7 +291,9 @@ async def test_a_schedule_of_the_code_starts_its_workflow(
 
 async def test_the_database_refuses_what_only_it_knows(shop: Shop) -> None:
     shop.app.workflow("odd")(lambda flow: flow.step("load", when="$.args.x ??"))
-    with pytest.raises(InvalidInput, match=r"step 1 \('load'\): when .* can't be read"):
+    with pytest.raises(
+        InvalidInput, match=r"workflow 'odd': step 1 \('load'\): when .* can't be read"
+    ):
         await shop.app.put_workflows()
 
 

@@ -119,9 +119,7 @@ def test_mistakes_are_named_with_their_lines(
 @pytest.mark.parametrize(
     "step",
     [
-        {"name": "a"},
         {"name": "args", "handler": "py:a"},
-        {"name": "a", "handler": "py:a", "wait_for": "timer"},
         {"name": "a", "handler": "py:a", "rule": "always"},
         {"name": "a", "handler": "py:a", "max_parallel": 0},
         {"name": "a", "handler": "py:a", "repeat": {"while": "$.x"}},
@@ -133,3 +131,9 @@ def test_the_published_form_refuses_what_is_refused(tmp_path: Path, step: dict[s
     assert list(VALIDATOR.iter_errors({"workflows": workflows}))
     with pytest.raises(InvalidInput):
         read(tmp_path, as_yaml({}, None, workflows))
+
+
+@pytest.mark.parametrize("keys", [{}, {"handler": "py:a", "wait_for": "timer"}])
+def test_the_published_form_refuses_what_the_database_does(keys: dict[str, Any]) -> None:
+    workflows = {"w": {"steps": [{"name": "a", **keys}]}}
+    assert list(VALIDATOR.iter_errors({"workflows": workflows}))

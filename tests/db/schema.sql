@@ -61,6 +61,14 @@ CREATE TYPE pgcron.gated_search AS (
 	kept_for bigint
 );
 
+CREATE TYPE pgcron.numbered_step AS (
+	number integer,
+	place integer,
+	step jsonb,
+	kind text,
+	phase smallint
+);
+
 CREATE TYPE pgcron.run_request AS (
 	handler text,
 	args jsonb,
@@ -270,6 +278,34 @@ WITH (fillfactor='90');
 
 COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
 
+CREATE TABLE pgcron.step (
+    workflow bigint NOT NULL,
+    number integer NOT NULL,
+    item integer DEFAULT '-1'::integer NOT NULL,
+    definition bigint NOT NULL,
+    run bigint NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    waits integer NOT NULL,
+    good integer DEFAULT 0 NOT NULL,
+    bad integer DEFAULT 0 NOT NULL,
+    skipped integer DEFAULT 0 NOT NULL,
+    items integer,
+    items_ended integer,
+    items_failed integer,
+    turns integer,
+    due timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    args jsonb,
+    result jsonb,
+    reason text,
+    CONSTRAINT a_step_has_a_known_state CHECK ((state = ANY (ARRAY['waiting'::text, 'ready'::text, 'running'::text, 'succeeded'::text, 'dead'::text, 'lost'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'upstream_failed'::text]))),
+    CONSTRAINT a_step_waits_for_no_less_than_nothing CHECK ((waits >= 0))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE pgcron.step IS 'Private: The steps of workflows that run or ran.';
+
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
     due_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -341,34 +377,6 @@ COMMENT ON COLUMN pgcron.run.weight IS 'How many of its node''s slots the run ta
 
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
 
-CREATE TABLE pgcron.step (
-    workflow bigint NOT NULL,
-    number integer NOT NULL,
-    item integer DEFAULT '-1'::integer NOT NULL,
-    definition bigint NOT NULL,
-    run bigint NOT NULL,
-    state text DEFAULT 'waiting'::text NOT NULL,
-    waits integer NOT NULL,
-    good integer DEFAULT 0 NOT NULL,
-    bad integer DEFAULT 0 NOT NULL,
-    skipped integer DEFAULT 0 NOT NULL,
-    items integer,
-    items_ended integer,
-    items_failed integer,
-    turns integer,
-    due timestamp with time zone,
-    started_at timestamp with time zone,
-    ended_at timestamp with time zone,
-    args jsonb,
-    result jsonb,
-    reason text,
-    CONSTRAINT a_step_has_a_known_state CHECK ((state = ANY (ARRAY['waiting'::text, 'ready'::text, 'running'::text, 'succeeded'::text, 'dead'::text, 'lost'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'upstream_failed'::text]))),
-    CONSTRAINT a_step_waits_for_no_less_than_nothing CHECK ((waits >= 0))
-)
-WITH (fillfactor='70');
-
-COMMENT ON TABLE pgcron.step IS 'Private: The steps of workflows that run or ran.';
-
 CREATE TABLE pgcron.breaker (
     name text NOT NULL,
     failures integer DEFAULT 5 NOT NULL,
@@ -439,6 +447,15 @@ CREATE TABLE pgcron.queue (
 );
 
 COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
+
+CREATE TABLE pgcron.workflow_edge (
+    definition bigint NOT NULL,
+    parent integer NOT NULL,
+    child integer NOT NULL,
+    CONSTRAINT a_step_depends_on_earlier_ones CHECK ((parent < child))
+);
+
+COMMENT ON TABLE pgcron.workflow_edge IS 'Private: Dependencies: the child waits for the parent. Shared by all runs of a version.';
 
 CREATE TABLE pgcron.history (
     id bigint NOT NULL,
@@ -802,15 +819,6 @@ CREATE TABLE pgcron.cursor (
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE pgcron.cursor IS 'Private: Machine-written, apart from schedule so that edits and the materializer do not wait for each other. Every fire up to watermark is decided.';
-
-CREATE TABLE pgcron.workflow_edge (
-    definition bigint NOT NULL,
-    parent integer NOT NULL,
-    child integer NOT NULL,
-    CONSTRAINT a_step_depends_on_earlier_ones CHECK ((parent < child))
-);
-
-COMMENT ON TABLE pgcron.workflow_edge IS 'Private: Dependencies: the child waits for the parent. Shared by all runs of a version.';
 
 CREATE TABLE pgcron.workflow_definition (
     id bigint NOT NULL,
@@ -1792,11 +1800,11 @@ CREATE VIEW pgcron.workflow_runs AS
             count(*) FILTER (WHERE (s.state = 'ready'::text)) AS ready,
             count(*) FILTER (WHERE (s.state = 'running'::text)) AS running,
             count(*) FILTER (WHERE (s.state = 'succeeded'::text)) AS succeeded,
-            count(*) FILTER (WHERE (s.state = ANY (ARRAY['dead'::text, 'lost'::text, 'cancelled'::text, 'expired'::text, 'upstream_failed'::text]))) AS failed,
+            count(*) FILTER (WHERE pgcron.is_failure(s.state)) AS failed,
             count(*) FILTER (WHERE (s.state = ANY (ARRAY['skipped'::text, 'superseded'::text]))) AS skipped
            FROM (pgcron.step s
-             JOIN pgcron.workflow_step x ON (((x.definition = s.definition) AND (x.number = s.number) AND (x.kind <> 'barrier'::text))))
-          WHERE ((s.workflow = w.run) AND (s.item = '-1'::integer))) c)
+             JOIN pgcron.workflow_step x USING (definition, number))
+          WHERE ((s.workflow = w.run) AND (s.item = '-1'::integer) AND (x.kind <> 'barrier'::text))) c)
   WHERE (w.started_at IS NOT NULL);
 
 COMMENT ON VIEW pgcron.workflow_runs IS 'Runs of workflows that have begun, and how many of their steps are in which state.';
@@ -1827,7 +1835,8 @@ CREATE VIEW pgcron.workflow_steps AS
     s.reason,
     pgcron.step_waits(s.*, d.*) AS waits_detail
    FROM (pgcron.step s
-     JOIN pgcron.workflow_step d ON (((d.definition = s.definition) AND (d.number = s.number) AND (d.kind <> 'barrier'::text))));
+     JOIN pgcron.workflow_step d USING (definition, number))
+  WHERE (d.kind <> 'barrier'::text);
 
 COMMENT ON VIEW pgcron.workflow_steps IS 'The steps of workflows that run or ran: item -1 is the step, from 0 on the items of its list. waits_detail: what keeps it from going on.';
 
@@ -2172,7 +2181,7 @@ CREATE CONSTRAINT TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run DEFERRABLE 
 
 CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (old.awaited) EXECUTE FUNCTION pgcron.wake_waiting_clients();
 
-CREATE TRIGGER wake_workflows AFTER INSERT ON pgcron.step_outbox FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_workflows();
+CREATE TRIGGER wake_workflows AFTER INSERT ON pgcron.step_outbox REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_workflows();
 
 ALTER TABLE ONLY pgcron.backfill_run
     ADD CONSTRAINT backfill_run_backfill_id_fkey FOREIGN KEY (backfill_id) REFERENCES pgcron.backfill(id) ON DELETE CASCADE;
@@ -2248,8 +2257,6 @@ REVOKE ALL ON FUNCTION pgcron.delete_workflow(workflow text, actor text) FROM PU
 
 REVOKE ALL ON FUNCTION pgcron.depend_on_assets() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.end_step(run_id bigint, step text, outcome text, result jsonb, reason text) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
@@ -2294,11 +2301,15 @@ REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb
 
 REVOKE ALL ON FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb, actor text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.skip_step(run_id bigint, step text, note text, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.step_ended(run_id bigint, outcome text, result jsonb, reason text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill_id bigint, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.succeed_step(run_id bigint, step text, result jsonb, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
 

@@ -33,6 +33,28 @@ async def flow(connection: Connection) -> Stage:
         ([step("a", timeout="soon")], "step 1 ('a'): invalid input syntax for type interval"),
         ([{"name": "a", "handler": "a"}], "step 1 ('a'): handler 'a' is not a handler name"),
         ([{"name": "a", "wait_for": "timer"}], "step 1 ('a'): a timer has no deadline"),
+        (
+            [{"name": "a", "wait_for": "timer", "handler": "py:a"}],
+            "step 1 ('a'): it has neither a handler nor wait_for, or both",
+        ),
+        (
+            [{"name": "a", "wait_for": "signal", "queue": "x"}],
+            "step 1 ('a'): a step that waits has args or options of a run",
+        ),
+        ([step("a", deadline="1 day")], "step 1 ('a'): a deadline without wait_for"),
+        (
+            [step("a"), step("b", "a", compensates="a")],
+            'step 2 (\'b\'): a compensation with "after" or "rule"',
+        ),
+        (
+            [step("a"), step("b", compensates="a", **{"finally": True})],
+            'step 2 (\'b\'): it has both "finally" and "compensates"',
+        ),
+        (
+            [step("a", for_each="$.x", repeat={"while": "$", "at_most": 2})],
+            "step 1 ('a'): \"repeat\" can't be read",
+        ),
+        ([step("a", args={"x": "y" * 2**20})], "the definition has 1048"),
         ([{"name": "a"}], "step 1 ('a'): it has neither a handler nor wait_for, or both"),
         ([step("a", **{"finally": True})], "the workflow has no step that begins it"),
         (

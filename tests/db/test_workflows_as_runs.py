@@ -147,4 +147,4 @@ async def test_an_operator_ends_steps_in_no_other_way_than_people_do(
     run = await flow.run(step("a"))
     session = await become("operator")
     got = await verdicts(session, f"SELECT pgcron.end_step({run}, 'a', 'gone', NULL, 'x')")
-    assert set(got.values()) == {"PC001"}
+    assert set(got.values()) == {"42501"}

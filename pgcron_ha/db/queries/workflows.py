@@ -18,16 +18,13 @@ NO_WORKFLOW_RUN: Final = (
     "`pgcron-ha runs show` shows any run.",
 )
 
-VERSIONS: Final = 50
-"""The newest versions of a workflow whose runs are looked for."""
-
-workflows: Final = Rows("list_workflows", versions=VERSIONS, limit=DEFAULT_LIMIT)
+workflows: Final = Rows("list_workflows", limit=DEFAULT_LIMIT)
 """The newest version of each workflow by name, with its last run."""
 
 workflow: Final = Rows("one_workflow", "name").existing(*NO_WORKFLOW)
 """Everything about one workflow. NotFound."""
 
-workflow_runs: Final = Rows("list_workflow_runs", "name", versions=VERSIONS, limit=DEFAULT_LIMIT)
+workflow_runs: Final = Rows("list_workflow_runs", "name", limit=DEFAULT_LIMIT)
 """Its runs that have begun, the newest first."""
 
 workflow_run: Final = Rows("one_workflow_run", "run_id").existing(*NO_WORKFLOW_RUN)

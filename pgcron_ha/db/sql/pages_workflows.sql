@@ -1,35 +1,17 @@
 -- name: page_workflows
--- Workflows by name, each with its newest :runs runs. Of a workflow the newest :look versions are
--- looked at: each has its runs in the order of an index.
-SELECT w.name, d.version, d.definition ->> 'description' AS description, d.steps, d.managed_by,
-       d.source, d.created_at, last.ids, last.states, last.started
-FROM (SELECT v.id, v.name FROM pgcron.workflows v
+-- Workflows by name, each with its newest :runs runs.
+SELECT w.name, w.version, w.description, w.steps, w.managed_by, w.source, w.created_at,
+       last.ids, last.states, last.started
+FROM (SELECT v.* FROM pgcron.workflows v
       WHERE (:after::text IS NULL OR v.name > :after::text)
         AND (:text::text IS NULL OR position(lower(:text::text) IN lower(v.name)) > 0)
       ORDER BY v.name LIMIT :limit::int) w
-JOIN pgcron.workflow_definition d ON d.id = w.id
 CROSS JOIN LATERAL (
   SELECT array_agg(r.run ORDER BY r.run DESC) AS ids,
-         array_agg(r.state ORDER BY r.run DESC) AS states,
+         array_agg(coalesce(r.outcome, 'running') ORDER BY r.run DESC) AS states,
          array_agg(r.started_at ORDER BY r.run DESC) AS started
-  FROM (SELECT e.run, coalesce(e.outcome, 'running') AS state, e.started_at
-        FROM (SELECT e.id FROM pgcron.workflow_definition e WHERE e.name = w.name
-              ORDER BY e.version DESC LIMIT :look::int) v
-        CROSS JOIN LATERAL (SELECT f.* FROM pgcron.workflow_run f WHERE f.definition = v.id
-                            ORDER BY f.run DESC LIMIT :runs::int) e
-        ORDER BY e.run DESC LIMIT :runs::int) r) last
+  FROM pgcron.runs_of_workflow(w.name, :runs::int) r) last
 ORDER BY w.name;
-
--- name: page_workflow
--- The newest version of a workflow that is not deleted; at most :most characters of its definition.
-SELECT d.id, d.name, d.version, d.definition ->> 'description' AS description, d.on_failure,
-       d.parallelism, d.timeout, d.steps, d.managed_by, d.source, d.created_by, d.created_at,
-       left(long.definition, :most::int) AS definition,
-       octet_length(long.definition) AS definition_bytes
-FROM pgcron.workflow_definition d
-CROSS JOIN LATERAL (SELECT d.definition::text AS definition) long
-WHERE d.name = :name::text AND d.deleted_at IS NULL
-ORDER BY d.version DESC LIMIT 1;
 
 -- name: page_workflow_graph
 -- The numbers of the steps of a version, in order, and its dependencies; the barrier at the end of
@@ -45,24 +27,21 @@ SELECT ARRAY(SELECT s.number FROM steps s ORDER BY 1) AS nodes,
        ARRAY(SELECT e.child FROM edges e ORDER BY e.parent, e.child) AS children;
 
 -- name: page_workflow_nodes
--- The steps of a version as nodes, those after :after.
-SELECT s.number, s.name, s.kind, s.phase, s.handler, s.is_optional, u.name AS compensates
-FROM pgcron.workflow_step s
-LEFT JOIN pgcron.workflow_step u ON u.definition = s.definition AND u.number = s.compensates
-WHERE s.definition = :definition::bigint AND s.number > coalesce(:after::int, 0)
-  AND s.kind <> 'barrier'
-ORDER BY s.number LIMIT :limit::int;
+-- The steps of a version as nodes, those after :after; of one run with their states.
+SELECT d.number, d.name, d.kind, d.phase, d.handler, d.is_optional, s.state, s.items,
+       s.items_ended, s.items_failed
+FROM pgcron.workflow_step d
+LEFT JOIN pgcron.step s ON s.workflow = :run_id::bigint AND s.number = d.number AND s.item = -1
+WHERE d.definition = :definition::bigint AND d.number > coalesce(:after::int, 0)
+  AND d.kind <> 'barrier'
+ORDER BY d.number LIMIT :limit::int;
 
 -- name: page_workflow_cells
 -- The newest :runs runs of a workflow, of any version, with the states of the steps of these names.
-SELECT r.run AS id, coalesce(r.outcome, 'running') AS state, r.version, r.started_at, r.ended_at,
+SELECT r.run AS id, coalesce(r.outcome, 'running') AS state, v.version, r.started_at, r.ended_at,
        cells.names, cells.states
-FROM (SELECT e.*, v.version
-      FROM (SELECT d.id, d.version FROM pgcron.workflow_definition d WHERE d.name = :name::text
-            ORDER BY d.version DESC LIMIT :look::int) v
-      CROSS JOIN LATERAL (SELECT f.* FROM pgcron.workflow_run f WHERE f.definition = v.id
-                          ORDER BY f.run DESC LIMIT :runs::int) e
-      ORDER BY e.run DESC LIMIT :runs::int) r
+FROM pgcron.runs_of_workflow(:name::text, :runs::int) r
+JOIN pgcron.workflow_definition v ON v.id = r.definition
 CROSS JOIN LATERAL (
   SELECT array_agg(d.name) AS names, array_agg(s.state) AS states
   FROM pgcron.workflow_step d
@@ -85,13 +64,6 @@ FROM pgcron.workflow_step d
 JOIN pgcron.step s ON s.workflow = :run_id::bigint AND s.number = d.number AND s.item = -1
 WHERE d.definition = :definition::bigint AND d.kind <> 'barrier'
 GROUP BY s.state;
-
--- name: page_step_nodes
--- The steps of a run as nodes of its graph.
-SELECT s.number, s.name, s.kind, s.phase, s.state, s.is_optional, s.items, s.items_ended,
-       s.items_failed
-FROM pgcron.workflow_steps s WHERE s.run_id = :run_id::bigint AND s.item = -1
-ORDER BY s.number LIMIT :limit::int;
 
 -- name: page_step_groups
 -- The steps of a run by groups of their numbers, and each group by state; the first of these steps.

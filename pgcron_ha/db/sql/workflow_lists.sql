@@ -1,16 +1,10 @@
 -- name: list_workflows
--- The last run is looked for in the newest :versions versions, of each by an index.
 SELECT w.name, w.version, w.description, w.steps, w.on_failure, w.parallelism, w.timeout,
        w.managed_by, w.source, w.created_at, w.created_by, last.run AS last_run,
        CASE WHEN last.run IS NOT NULL THEN coalesce(last.outcome, 'running') END AS last_state,
        last.started_at AS last_started_at, last.ended_at AS last_finished_at
 FROM (SELECT v.* FROM pgcron.workflows v ORDER BY v.name LIMIT :limit::int) w
-LEFT JOIN LATERAL (
-  SELECT e.* FROM (SELECT d.id FROM pgcron.workflow_definition d WHERE d.name = w.name
-                   ORDER BY d.version DESC LIMIT :versions::int) v
-  CROSS JOIN LATERAL (SELECT f.* FROM pgcron.workflow_run f WHERE f.definition = v.id
-                      ORDER BY f.run DESC LIMIT 1) e
-  ORDER BY e.run DESC LIMIT 1) last ON true
+LEFT JOIN LATERAL pgcron.runs_of_workflow(w.name, 1) last ON true
 ORDER BY w.name;
 
 -- name: one_workflow
@@ -20,12 +14,7 @@ FROM pgcron.workflows w WHERE w.name = :name::text;
 
 -- name: list_workflow_runs
 SELECT r.* FROM pgcron.workflow_runs r
-WHERE r.run_id = ANY(ARRAY(
-  SELECT e.run FROM (SELECT d.id FROM pgcron.workflow_definition d WHERE d.name = :name::text
-                     ORDER BY d.version DESC LIMIT :versions::int) v
-  CROSS JOIN LATERAL (SELECT f.run FROM pgcron.workflow_run f WHERE f.definition = v.id
-                      ORDER BY f.run DESC LIMIT :limit::int) e
-  ORDER BY e.run DESC LIMIT :limit::int))
+WHERE r.run_id = ANY(ARRAY(SELECT e.run FROM pgcron.runs_of_workflow(:name::text, :limit::int) e))
 ORDER BY r.run_id DESC;
 
 -- name: one_workflow_run

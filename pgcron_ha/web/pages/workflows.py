@@ -57,8 +57,9 @@ async def show_workflow(page_request: PageRequest) -> Response:
     row = (await page_request.read("workflow", ask.workflow, name=name)).value
     if row is None:
         raise NoSuch("workflow", name, "It was never defined, or it is deleted; its runs are kept.")
-    shape = await read_shape(page_request, row["id"])
-    snapshot = await page_request.gather("workflow_grid", _read_grid, name, row["id"], shape, after)
+    version, definition = row["definition_id"], pretty(row["definition"], _MOST_PRETTY)
+    shape = await read_shape(page_request, version)
+    snapshot = await page_request.gather("workflow_grid", _read_grid, name, version, shape, after)
     nodes, steps, runs = snapshot.value
     shown = steps[: ask.PAGE_ROWS]
     later = {"after": shown[-1]["number"]} if len(steps) > len(shown) else None
@@ -68,8 +69,8 @@ async def show_workflow(page_request: PageRequest) -> Response:
         title=name,
         row=row,
         facts=_facts(row),
-        definition=pretty(row["definition"], _MOST_PRETTY),
-        is_cut=row["definition_bytes"] > ask.MOST_JSON,
+        definition=definition,
+        is_cut=definition.endswith("…"),
         graph=drawing_of(shape, nodes, lambda _: None),
         runs=[{**run, "cells": _cells(run)} for run in runs],
         steps=shown,
@@ -131,9 +132,7 @@ async def read_nodes(
     if shape.groups is not None:
         groups: dict[str, Sequence[int]] = {"numbers": shape.nodes, "groups": shape.groups}
         return await session.call(ask.step_groups, definition=definition, run_id=run_id, **groups)
-    if run_id is None:
-        return await session.call(ask.nodes, definition=definition, limit=MOST_NODES)
-    return await session.call(ask.step_nodes, run_id=run_id, limit=MOST_NODES)
+    return await session.call(ask.nodes, definition=definition, run_id=run_id, limit=MOST_NODES)
 
 
 def _runs(row: Row) -> list[tuple[int, str]]:

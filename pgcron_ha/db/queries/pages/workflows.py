@@ -11,8 +11,6 @@ from typing import Final
 from pgcron_ha.db.queries.rows import Query
 
 PAGE_ROWS: Final = 50
-# The newest versions of a workflow whose runs are looked for.
-VERSIONS: Final = 50
 # Runs that the list of workflows shows of each, and columns of a grid.
 LAST_RUNS: Final = 10
 GRID_RUNS: Final = 25
@@ -24,22 +22,22 @@ MOST_CRITICAL: Final = 50
 # No number of a step or an item is lower.
 BEFORE_ALL: Final = -1
 
-workflows: Final = Query("page_workflows", look=VERSIONS, runs=LAST_RUNS, limit=PAGE_ROWS + 1)
+workflows: Final = Query("page_workflows", runs=LAST_RUNS, limit=PAGE_ROWS + 1)
 """Workflows by name, one more than a page has, those with ``text`` in their name, ``after`` a name.
 
 Arrays `ids`, `states` and `started` are the newest `LAST_RUNS` runs, the newest first; None: none.
 """
 
-workflow: Final = Query("page_workflow", most=MOST_JSON).one
+workflow: Final = Query("one_workflow").one
 """The newest version of the workflow ``name`` that is not deleted."""
 
 graph: Final = Query("page_workflow_graph", "definition").the
 """The `nodes` of a version of a workflow, and its dependencies, of `parents` and `children`."""
 
 nodes: Final = Query("page_workflow_nodes", "definition")
-"""The first ``limit`` steps of a version, those ``after`` a number."""
+"""The first ``limit`` steps of a version ``after`` a number; with their states in ``run_id``."""
 
-cells: Final = Query("page_workflow_cells", look=VERSIONS, runs=GRID_RUNS)
+cells: Final = Query("page_workflow_cells", runs=GRID_RUNS)
 """The newest `GRID_RUNS` runs of the workflow ``name``, with the `states` of those of the steps
 ``names`` that they have (`names`).
 """
@@ -49,9 +47,6 @@ workflow_run: Final = Query("page_workflow_run", "run_id").one
 
 step_counts: Final = Query("page_step_counts")
 """How many `steps` of the run are in each `state`."""
-
-step_nodes: Final = Query("page_step_nodes")
-"""The first ``limit`` steps of ``run_id`` with their states."""
 
 step_groups: Final = Query("page_step_groups")
 """How many steps of each of the ``groups``, given by their ``numbers``, are in each state; None
