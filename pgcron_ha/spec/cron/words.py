@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Final
 
+from pgcron_ha.spec.cron.days import CronDays
 from pgcron_ha.spec.cron.expression import CronExpression
-from pgcron_ha.spec.cron.fields import CronField
 from pgcron_ha.spec.text import (
     MONTHS,
     WEEKDAYS,
     counted,
+    days_of_month,
     listed,
     ordinal,
     ranged,
-    runs_of,
     step_of,
     stretches_of,
 )
@@ -51,9 +51,9 @@ def covered_words(expression: CronExpression, by_second: bool) -> str:
 
 def day_words(expression: CronExpression) -> str:
     """``on Monday to Friday in May``; an empty text for every day."""
-    day, month, weekday = expression.days.fields
-    texts = [text for text in (_days(day), _weekdays(weekday)) if text]
-    both = " if that is " if day.starred or weekday.starred else " or on "
+    _, month, _ = expression.days.fields
+    texts = [text for text in (_days(expression.days), _weekdays(expression.days)) if text]
+    both = " if that is " if expression.days.needs_both else " or on "
     words = f"on {both.join(texts)}" if texts else ""
     if month.everything:
         return words
@@ -129,41 +129,32 @@ def _clock(hour: int, minute: int, second: int) -> str:
     return f"{hour:02}:{minute:02}:{second:02}" if second else f"{hour:02}:{minute:02}"
 
 
-def _days(day: CronField) -> str:
+def _days(days: CronDays) -> str:
+    day, *_ = days.fields
     if day.everything:
         return ""
     step = step_of(day.values, 1, 32)
     if step is not None and not day.marks:
         return f"every {ordinal(step)} day of the month (1, {1 + step}, … {day.values[-1]})"
-    texts = [
-        f"the {ordinal(low)}" if low == high else f"the {ordinal(low)} to {ordinal(high)}"
-        for low, high in runs_of(day.values)
-    ]
-    texts += map(_counted_day, day.marks)
+    texts = days_of_month(days.month_days)
+    texts += map(_workday, days.workdays)
     return f"{listed(texts)} of the month"
 
 
-def _counted_day(mark: str) -> str:
-    if mark == "L":
-        return "the last day"
-    if mark == "LW":
+def _workday(number: str) -> str:
+    if number == "L":
         return "the last working day (Monday to Friday)"
-    if mark.startswith("L-"):
-        days = int(mark[2:])
-        return f"the day {days} day{'s' if days > 1 else ''} before the last"
-    return f"the working day (Monday to Friday) nearest to the {ordinal(int(mark[:-1]))}"
+    return f"the working day (Monday to Friday) nearest to the {ordinal(int(number))}"
 
 
-def _weekdays(weekday: CronField) -> str:
+def _weekdays(days: CronDays) -> str:
+    *_, weekday = days.fields
     if weekday.everything:
         return ""
     # A week begins on Monday, as people say "Friday to Sunday".
     values = sorted(7 if value == 0 else value for value in weekday.values)
     texts = [ranged(values, (*WEEKDAYS, WEEKDAYS[0]))] if values else []
-    for mark in weekday.marks:
-        if mark.startswith("L"):
-            texts.append(f"the last {WEEKDAYS[int(mark[1:])]} of the month")
-        else:
-            number, nth = mark.split("#")
-            texts.append(f"{counted(int(nth))} {WEEKDAYS[int(number)]} of the month")
+    texts += [
+        f"{counted(place)} {WEEKDAYS[number]} of the month" for place, number in days.nth_weekdays
+    ]
     return listed(texts)

@@ -6,7 +6,7 @@ the BY parts name depends on the shape of the year alone, so each shape is found
 
 from __future__ import annotations
 
-from calendar import isleap, monthrange
+from calendar import isleap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -20,7 +20,10 @@ from pgcron_ha.spec.year_days import (
     LAST_YEAR,
     any_of,
     bit,
+    counted_days,
     first_of,
+    month_bounds,
+    months_of,
     nth_weekday,
     stretch,
     weekdays_of,
@@ -154,7 +157,7 @@ class RecurringTimes(Clock):
         if self.frequency == MONTHLY:
             passed = (year - begin.year) * 12 - begin.month
             reached = [m for m in range(1, 13) if (passed + m) % self.interval == 0]
-            return _months(year, reached)
+            return months_of(year, reached)
         passed = (new_year - begin).days
         if self.frequency == HOURLY:
             if self.interval <= 24:
@@ -182,13 +185,13 @@ class RecurringTimes(Clock):
         mask = whole_year(year)
         length = mask.bit_length()
         if self.months:
-            mask &= _months(year, self.months)
+            mask &= months_of(year, self.months)
         if self.weeks:
             mask &= self._of_weeks(year)
         if self.year_days:
-            mask &= _counted(self.year_days, 0, length)
+            mask &= counted_days(self.year_days, 0, length)
         if self.month_days:
-            mask &= any_of(_counted(self.month_days, *bounds) for bounds in _bounds(year))
+            mask &= any_of(counted_days(self.month_days, *each) for each in month_bounds(year))
         plain = frozenset(day for ordinal, day in self.weekdays if not ordinal)
         if plain:
             mask &= weekdays_of(plain, year)
@@ -217,23 +220,3 @@ class RecurringTimes(Clock):
         """The number of the year's weeks: that of its fourth days of a week."""
         fourth = (date(year, 1, 1).weekday() - self.week_begins - 3) % 7
         return 53 if fourth == 0 or (fourth == 6 and isleap(year)) else 52
-
-
-def _bounds(year: int) -> Iterator[tuple[int, int]]:
-    """Where the months begin and end, in days since New Year."""
-    begin = 0
-    for month in range(1, 13):
-        end = begin + monthrange(year, month)[1]
-        yield begin, end
-        begin = end
-
-
-def _months(year: int, months: tuple[int, ...] | list[int]) -> int:
-    bounds = list(_bounds(year))
-    return any_of((1 << bounds[month - 1][1]) - (1 << bounds[month - 1][0]) for month in months)
-
-
-def _counted(numbers: tuple[int, ...], first: int, end: int) -> int:
-    """The days with these numbers, from the beginning or from the end, of those in [first, end)."""
-    places = (first + number - 1 if number > 0 else end + number for number in numbers)
-    return any_of(1 << place for place in places if first <= place < end)

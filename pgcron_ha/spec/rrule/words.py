@@ -7,7 +7,7 @@ from typing import Final
 from pgcron_ha.spec.cron.words import time_words
 from pgcron_ha.spec.rrule.days import HOURLY
 from pgcron_ha.spec.rrule.rule import DAYS, FREQUENCIES, Parts, RecurrenceRule, read_parts
-from pgcron_ha.spec.text import MONTHS, WEEKDAYS, counted, listed, moment, ordinal, ranged
+from pgcron_ha.spec.text import MONTHS, WEEKDAYS, counted, days_of_month, listed, moment, ranged
 
 _UNITS: Final = dict(zip(FREQUENCIES, ("year", "month", "week", "day", "hour"), strict=True))
 
@@ -45,10 +45,7 @@ def _days(rule: RecurrenceRule, parts: Parts, unit: str) -> list[str]:
     if "BYYEARDAY" in parts:
         words.append(f"on {_from_end(parts.numbers['BYYEARDAY'], 'day')} of the year")
     if times.month_days:
-        texts = [
-            f"the {ordinal(day)}" if day > 0 else f"{counted(day)} day"
-            for day in sorted(times.month_days, key=lambda day: (day < 0, day))
-        ]
+        texts = days_of_month(times.month_days)
         words.append(f"on {listed(texts)}{'' if unit == 'month' else ' of the month'}")
     if parts.days:
         words.append(f"on {_weekdays(parts, unit)}")
