@@ -47,10 +47,6 @@ class Exclusion(ABC):
         """Whether the day is covered as a whole, whatever the clocks do on it."""
         return False
 
-    def touches_day(self, day: date) -> bool:
-        """Whether some of the day may be covered."""
-        return self.takes_day(day)
-
 
 @dataclass(frozen=True)
 class InstantExclusion(Exclusion):
@@ -65,10 +61,6 @@ class InstantExclusion(Exclusion):
     def begin(self, after: datetime) -> datetime:
         """The instant, if it is still to come."""
         return self.instant if after < self.instant else LATEST
-
-    def touches_day(self, day: date) -> bool:
-        """Whether the instant is near, in any zone."""
-        return abs(day - self.instant.date()) <= _DAY
 
 
 @dataclass(frozen=True)
@@ -131,10 +123,6 @@ class CronExclusion(Exclusion):
     def takes_day(self, day: date) -> bool:
         """Whether it names the day and each time of it."""
         return self._names_all_times and self.expression.days.has(day)
-
-    def touches_day(self, day: date) -> bool:
-        """Whether it names the day."""
-        return self.expression.days.has(day)
 
     @cached_property
     def _names_all_times(self) -> bool:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
-from itertools import product
+from datetime import UTC, datetime, timedelta
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.budget import search, spend
-from pgcron_ha.spec.cron.expression import CronExpression, NthExpression
+from pgcron_ha.spec.cron.expression import CronExpression
 from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
 from pgcron_ha.spec.zones import NEAR, first_change, load_zone, wall_clock
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -57,13 +55,6 @@ class CronRule(FireRule):
     expression: CronExpression
     timezone: str
     dst: DstPolicy
-
-    @cached_property
-    def seconds_of_day(self) -> tuple[int, ...]:
-        """The expression's times, in seconds since midnight."""
-        named = self.expression
-        each = product(named.hours, named.minutes, named.seconds)
-        return tuple(hour * 3600 + minute * 60 + second for hour, minute, second in each)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -149,21 +140,3 @@ def fires_a_day(rule: FireRule) -> int:
     if isinstance(rule, CronRule):
         return rule.expression.times_a_day
     return _DAY // rule.period if isinstance(rule, IntervalRule) else 0
-
-
-def seconds_of_day(rule: FireRule, day: date, begin: datetime) -> Iterable[int]:
-    """When a rule fires on a day that begins at ``begin`` and has no change of the clock."""
-    if isinstance(rule, IntervalRule):
-        period = rule.period // _SECOND
-        return range((rule.anchor - begin) // _SECOND % period, 86_400, period)
-    if isinstance(rule, CronRule) and not isinstance(rule.expression, NthExpression):
-        return rule.seconds_of_day if rule.expression.days.has(day) else ()
-    return _seconds_by_search(rule, begin)
-
-
-def _seconds_by_search(rule: FireRule, begin: datetime) -> Iterable[int]:
-    end = begin + _DAY
-    fire = rule.next(begin - _SECOND, end)
-    while fire is not None and fire < end:
-        yield (fire - begin) // _SECOND
-        fire = rule.next(fire, end)

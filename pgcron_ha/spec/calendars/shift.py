@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from pgcron_ha.errors import InvalidSpec
@@ -19,20 +19,19 @@ from pgcron_ha.spec.bounds import LATEST, NextUntil, naive_utc
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.lines import CalendarExclusion, day_of, start_of
 from pgcron_ha.spec.exclusions import Exclusion
-from pgcron_ha.spec.rules import FireRule, seconds_of_day
+from pgcron_ha.spec.rules import FireRule
 from pgcron_ha.spec.year_days import first_day, last_day, whole_year
-from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
+from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
 
 MOST_DAYS_MOVED = 92
-# More fires of a day than this are not moved: they would only meet those of the other day.
-MOST_MOVED_A_DAY = 1440
+# What fires more often than hourly is not moved: it would only meet the fires of the other day.
+MOST_MOVED_A_DAY = 24
 # Target days with cached fires: a pass reads a few days again and again.
 CACHED_DAYS = 16
 
 _DAY = timedelta(days=1)
 _FAR = timedelta(days=MOST_DAYS_MOVED + 2)
 _INSTANT = timedelta(microseconds=1)
-_SECOND = timedelta(seconds=1)
 
 
 class Moves:
@@ -109,42 +108,12 @@ class Moves:
 
     def _find_moved_into(self, target: date) -> tuple[datetime, ...]:
         """The fires of other days that come to this (allowed) day, ascending."""
-        seconds: set[int] = set()
-        for day in self._sources(target):
-            seconds |= self._seconds_of(day)
-        spend(len(seconds) // 8)
-        begin = start_of(self.timezone, target)
-        if self._is_plain(target):
-            return tuple(begin + second * _SECOND for second in sorted(seconds))
-        spend(len(seconds))
-        midnight = datetime.combine(target, time())
-        found = {self._at(midnight + second * _SECOND) for second in seconds}
+        zone = load_zone(self.timezone)
+        nominal = (fire for day in self._sources(target) for fire in self._of(day))
+        times = {wall_clock(zone, naive_utc(fire)).time() for fire in nominal}
+        spend(len(times))
+        found = {self._at(datetime.combine(target, one)) for one in times}
         return tuple(sorted(fire for fire in found if not self._leaves_out(fire)))
-
-    def _seconds_of(self, day: date) -> set[int]:
-        """When a day that is taken has fires, in seconds of its wall time."""
-        if self._is_plain(day):
-            begin = start_of(self.timezone, day)
-            found: set[int] = set()
-            for rule in self._rules:
-                found.update(seconds_of_day(rule, day, begin))
-        else:
-            zone = load_zone(self.timezone)
-            walls = (wall_clock(zone, naive_utc(fire)) for fire in self._of(day))
-            found = {wall.hour * 3600 + wall.minute * 60 + wall.second for wall in walls}
-        if len(found) > MOST_MOVED_A_DAY:
-            raise too_often()
-        spend(1 + len(found) // 256)
-        return found
-
-    def _is_plain(self, day: date) -> bool:
-        """Whether all lines but the rules leave it alone, and its clocks are not changed."""
-        if any(line.touches_day(day) for line in self._others):
-            return False
-        begin, end = start_of(self.timezone, day), start_of(self.timezone, day + _DAY)
-        if end - begin != _DAY:
-            return False
-        return first_change(self.timezone, naive_utc(begin), naive_utc(end - _INSTANT)) is None
 
     def _sources(self, target: date) -> Iterator[date]:
         """The days next to the target that are taken, up to the next one that is allowed."""
