@@ -129,7 +129,7 @@ class Grammar:
         return self._one(names) if self._often(0.3) else self._field(low, high)
 
     def _recurrence(self) -> str:
-        parts = [f"FREQ={self._one(('YEARLY', 'MONTHLY', 'WEEKLY', 'DAILY', 'HOURLY'))}"]
+        parts = [f"FREQ={self._one(('YEARLY', 'MONTHLY', 'WEEKLY', 'DAILY'))}"]
         counted = self._often(0.1)
         choices: dict[str, tuple[float, Callable[[], str]]] = {
             "INTERVAL": (0.4, lambda: str(self._one((2, 3, 5, 7, 24, 25, 52, 100, 999, 1000)))),

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from itertools import groupby, product
-from math import gcd
 from typing import Final
 
 from pgcron_ha.spec.budget import spend
@@ -30,8 +29,8 @@ from pgcron_ha.spec.year_days import (
     whole_year,
 )
 
-YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY = "YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY"
-MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1, HOURLY: 1}
+YEARLY, MONTHLY, WEEKLY, DAILY = "YEARLY", "MONTHLY", "WEEKLY", "DAILY"
+MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1}
 """Days of a period at most."""
 
 # Years without a day are passed over as fast as anything else is done once.
@@ -64,16 +63,8 @@ class RecurringTimes(Clock):
 
     @property
     def may_fire(self) -> bool:
-        """False for what would be searched for too long: a position that no period has, an hour
-        that no multiple of the interval reaches.
-        """
-        times = self.times_a_day
-        if self.frequency == HOURLY:
-            step = gcd(self.interval, 24)
-            if all((hour - self.first.hour) % step for hour in self.hours):
-                return False
-            times //= len(self.hours)
-        most = MOST_DAYS[self.frequency] * times
+        """False for what would be searched for too long: a position that no period has."""
+        most = MOST_DAYS[self.frequency] * self.times_a_day
         return not self.positions or min(map(abs, self.positions)) <= most
 
     def walls(self, start: datetime, stop: datetime) -> Iterator[datetime]:
@@ -89,11 +80,10 @@ class RecurringTimes(Clock):
     def _all(self, start: datetime, last_year: int) -> Iterator[datetime]:
         for day in self._days(start.date(), last_year):
             spend()
-            clock = self._clock(day)
             # All but the last of those that have passed, which may be the start.
-            begin = clock.times_up_to(start) - 1 if day == start.date() else 0
-            for place in range(max(begin, 0), clock.times_a_day):
-                yield clock.at(day, place)
+            begin = self.times_up_to(start) - 1 if day == start.date() else 0
+            for place in range(max(begin, 0), self.times_a_day):
+                yield self.at(day, place)
 
     def _chosen(self, start: datetime, stop: datetime) -> Iterator[datetime]:
         """The times at the positions of each period; the week of `first` begins with its day."""
@@ -103,19 +93,11 @@ class RecurringTimes(Clock):
         for _, days in groupby(self._days(begin, stop.year + 1), key=self._begin_of_period):
             period = list(days)
             spend(1 + (len(period) + len(self.positions)) // 8)
-            if self.frequency == HOURLY:
-                for hour in self._clock(period[0]).hours:
-                    clock = Clock((hour,), self.minutes, self.seconds)
-                    yield from self._at_positions(period, clock)
-            else:
-                yield from self._at_positions(period, self)
-
-    def _at_positions(self, days: list[date], clock: Clock) -> Iterator[datetime]:
-        of_day = clock.times_a_day
-        total = len(days) * of_day
-        near = (position for position in self.positions if abs(position) <= total)
-        for place in sorted({at - 1 if at > 0 else total + at for at in near}):
-            yield clock.at(days[place // of_day], place % of_day)
+            of_day = self.times_a_day
+            total = len(period) * of_day
+            near = (position for position in self.positions if abs(position) <= total)
+            for place in sorted({at - 1 if at > 0 else total + at for at in near}):
+                yield self.at(period[place // of_day], place % of_day)
 
     def _days(self, since: date, last_year: int) -> Iterator[date]:
         """The days of its periods that the parts name, not earlier than ``since``."""
@@ -133,14 +115,6 @@ class RecurringTimes(Clock):
                 yield first_of(mask, year)
                 mask &= mask - 1
 
-    def _clock(self, day: date) -> Clock:
-        """The times of a day, of those hours that the interval reaches."""
-        if self.frequency != HOURLY or self.interval == 1:
-            return self
-        passed = (day - self.first.date()).days * 24 - self.first.hour
-        hours = tuple(hour for hour in self.hours if (passed + hour) % self.interval == 0)
-        return Clock(hours, self.minutes, self.seconds)
-
     def _begin_of_period(self, day: date) -> date:
         if self.frequency == YEARLY:
             return date(day.year, 1, 1)
@@ -151,7 +125,7 @@ class RecurringTimes(Clock):
         return day
 
     def _reached(self, year: int) -> int:
-        """The days of a year in the months, weeks or shorter periods that the interval reaches."""
+        """The days of a year in the months, weeks or days that the interval reaches."""
         new_year, length = date(year, 1, 1), 366 if isleap(year) else 365
         begin = self._begin_of_period(self.first.date())
         if self.frequency == MONTHLY:
@@ -159,13 +133,6 @@ class RecurringTimes(Clock):
             reached = [m for m in range(1, 13) if (passed + m) % self.interval == 0]
             return months_of(year, reached)
         passed = (new_year - begin).days
-        if self.frequency == HOURLY:
-            if self.interval <= 24:
-                return whole_year(year)
-            hour = -(passed * 24 - self.first.hour) % self.interval
-            spend(length * 3 // self.interval)
-            days = {at // 24 for at in range(hour, length * 24, self.interval)}
-            return sum(1 << day for day in days)
         step, width = (self.interval * 7, 7) if self.frequency == WEEKLY else (self.interval, 1)
         first = -passed % step - step  # a week may have begun in the year before
         spend(length // step // 8)

@@ -12,13 +12,13 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
 from pgcron_ha.spec.instants import read_instant, words_from
-from pgcron_ha.spec.rrule.days import DAILY, HOURLY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
+from pgcron_ha.spec.rrule.days import DAILY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
 from pgcron_ha.spec.rules import FireRule
 from pgcron_ha.spec.zones import instant_at, instants_of, load_zone, skipping_change, wall_clock
 
@@ -27,7 +27,7 @@ EXAMPLE: Final = 'for example "rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9 from 2026-
 MOST_COUNTED: Final = 1000
 MOST_INTERVAL: Final = 1000
 
-FREQUENCIES: Final = (YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY)
+FREQUENCIES: Final = (YEARLY, MONTHLY, WEEKLY, DAILY)
 DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 # In the order in which they are written out: their names in `RecurringTimes` and the numbers they
 # take; negative ones, too, where RFC 5545 counts from the end.
@@ -79,7 +79,7 @@ class Parts:
         frequency = self.texts["FREQ"]
         weekdays = tuple((ordinal, DAYS.index(day)) for ordinal, day in self.days)
         implied: dict[str, tuple[int, ...]] = {
-            "hours": tuple(range(24)) if frequency == HOURLY else (first.hour,),
+            "hours": (first.hour,),
             "minutes": (first.minute,),
             "seconds": (first.second,),
         }
@@ -119,7 +119,7 @@ def read_parts(text: str) -> Parts:
     if texts.get("FREQ") not in FREQUENCIES:
         raise _refusal(
             f"FREQ={texts.get('FREQ', '')}",
-            f"FREQ is one of {', '.join(FREQUENCIES)}; shorter periods are written as intervals",
+            f"FREQ is one of {', '.join(FREQUENCIES)}; shorter periods are cron or intervals",
         )
     for name, most in (("INTERVAL", MOST_INTERVAL), ("COUNT", MOST_COUNTED)):
         if name in texts:
@@ -192,8 +192,8 @@ def _judge_together(parts: Parts) -> None:
         raise _refusal("BYDAY", "days with and without a number are written as two rules")
     if "BYWEEKNO" in parts and frequency != "YEARLY":
         raise _refusal("BYWEEKNO", "weeks are counted in years: FREQ=YEARLY")
-    if "BYYEARDAY" in parts and frequency in ("DAILY", "WEEKLY", "MONTHLY"):
-        raise _refusal("BYYEARDAY", "days of the year are for FREQ=YEARLY and HOURLY")
+    if "BYYEARDAY" in parts and frequency != "YEARLY":
+        raise _refusal("BYYEARDAY", "days of the year are for FREQ=YEARLY")
     if "BYMONTHDAY" in parts and frequency == "WEEKLY":
         raise _refusal("BYMONTHDAY", "a week has no days of the month: use FREQ=MONTHLY or DAILY")
     if {name for name in parts.texts if name.startswith("BY")} == {"BYSETPOS"}:
@@ -224,6 +224,7 @@ class RecurrenceRule(FireRule):
     """Nothing fires later (UNTIL)."""
     timezone: str
     dst: DstPolicy
+    wildcard: ClassVar[bool] = False
 
     @property
     def named(self) -> NamedTimes:
@@ -233,11 +234,6 @@ class RecurrenceRule(FireRule):
     def next(self, after: datetime, until: datetime) -> datetime | None:
         """The first fire in (after, until]."""
         return next_until(self, self.timezone, after, self.dst, min(until, self.last))
-
-    @property
-    def wildcard(self) -> bool:
-        """A rule that counts hours follows the wall clock, whatever the policy."""
-        return self.times.frequency == HOURLY
 
     def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
         """The first wall time that it names later than ``wall``, or None: none up to ``until``."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pgcron_ha.spec.cron.words import time_words
-from pgcron_ha.spec.rrule.days import HOURLY
 from pgcron_ha.spec.rrule.rule import DAYS, FREQUENCIES, Parts, RecurrenceRule, read_parts
 from pgcron_ha.spec.text import MONTHS, WEEKDAYS, counted, days_of_month, listed, moment, ranged
 
-_UNITS: Final = dict(zip(FREQUENCIES, ("year", "month", "week", "day", "hour"), strict=True))
+_UNITS: Final = dict(zip(FREQUENCIES, ("year", "month", "week", "day"), strict=True))
 
 
 def recurrence_words(rule: RecurrenceRule) -> str:
@@ -21,7 +20,7 @@ def recurrence_words(rule: RecurrenceRule) -> str:
     if interval > 1:
         words[0] += f" (counted from {rule.times.first:%Y-%m-%d})"
     words += _days(rule, parts, unit)
-    words.append(_times(rule, parts))
+    words.append(time_words(rule.times.hours, rule.times.minutes, rule.times.seconds))
     if "BYSETPOS" in parts:
         chosen = listed([counted(place) for place in parts.numbers["BYSETPOS"]])
         words.append(f"(of these only {chosen} of the {unit})")
@@ -74,13 +73,3 @@ def _from_end(numbers: tuple[int, ...], unit: str) -> str:
     return listed(
         [f"{unit} {number}" if number > 0 else f"{counted(number)} {unit}" for number in numbers]
     )
-
-
-def _times(rule: RecurrenceRule, parts: Parts) -> str:
-    minutes, seconds = rule.times.minutes, rule.times.seconds
-    if rule.times.frequency != HOURLY or "BYHOUR" in parts:
-        return time_words(rule.times.hours, minutes, seconds)
-    at = f"at minute{'s' if len(minutes) > 1 else ''} {ranged(minutes)}"
-    if seconds != (0,):
-        at += f", second{'s' if len(seconds) > 1 else ''} {ranged(seconds)}"
-    return at
