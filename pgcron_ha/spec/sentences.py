@@ -6,7 +6,7 @@ it (`pgcron_ha.spec.preview`) are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
@@ -124,9 +124,6 @@ def _changes_its_clock(spec: Spec) -> bool:
     return spec.timezone != "UTC" and any(rule.named is not None for rule in spec.rules)
 
 
-# Values of texts that people chose are cut.
-_MOST_SHOWN: Final = 80
-
 _OVERLAPS: Final = {
     "skip": "the fire is skipped",
     "queue": "the fire waits for its end",
@@ -136,10 +133,10 @@ _OVERLAPS: Final = {
 
 
 def policy_words(policies: Mapping[str, Any]) -> list[str]:
-    """The clauses of those that are given and change when or how runs are executed, in a fixed
-    order. Durations are `timedelta` or seconds.
+    """The clauses of those that are given and decide whether and when a fire is executed, in a
+    fixed order; how, they say themselves. Durations are `timedelta` or seconds.
     """
-    clauses = [words(policies) for words in _WORDS.values()]
+    clauses = [words(policies) for words in _WORDS]
     return [clause for clause in clauses if clause]
 
 
@@ -153,7 +150,7 @@ def _overlap(policies: Mapping[str, Any]) -> str:
         return ""
     most = policies.get("max_running")
     last = "the last run is" if most in (None, 1) else f"{most} runs are"
-    what = _OVERLAPS.get(str(word), f"overlap is {_short(word)}")
+    what = _OVERLAPS.get(str(word), f"overlap is {word}")
     if word == "allow":
         if most == 1:
             return "its runs wait for one another, however many"
@@ -179,7 +176,7 @@ def _catchup(policies: Mapping[str, Any]) -> str:
     if word == "all":
         return f"all {late} run"
     number = str(word).removeprefix("latest").strip()
-    newest = f"the newest {_short(number)} run" if number else "only the newest runs"
+    newest = f"the newest {number} run" if number else "only the newest runs"
     return f"of {late} {newest}"
 
 
@@ -190,54 +187,13 @@ def _lasting(name: str, words: str) -> Callable[[Mapping[str, Any]], str]:
     )
 
 
-_LIMITS: Final = (
-    _lasting("timeout", "stopped after {}"),
-    _lasting("silence_timeout", "stopped when silent for {}"),
-    _lasting("give_up_after", "given up {} after its fire, retries and all"),
-)
-
-
-def _limits(policies: Mapping[str, Any]) -> str:
-    texts = [text for words in _LIMITS if (text := words(policies))]
-    return f"a run is {listed(texts)}" if texts else ""
-
-
-def _attempts(policies: Mapping[str, Any]) -> str:
-    delivery, most = policies.get("delivery"), policies.get("max_attempts")
-    if delivery == "at_most_once":
-        return "it is executed at most once"
-    tried = "" if most is None else f"it is tried up to {most} time{'s' if most > 1 else ''}"
-    if delivery == "transactional":
-        return listed([text for text in (tried, "its effects are one transaction") if text])
-    return tried
-
-
-def _place(policies: Mapping[str, Any]) -> str:
-    texts = []
-    if policies.get("requires"):
-        requires: Sequence[str] = policies["requires"]
-        texts.append(f"only on nodes with {listed([_short(label) for label in requires])}")
-    if policies.get("concurrency_key"):
-        texts.append(f'with the concurrency key "{_short(policies["concurrency_key"])}"')
-    if (policies.get("weight") or 1) > 1:
-        texts.append(f"on {policies['weight']} slots of its node")
-    return f"it runs {listed(texts)}" if texts else ""
-
-
-def _pauses(policies: Mapping[str, Any]) -> str:
-    texts = []
-    if policies.get("after_pause") == "catchup":
-        texts.append("what fires in a pause is late")
-    failures, probe = policies.get("pause_after_failures"), policies.get("probe_after")
-    if failures:
-        text = f"it pauses after {failures} failure{'s in a row' if failures > 1 else ''}"
-        texts.append(text if probe is None else f"{text}, for {duration_text(probe)} at first")
-    return "; ".join(texts)
-
-
 def _end(policies: Mapping[str, Any]) -> str:
     most = policies.get("max_runs")
     return f"it ends after {most} run{'s' if most > 1 else ''}" if most else ""
+
+
+def _after_pause(policies: Mapping[str, Any]) -> str:
+    return "what fires in a pause is late" if policies.get("after_pause") == "catchup" else ""
 
 
 def _previous(policies: Mapping[str, Any]) -> str:
@@ -245,23 +201,13 @@ def _previous(policies: Mapping[str, Any]) -> str:
     return "a fire does not run while the one before it has failed" if is_so else ""
 
 
-_WORDS: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
-    "enabled": _enabled,
-    "jitter": _lasting("jitter", "each fire is due up to {} later, all alike"),
-    "max_runs": _end,
-    "overlap": _overlap,
-    "depends_on_previous": _previous,
-    "catchup": _catchup,
-    "after_pause": _pauses,
-    "start_deadline": _lasting(
-        "start_deadline", "a run that has not begun {} after its fire expires"
-    ),
-    "timeout": _limits,
-    "delivery": _attempts,
-    "requires": _place,
-}
-
-
-def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
+_WORDS: Final = (
+    _enabled,
+    _lasting("jitter", "each fire is due up to {} later, all alike"),
+    _end,
+    _overlap,
+    _previous,
+    _catchup,
+    _after_pause,
+    _lasting("start_deadline", "a run that has not begun {} after its fire expires"),
+)
