@@ -37,6 +37,8 @@ class Dates:
 
     def __call__(self, year: int) -> int:
         """Those of the year."""
+        if not self.first.year <= year <= self.last.year:
+            return 0
         return stretch(self.first, self.last, within=year)
 
 
