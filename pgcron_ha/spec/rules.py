@@ -26,11 +26,6 @@ class FireRule(ABC):
     """The line's text, the same for all spellings."""
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences for its author."""
-        return ()
-
-    @property
     def named(self) -> NamedTimes | None:
         """The wall times that it names; None if it counts real time."""
         return None
@@ -55,11 +50,6 @@ class CronRule(FireRule):
     expression: CronExpression
     timezone: str
     dst: DstPolicy
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The expression's notes."""
-        return self.expression.notes
 
     @property
     def named(self) -> NamedTimes:
@@ -109,10 +99,6 @@ class InstantRule(FireRule):
     def next(self, after: datetime, until: datetime) -> datetime | None:
         """The instant, if it is one of these."""
         return self.instant if after < self.instant <= until else None
-
-    def count(self, after: datetime, until: datetime, most: int) -> int:
-        """1 or 0."""
-        return int(after < self.instant <= until)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class Calendar:
         self._years: dict[int, int] = {}
         dates = [line.rule.last.year for line in lines if isinstance(line.rule, Dates)]
         of_parts = [part.last_date_year for part in parts.values()]
-        self.last_date_year = max([*dates, *of_parts], default=0)
+        self.last_date_year: int = max([*dates, *of_parts], default=0)
         """The year of its last date; what it names afterwards, it names in each year."""
 
     def days(self, year: int) -> int:

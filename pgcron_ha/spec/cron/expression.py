@@ -160,12 +160,6 @@ def _split(text: str) -> list[str]:
             f"at most {MOST_CHARACTERS} are allowed",
             "write ranges and steps (0-30/5) instead of long lists",
         )
-    if "~" in text:
-        raise InvalidSpec(
-            'the cron expression contains "~"',
-            "random and hashed times (R, H, ~) would differ from node to node",
-            _EXAMPLE,
-        )
     stripped = text.strip(" \t")
     if stripped.startswith("@"):
         return _macro(stripped).split()

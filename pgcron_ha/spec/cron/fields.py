@@ -180,7 +180,7 @@ def _wrapped(rule: FieldRule, value: int) -> int:
 
 
 def _reason(rule: FieldRule, item: str) -> str:
-    if item[:1] in ("H", "R") and item[1:2] in ("", "/", "("):
+    if "~" in item or (item[:1] in ("H", "R") and item[1:2] in ("", "/", "(")):
         return "random and hashed times (R, H, ~) would differ from node to node"
     allowed = "*, numbers, ranges a-b, steps /n and lists a,b"
     if rule is DAY:

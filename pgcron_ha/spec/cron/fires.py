@@ -15,7 +15,7 @@ from typing import Protocol
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.zones import NEAR, Change, first_change, last_change, load_zone, wall_clock
+from pgcron_ha.spec.zones import NEAR, Change, first_change, load_zone, wall_clock
 
 # vixie cron corrects for jumps of the clock up to three hours.
 LARGEST_CORRECTED_JUMP = timedelta(hours=3)
@@ -125,7 +125,7 @@ def _search(
 
 def _past_repeated_time(name: str, wall: datetime, since: datetime, dst: DstPolicy) -> datetime:
     """``wall``, or the last repeated wall time when ``since`` lies in the second pass."""
-    change = last_change(name, since - NEAR, since)
+    change = first_change(name, since - NEAR, since)
     if change is None or not is_first_pass_only(-change.size, dst):
         return wall
     return max(wall, change.at + change.before - _SECOND)
