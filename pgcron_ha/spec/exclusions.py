@@ -14,9 +14,9 @@ from functools import cached_property
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
-from pgcron_ha.spec.cron.days import LONGEST_GAP_IN_YEARS
 from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
 from pgcron_ha.spec.instants import read_date, read_instant
+from pgcron_ha.spec.named_days import LONGEST_GAP_IN_YEARS
 from pgcron_ha.spec.rules import CronRule, FireRule
 from pgcron_ha.spec.year_days import first_day, whole_year
 from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock

@@ -37,7 +37,7 @@ NOW = datetime(2026, 11, 22, 20, tzinfo=UTC)
         ("0 0 29 2 *\nonly in c, move next", "yearly 02-28"),
         ("0 * * * *\nnot * 0-7 * * *\nonly in c, move next", "yearly 12-25"),
         ("rrule FREQ=WEEKLY;BYMONTH=2;BYSETPOS=366", "sun"),
-        ("rrule FREQ=YEARLY;BYWEEKNO=53;BYMONTH=6", "sun"),
+        ("rrule FREQ=YEARLY;BYDAY=53MO;BYMONTHDAY=1", "sun"),
         ("rrule FREQ=DAILY;BYHOUR=5;BYDAY=MO;BYSETPOS=2", "sun"),
         ("* * * * *\nnot 0-58 * * * *\nnot 59 0-22 * * *\nnot 59 23 1-30 * *", "sun"),
         ("every 1s\nonly in c\nnot * * 2-31 * *", "\n".join(["yearly 02-29"] * 4000)),
@@ -64,7 +64,7 @@ def test_all_fires_of_months_may_move_to_one_day(rule: str, zone: str) -> None:
 
 
 def test_a_rule_that_fires_once_in_centuries_costs_the_others_little() -> None:
-    text = "0 4,5,20 * 6,7,11 *\nrrule FREQ=YEARLY;INTERVAL=999;BYWEEKNO=-34,-48,52;BYHOUR=12"
+    text = "0 4,5,20 * 6,7,11 *\nrrule FREQ=YEARLY;INTERVAL=999;BYDAY=-34MO,52MO;BYHOUR=12"
     now = datetime(2044, 7, 4, 16, 54, 19, tzinfo=UTC)
     days = (("c", "yearly 06-10..07-03"),)
     spec = parse_spec(f"{text}\nonly in c, move previous", "Europe/Berlin", calendars=days)

@@ -141,20 +141,13 @@ def _days(days: CronDays) -> str:
     return f"{listed(texts)} of the month"
 
 
-def _workday(number: str) -> str:
-    if number == "L":
+def _workday(day: int) -> str:
+    if day == -1:
         return "the last working day (Monday to Friday)"
-    return f"the working day (Monday to Friday) nearest to the {ordinal(int(number))}"
+    return f"the working day (Monday to Friday) nearest to the {ordinal(day)}"
 
 
 def _weekdays(days: CronDays) -> str:
-    *_, weekday = days.fields
-    if weekday.everything:
-        return ""
-    # A week begins on Monday, as people say "Friday to Sunday".
-    values = sorted(7 if value == 0 else value for value in weekday.values)
-    texts = [ranged(values, (*WEEKDAYS, WEEKDAYS[0]))] if values else []
-    texts += [
-        f"{counted(place)} {WEEKDAYS[number]} of the month" for place, number in days.nth_weekdays
-    ]
+    texts = [ranged(sorted(days.weekdays), WEEKDAYS)] if days.weekdays else []
+    texts += [f"{counted(nth)} {WEEKDAYS[day]} of the month" for nth, day in days.nth_weekdays]
     return listed(texts)

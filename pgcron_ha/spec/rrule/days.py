@@ -1,33 +1,18 @@
-"""The wall times that the parts of a recurrence rule name.
-
-A year's days are the bits of one number, the lowest for January 1 (`year_days`). Which days
-the BY parts name depends on the shape of the year alone, so each shape is found once.
-"""
+"""The wall times that the parts of a recurrence rule name."""
 
 from __future__ import annotations
 
 from calendar import isleap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from itertools import groupby, product
+from itertools import groupby
 from typing import Final
 
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.expression import Clock
-from pgcron_ha.spec.year_days import (
-    LAST_YEAR,
-    any_of,
-    bit,
-    counted_days,
-    first_of,
-    month_bounds,
-    months_of,
-    nth_weekday,
-    stretch,
-    weekdays_of,
-    whole_year,
-)
+from pgcron_ha.spec.named_days import NamedDays
+from pgcron_ha.spec.year_days import LAST_YEAR, bit, first_of, months_of, whole_year
 
 YEARLY, MONTHLY, WEEKLY, DAILY = "YEARLY", "MONTHLY", "WEEKLY", "DAILY"
 MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1}
@@ -36,30 +21,18 @@ MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1}
 # Years without a day are passed over as fast as anything else is done once.
 YEARS_A_STEP: Final = 4
 
-_DAY: Final = timedelta(days=1)
-
 
 @dataclass(frozen=True)
 class RecurringTimes(Clock):
-    """What the BY parts name in each ``interval``-th period, counted from that of ``first``; an
-    empty part names all, but for hours, minutes, seconds and positions.
-    """
+    """What the BY parts name in each ``interval``-th period, counted from that of ``first``."""
 
     first: datetime
     frequency: str
     interval: int
     week_begins: int
-    weekdays: tuple[tuple[int, int], ...]
-    """Ordinal (0: each) and day, Monday is 0."""
-    months: tuple[int, ...] = ()
-    weeks: tuple[int, ...] = ()
-    year_days: tuple[int, ...] = ()
-    month_days: tuple[int, ...] = ()
-    positions: tuple[int, ...] = ()
+    days: NamedDays
+    positions: tuple[int, ...]
     """Which of a period's times; empty: all."""
-    _shapes: dict[tuple[bool, bool, int], int] = field(
-        default_factory=dict, init=False, compare=False, repr=False
-    )
 
     @property
     def may_fire(self) -> bool:
@@ -104,7 +77,7 @@ class RecurringTimes(Clock):
         step = self.interval if self.frequency == YEARLY else 1
         begin = since.year + (self.first.year - since.year) % step
         for place, year in enumerate(range(begin, min(last_year, LAST_YEAR) + 1, step)):
-            mask = self._named(year)
+            mask = self.days.in_year(year)
             if mask or place % YEARS_A_STEP == 0:
                 spend()
             if mask and self.interval > step:
@@ -138,52 +111,3 @@ class RecurringTimes(Clock):
         spend(length // step // 8)
         found = sum(((1 << width) - 1) << (at + step) for at in range(first, length, step))
         return found >> step & whole_year(year)
-
-    def _named(self, year: int) -> int:
-        """The days of a year that the parts name."""
-        shape = isleap(year), isleap(year - 1), date(year, 1, 1).weekday()
-        known = self._shapes.get(shape)
-        if known is None:
-            spend(20)
-            known = self._shapes[shape] = self._named_by_all(year)
-        return known
-
-    def _named_by_all(self, year: int) -> int:
-        mask = whole_year(year)
-        length = mask.bit_length()
-        if self.months:
-            mask &= months_of(year, self.months)
-        if self.weeks:
-            mask &= self._of_weeks(year)
-        if self.year_days:
-            mask &= counted_days(self.year_days, 0, length)
-        if self.month_days:
-            mask &= any_of(counted_days(self.month_days, *each) for each in month_bounds(year))
-        plain = frozenset(day for ordinal, day in self.weekdays if not ordinal)
-        if plain:
-            mask &= weekdays_of(plain, year)
-        elif self.weekdays:
-            # Of each month, or of the year if no months are named.
-            of_year = self.frequency == YEARLY and not self.months
-            parts = [None] if of_year else self.months or range(1, 13)
-            nths = product(parts, self.weekdays)
-            mask &= any_of(nth_weekday(month, day, nth, year) for month, (nth, day) in nths)
-        return mask
-
-    def _of_weeks(self, year: int) -> int:
-        """The days of the weeks that are named; a week belongs to the year of its fourth day."""
-        new_year, last = date(year, 1, 1), date(year, 12, 31)
-        begin = new_year - timedelta(days=(new_year.weekday() - self.week_begins) % 7)
-        mask = 0
-        while begin <= last:
-            middle = begin + 3 * _DAY
-            number = (middle.timetuple().tm_yday - 1) // 7 + 1
-            if {number, number - 1 - self._weeks_of(middle.year)} & set(self.weeks):
-                mask |= stretch(begin, begin + 6 * _DAY, within=year)
-            begin += 7 * _DAY
-        return mask
-
-    def _weeks_of(self, year: int) -> int:
-        """The number of the year's weeks: that of its fourth days of a week."""
-        fourth = (date(year, 1, 1).weekday() - self.week_begins - 3) % 7
-        return 53 if fourth == 0 or (fourth == 6 and isleap(year)) else 52

@@ -18,6 +18,7 @@ from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
 from pgcron_ha.spec.instants import read_instant, words_from
+from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.rrule.days import DAILY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
 from pgcron_ha.spec.rules import FireRule
 from pgcron_ha.spec.zones import instant_at, instants_of, load_zone, skipping_change, wall_clock
@@ -29,19 +30,16 @@ MOST_INTERVAL: Final = 1000
 
 FREQUENCIES: Final = (YEARLY, MONTHLY, WEEKLY, DAILY)
 DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-# In the order in which they are written out: their names in `RecurringTimes` and the numbers they
-# take; negative ones, too, where RFC 5545 counts from the end.
+# In the order in which they are written out, and the numbers they take; negative ones, too, where
+# RFC 5545 counts from the end.
 _NUMBERS: Final = {
-    "BYMONTH": ("months", 1, 12, False),
-    "BYWEEKNO": ("weeks", 1, 53, True),
-    "BYYEARDAY": ("year_days", 1, 366, True),
-    "BYMONTHDAY": ("month_days", 1, 31, True),
-    "BYHOUR": ("hours", 0, 23, False),
-    "BYMINUTE": ("minutes", 0, 59, False),
-    "BYSECOND": ("seconds", 0, 59, False),
-    "BYSETPOS": ("positions", 1, 366, True),
+    "BYMONTH": (1, 12, False),
+    "BYMONTHDAY": (1, 31, True),
+    "BYHOUR": (0, 23, False),
+    "BYMINUTE": (0, 59, False),
+    "BYSECOND": (0, 59, False),
+    "BYSETPOS": (1, 366, True),
 }
-_BY_DAYS: Final = ("BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY")
 _KNOWN: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", *_NUMBERS, "BYDAY", "WKST")
 _IMPLIED: Final = {"INTERVAL": "1", "WKST": "MO"}
 _PART: Final = re.compile(r"([A-Z]+)=([A-Z0-9,+-]+)", re.ASCII)
@@ -77,26 +75,33 @@ class Parts:
     def times(self, first: datetime) -> RecurringTimes:
         """What they name from ``first`` on, with what that implies."""
         frequency = self.texts["FREQ"]
-        weekdays = tuple((ordinal, DAYS.index(day)) for ordinal, day in self.days)
-        implied: dict[str, tuple[int, ...]] = {
-            "hours": (first.hour,),
-            "minutes": (first.minute,),
-            "seconds": (first.second,),
-        }
-        if not any(name in self for name in _BY_DAYS):
+        months, month_days = self.numbers["BYMONTH"], self.numbers["BYMONTHDAY"]
+        weekdays = [(ordinal, DAYS.index(day)) for ordinal, day in self.days]
+        if not weekdays and not month_days:
             if frequency == YEARLY:
-                implied["months"] = (first.month,)
+                months = months or (first.month,)
             if frequency in (YEARLY, MONTHLY):
-                implied["month_days"] = (first.day,)
+                month_days = (first.day,)
             if frequency == WEEKLY:
-                weekdays = ((0, first.weekday()),)
+                weekdays = [(0, first.weekday())]
+        days = NamedDays(
+            months or range(1, 13),
+            month_days,
+            [day for ordinal, day in weekdays if not ordinal],
+            [each for each in weekdays if each[0]],
+            # Of each month, or of the year if no months are named.
+            is_nth_of_year=frequency == YEARLY and not months,
+        )
         return RecurringTimes(
+            hours=self.numbers["BYHOUR"] or (first.hour,),
+            minutes=self.numbers["BYMINUTE"] or (first.minute,),
+            seconds=self.numbers["BYSECOND"] or (first.second,),
             first=first,
             frequency=frequency,
             interval=int(self.texts.get("INTERVAL", 1)),
             week_begins=DAYS.index(self.texts.get("WKST", "MO")),
-            weekdays=weekdays,
-            **implied | {_NUMBERS[name][0]: found for name, found in self.numbers.items()},
+            days=days,
+            positions=self.numbers["BYSETPOS"],
         )
 
     def last_instant(self, timezone: str) -> datetime:
@@ -129,9 +134,9 @@ def read_parts(text: str) -> Parts:
     until = _until(texts["UNTIL"], "COUNT" in texts) if "UNTIL" in texts else None
     if texts.get("WKST", "MO") not in DAYS:
         raise _refusal(f"WKST={texts['WKST']}", f"WKST is one of {', '.join(DAYS)}")
-    numbers = {name: _numbers(name, texts[name]) for name in _NUMBERS if name in texts}
+    numbers = {name: _numbers(name, texts[name]) if name in texts else () for name in _NUMBERS}
     days = _days(texts["BYDAY"]) if "BYDAY" in texts else ()
-    texts |= {name: ",".join(map(str, found)) for name, found in numbers.items()}
+    texts |= {name: ",".join(map(str, found)) for name, found in numbers.items() if found}
     if days:
         texts["BYDAY"] = ",".join(f"{ordinal or ''}{day}" for ordinal, day in days)
     said = [name for name in _KNOWN if name in texts and texts[name] != _IMPLIED.get(name)]
@@ -156,7 +161,7 @@ def _until(text: str, is_counted: bool) -> datetime:
 
 
 def _numbers(name: str, text: str) -> tuple[int, ...]:
-    _, low, high, from_the_end = _NUMBERS[name]
+    low, high, from_the_end = _NUMBERS[name]
     found: set[int] = set()
     for item in text.split(","):
         sign = "[+-]?" if from_the_end else ""
@@ -180,20 +185,14 @@ def _days(text: str) -> tuple[tuple[int, str], ...]:
 def _judge_together(parts: Parts) -> None:
     """What RFC 5545 forbids in combination."""
     frequency = parts.texts["FREQ"]
-    if any(ordinal for ordinal, _ in parts.days) and (
-        frequency not in ("MONTHLY", "YEARLY") or "BYWEEKNO" in parts
-    ):
-        raise _refusal("BYDAY", "days are counted (2TU) in months and years, not beside BYWEEKNO")
+    if any(ordinal for ordinal, _ in parts.days) and (frequency not in (MONTHLY, YEARLY)):
+        raise _refusal("BYDAY", "days are counted (2TU) in months and years")
     if any(abs(ordinal) > 5 for ordinal, _ in parts.days) and (
         frequency == "MONTHLY" or "BYMONTH" in parts
     ):
         raise _refusal("BYDAY", "no month has more than five of a weekday: -5 to 5")
     if len({ordinal == 0 for ordinal, _ in parts.days}) > 1:
         raise _refusal("BYDAY", "days with and without a number are written as two rules")
-    if "BYWEEKNO" in parts and frequency != "YEARLY":
-        raise _refusal("BYWEEKNO", "weeks are counted in years: FREQ=YEARLY")
-    if "BYYEARDAY" in parts and frequency != "YEARLY":
-        raise _refusal("BYYEARDAY", "days of the year are for FREQ=YEARLY")
     if "BYMONTHDAY" in parts and frequency == "WEEKLY":
         raise _refusal("BYMONTHDAY", "a week has no days of the month: use FREQ=MONTHLY or DAILY")
     if {name for name in parts.texts if name.startswith("BY")} == {"BYSETPOS"}:
