@@ -6,7 +6,7 @@ A month that lacks the day is skipped, as Quartz, Spring and Cronos read it.
 from __future__ import annotations
 
 from calendar import isleap, monthrange
-from collections.abc import Collection
+from collections.abc import Sequence
 from datetime import date, timedelta
 from itertools import product
 
@@ -40,12 +40,12 @@ class NamedDays:
 
     def __init__(
         self,
-        months: Collection[int],
-        month_days: Collection[int],
-        weekdays: Collection[int],
-        nth_weekdays: Collection[tuple[int, int]] = (),
+        months: Sequence[int],
+        month_days: Sequence[int],
+        weekdays: Sequence[int],
+        nth_weekdays: Sequence[tuple[int, int]] = (),
         *,
-        workdays: Collection[int] = (),
+        workdays: Sequence[int] = (),
         needs_both: bool = True,
         is_nth_of_year: bool = False,
     ) -> None:

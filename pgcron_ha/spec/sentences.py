@@ -13,14 +13,15 @@ from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.spec.calendars.lines import CalendarExclusion
 from pgcron_ha.spec.cron.expression import START, CronExpression, NthExpression
 from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.cron.words import covered_words, cron_words
 from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion
-from pgcron_ha.spec.rrule.rule import RecurrenceRule
-from pgcron_ha.spec.rrule.words import recurrence_words
+from pgcron_ha.spec.rrule.rule import FREQUENCIES, RecurrenceRule, read_parts
 from pgcron_ha.spec.rules import EPOCH, AssetRule, CronRule, FireRule, InstantRule, IntervalRule
 from pgcron_ha.spec.spec import Spec
-from pgcron_ha.spec.text import duration_text, in_number, listed, moment, ordinal
+from pgcron_ha.spec.text import counted, duration_text, in_number, listed, moment, ordinal
+from pgcron_ha.spec.words import covered_words, cron_words, day_words, time_words
 from pgcron_ha.spec.zones import load_zone
+
+_UNITS: Final = dict(zip(FREQUENCIES, ("year", "month", "week", "day"), strict=True))
 
 # Long unions are cut; a sentence of this length is read by nobody to its end.
 MOST_CHARACTERS: Final = 1500
@@ -57,7 +58,7 @@ def rule_words(rule: FireRule, timezone: str) -> str:
     if isinstance(rule, CronRule):
         return nth_words(rule.expression) + cron_words(rule.expression)
     if isinstance(rule, RecurrenceRule):
-        return recurrence_words(rule)
+        return _recurrence_words(rule)
     if isinstance(rule, IntervalRule):
         since = "" if rule.anchor == EPOCH else f" counted from {moment(rule.anchor)} UTC"
         return f"every {duration_text(rule.period)}{since}"
@@ -69,6 +70,32 @@ def rule_words(rule: FireRule, timezone: str) -> str:
     if isinstance(rule, InstantRule):
         return f"once at {moment(rule.instant.astimezone(load_zone(timezone)))}"
     return rule.canonical
+
+
+def _recurrence_words(rule: RecurrenceRule) -> str:
+    """When it fires, without the zone; begins in lower case."""
+    parts = read_parts(rule.canonical.split()[1])
+    unit = _UNITS[parts.texts["FREQ"]]
+    interval = rule.times.interval
+    words = [f"every {interval} {unit}s" if interval > 1 else f"each {unit}"]
+    if interval > 1:
+        words[0] += f" (counted from {rule.times.first:%Y-%m-%d})"
+    days = day_words(rule.times.days)
+    words.append(days.replace(" of the month", "") if unit == "month" else days)
+    words.append(time_words(rule.times.hours, rule.times.minutes, rule.times.seconds))
+    if "BYSETPOS" in parts:
+        chosen = listed([counted(place) for place in parts.numbers["BYSETPOS"]])
+        words.append(f"(of these only {chosen} of the {unit})")
+    text = " ".join(word for word in words if word)
+    if parts.count is not None:
+        text += (
+            f", {parts.count} {in_number(parts.count, 'time')} from {moment(rule.times.first)} on"
+        )
+    if parts.until is not None:
+        written = parts.texts["UNTIL"]
+        day_or_time = moment(parts.until) if "T" in written else f"the end of {parts.until.date()}"
+        text += f", until {day_or_time}{' UTC' if written.endswith('Z') else ''}"
+    return text
 
 
 def nth_words(expression: CronExpression) -> str:

@@ -101,19 +101,6 @@ def counted(number: int) -> str:
     return f"the {word} from the end" if number < 0 else f"the {word}"
 
 
-def days_of_month(numbers: Iterable[int]) -> list[str]:
-    """``the 1st to 5th``, ``the last day``: from the end they are negative, the last is -1."""
-    ascending = sorted(numbers)
-    texts = [
-        f"the {ordinal(low)}" if low == high else f"the {ordinal(low)} to {ordinal(high)}"
-        for low, high in runs_of(number for number in ascending if number > 0)
-    ]
-    for before in (-1 - number for number in ascending if number < 0):
-        days = in_number(before, "day")
-        texts.append(f"the day {before} {days} before the last" if before else "the last day")
-    return texts
-
-
 def step_of(numbers: Sequence[int], first: int, end: int) -> int | None:
     """n, when the numbers are every nth from ``first`` up to below ``end``: at least three."""
     if len(numbers) < 3 or numbers[0] != first:

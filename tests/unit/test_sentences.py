@@ -57,8 +57,7 @@ WORDS = {
         "Every 2 weeks (counted from 2026-01-05) on Monday and Wednesday at 09:00"
     ),
     f"{RRULE}YEARLY;BYMONTH=5;BYDAY=2SU;BYHOUR=8;COUNT=5 from 2026-01-01T09:00": (
-        "Each year on the second Sunday of the month in May at 08:00, 5 times from 2026-01-01 09:00"
-        " on"
+        "Each year on the second Sunday of May at 08:00, 5 times from 2026-01-01 09:00 on"
     ),
     f"{RRULE}MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;BYHOUR=17": (
         "Each month on Monday to Friday at 17:00 (of these only the last of the month)"

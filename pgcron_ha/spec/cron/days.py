@@ -11,24 +11,21 @@ from pgcron_ha.spec.cron.fields import CronField
 from pgcron_ha.spec.named_days import NamedDays
 
 
-class CronDays(NamedDays):
-    """The days that the day, month and weekday fields name together.
+def cron_days(day: CronField, month: CronField, weekday: CronField) -> NamedDays:
+    """The days that the three fields name together.
 
     When one of the two day fields begins with ``*`` both must match, else either (cron's rule).
     """
-
-    def __init__(self, day: CronField, month: CronField, weekday: CronField) -> None:
-        self.fields = day, month, weekday
-        workdays = [mark[:-1] for mark in day.marks if mark.endswith("W")]
-        counted = [mark for mark in day.marks if not mark.endswith("W")]
-        super().__init__(
-            month.values,
-            () if day.everything else (*day.values, *(-1 - int(mark[2:] or 0) for mark in counted)),
-            () if weekday.everything else tuple(map(from_monday, weekday.values)),
-            tuple(map(_nth_weekday, weekday.marks)),
-            workdays=tuple(-1 if day == "L" else int(day) for day in workdays),
-            needs_both=day.starred or weekday.starred,
-        )
+    workdays = [mark[:-1] for mark in day.marks if mark.endswith("W")]
+    counted = [mark for mark in day.marks if not mark.endswith("W")]
+    return NamedDays(
+        month.values,
+        () if day.everything else (*day.values, *(-1 - int(mark[2:] or 0) for mark in counted)),
+        () if weekday.everything else tuple(map(from_monday, weekday.values)),
+        tuple(map(_nth_weekday, weekday.marks)),
+        workdays=tuple(-1 if day == "L" else int(day) for day in workdays),
+        needs_both=day.starred or weekday.starred,
+    )
 
 
 @lru_cache(maxsize=7)

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.cron.days import CronDays
+from pgcron_ha.spec.cron.days import cron_days
 from pgcron_ha.spec.cron.fields import (
     DAY,
     HOUR,
@@ -25,6 +25,7 @@ from pgcron_ha.spec.cron.fields import (
     CronField,
     parse_field,
 )
+from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.text import ordinal
 from pgcron_ha.spec.year_days import bit, first_of
 
@@ -91,7 +92,7 @@ class CronExpression(Clock):
     canonical: str
     notes: tuple[str, ...] = field(compare=False)
     wildcard: bool = field(compare=False)
-    days: CronDays = field(compare=False, repr=False)
+    days: NamedDays = field(compare=False, repr=False)
 
     def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
         """The first named wall time later than ``wall``, or None: none on a day up to ``until``."""
@@ -128,7 +129,7 @@ def parse_cron(text: str) -> CronExpression:
         parse_field(rule, part) for rule, part in zip(_RULES[-len(written) :], written, strict=True)
     ]
     second, minute, hour, day, month, weekday = [_ONLY_AT_ZERO, *fields][-6:]
-    days = CronDays(day, month, weekday)
+    days = cron_days(day, month, weekday)
     others = [minute, hour, day, month, weekday]
     written_out = others if second == _ONLY_AT_ZERO else [second, *others]
     if not days.ever():

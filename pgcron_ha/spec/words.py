@@ -1,4 +1,4 @@
-"""A cron expression in English: ``at 03:00 on Monday to Friday``."""
+"""Times and days in English: ``at 03:00 on Monday to Friday``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Final
 
-from pgcron_ha.spec.cron.days import CronDays
 from pgcron_ha.spec.cron.expression import CronExpression
+from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.text import (
     MONTHS,
     WEEKDAYS,
     counted,
-    days_of_month,
+    in_number,
     listed,
     ordinal,
     ranged,
+    runs_of,
     step_of,
     stretches_of,
 )
@@ -27,7 +28,7 @@ MOST_TIMES: Final = 6
 def cron_words(expression: CronExpression, every_day: str = "every day") -> str:
     """When it fires, without the zone; begins in lower case."""
     times = time_words(expression.hours, expression.minutes, expression.seconds)
-    days = day_words(expression)
+    days = day_words(expression.days)
     if not days.startswith("on ") and times.startswith("at ") and len(expression.hours) < 24:
         days = f"{every_day} {days}".rstrip()
     return f"{times} {days}".rstrip()
@@ -40,25 +41,24 @@ def covered_words(expression: CronExpression, by_second: bool) -> str:
     """
     seconds = expression.seconds if by_second else range(60)
     if len(expression.hours) * len(expression.minutes) * len(seconds) == 24 * 60 * 60:
-        return day_words(expression) or "at any time"
+        return day_words(expression.days) or "at any time"
     if by_second:
         return cron_words(expression, "on any day")
     stretches = _whole_hours(expression)
     if stretches is None:
         return f"in the minutes that are {cron_words(expression, 'on any day')}"
-    return f"{stretches} {day_words(expression) or 'on any day'}"
+    return f"{stretches} {day_words(expression.days) or 'on any day'}"
 
 
-def day_words(expression: CronExpression) -> str:
+def day_words(days: NamedDays) -> str:
     """``on Monday to Friday in May``; an empty text for every day."""
-    _, month, _ = expression.days.fields
-    texts = [text for text in (_days(expression.days), _weekdays(expression.days)) if text]
-    both = " if that is " if expression.days.needs_both else " or on "
+    texts = [text for text in (_days(days), _weekdays(days)) if text]
+    both = " if that is " if days.needs_both else " or on "
     words = f"on {both.join(texts)}" if texts else ""
-    if month.everything:
+    if len(days.months) == 12:
         return words
-    months = ranged([value - 1 for value in month.values], MONTHS)
-    if len(month.values) == 1 and len(texts) == 1 and words.endswith(" of the month"):
+    months = ranged([month - 1 for month in days.months], MONTHS)
+    if len(days.months) == 1 and len(texts) == 1 and words.endswith(" of the month"):
         return f"{words.removesuffix('the month')}{months}"
     return f"{words} in {months}".lstrip()
 
@@ -129,14 +129,19 @@ def _clock(hour: int, minute: int, second: int) -> str:
     return f"{hour:02}:{minute:02}:{second:02}" if second else f"{hour:02}:{minute:02}"
 
 
-def _days(days: CronDays) -> str:
-    day, *_ = days.fields
-    if day.everything:
+def _days(days: NamedDays) -> str:
+    if not days.month_days and not days.workdays:
         return ""
-    step = step_of(day.values, 1, 32)
-    if step is not None and not day.marks:
-        return f"every {ordinal(step)} day of the month (1, {1 + step}, … {day.values[-1]})"
-    texts = days_of_month(days.month_days)
+    step = step_of(days.month_days, 1, 32)
+    if step is not None and not days.workdays:
+        return f"every {ordinal(step)} day of the month (1, {1 + step}, … {days.month_days[-1]})"
+    texts = [
+        f"the {ordinal(low)}" if low == high else f"the {ordinal(low)} to {ordinal(high)}"
+        for low, high in runs_of(sorted(day for day in days.month_days if day > 0))
+    ]
+    for before in (-1 - day for day in days.month_days if day < 0):
+        number = f"{before} {in_number(before, 'day')}"
+        texts.append(f"the day {number} before the last" if before else "the last day")
     texts += map(_workday, days.workdays)
     return f"{listed(texts)} of the month"
 
@@ -147,7 +152,8 @@ def _workday(day: int) -> str:
     return f"the working day (Monday to Friday) nearest to the {ordinal(day)}"
 
 
-def _weekdays(days: CronDays) -> str:
+def _weekdays(days: NamedDays) -> str:
     texts = [ranged(sorted(days.weekdays), WEEKDAYS)] if days.weekdays else []
-    texts += [f"{counted(nth)} {WEEKDAYS[day]} of the month" for nth, day in days.nth_weekdays]
+    of = "year" if days.is_nth_of_year else "month"
+    texts += [f"{counted(nth)} {WEEKDAYS[day]} of the {of}" for nth, day in days.nth_weekdays]
     return listed(texts)
