@@ -17,7 +17,7 @@ from pgcron_ha.spec.bounds import LATEST, naive_utc
 from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
 from pgcron_ha.spec.instants import read_date, read_instant
 from pgcron_ha.spec.named_days import LONGEST_GAP_IN_YEARS
-from pgcron_ha.spec.rules import CronRule, FireRule
+from pgcron_ha.spec.rules import FireRule, WallRule
 from pgcron_ha.spec.year_days import first_day, whole_year
 from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
 
@@ -150,9 +150,9 @@ class CronExclusion(Exclusion):
         return _MINUTE if len(self.expression.minutes) < 60 else _HOUR
 
     def _takes_whole_days_of(self, rule: FireRule) -> bool:
-        if not isinstance(rule, CronRule) or rule.timezone != self.timezone:
+        if not isinstance(rule, WallRule) or rule.timezone != self.timezone:
             return self._names_all_times
-        named, of_rule = self.expression, rule.expression
+        named, of_rule = self.expression, rule.times
         return (
             set(of_rule.hours) <= set(named.hours)
             and set(of_rule.minutes) <= set(named.minutes)

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.budget import search, spend
 from pgcron_ha.spec.cron.expression import CronExpression
-from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
+from pgcron_ha.spec.cron.fires import DstPolicy, next_until
+from pgcron_ha.spec.rrule.days import RecurringTimes
 from pgcron_ha.spec.zones import NEAR, first_change, load_zone, wall_clock
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,11 +25,6 @@ class FireRule(ABC):
 
     canonical: str
     """The line's text, the same for all spellings."""
-
-    @property
-    def named(self) -> NamedTimes | None:
-        """The wall times that it names; None if it counts real time."""
-        return None
 
     @abstractmethod
     def next(self, after: datetime, until: datetime) -> datetime | None:
@@ -44,31 +40,29 @@ class FireRule(ABC):
 
 
 @dataclass(frozen=True)
-class CronRule(FireRule):
-    """A cron line in its zone."""
+class WallRule(FireRule):
+    """Wall times in their zone: a cron line, or a recurrence rule."""
 
-    expression: CronExpression
+    times: CronExpression | RecurringTimes
     timezone: str
     dst: DstPolicy
-
-    @property
-    def named(self) -> NamedTimes:
-        """Those of the expression."""
-        return self.expression
+    last: datetime = LATEST
+    """Nothing fires later."""
 
     def next(self, after: datetime, until: datetime) -> datetime | None:
         """Found in the zone, by the policy."""
-        return next_until(self.expression, self.timezone, after, self.dst, until)
+        return next_until(self.times, self.timezone, after, self.dst, min(until, self.last))
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """Not enumerated while the clock is not changed: a long outage is counted at once."""
         start, end = naive_utc(after), naive_utc(until)
         if start >= end:
             return 0
-        if first_change(self.timezone, start - NEAR, end) is not None:
+        is_changed = first_change(self.timezone, start - NEAR, end) is not None
+        if is_changed or isinstance(self.times, RecurringTimes):
             return super().count(after, until, most)
         zone = load_zone(self.timezone)
-        return self.expression.count_between(wall_clock(zone, start), wall_clock(zone, end))
+        return self.times.count_between(wall_clock(zone, start), wall_clock(zone, end))
 
 
 @dataclass(frozen=True)
@@ -123,6 +117,6 @@ def fires_of(rule: FireRule, after: datetime, until: datetime) -> Iterator[datet
 
 def fires_a_day(rule: FireRule) -> int:
     """At most, for those rules that say so."""
-    if isinstance(rule, CronRule):
-        return rule.expression.times_a_day
+    if isinstance(rule, WallRule):
+        return rule.times.times_a_day
     return _DAY // rule.period if isinstance(rule, IntervalRule) else 0

@@ -14,8 +14,9 @@ from pgcron_ha.spec.calendars.lines import CalendarExclusion
 from pgcron_ha.spec.cron.expression import START, CronExpression, NthExpression
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion
-from pgcron_ha.spec.rrule.rule import FREQUENCIES, RecurrenceRule, read_parts
-from pgcron_ha.spec.rules import EPOCH, AssetRule, CronRule, FireRule, InstantRule, IntervalRule
+from pgcron_ha.spec.rrule.days import RecurringTimes
+from pgcron_ha.spec.rrule.rule import FREQUENCIES, read_parts
+from pgcron_ha.spec.rules import EPOCH, AssetRule, FireRule, InstantRule, IntervalRule, WallRule
 from pgcron_ha.spec.spec import Spec
 from pgcron_ha.spec.text import counted, duration_text, in_number, listed, moment, ordinal
 from pgcron_ha.spec.words import covered_words, cron_words, day_words, time_words
@@ -55,10 +56,11 @@ def sentence(spec: Spec, policies: Mapping[str, Any] | None = None) -> str:
 
 def rule_words(rule: FireRule, timezone: str) -> str:
     """One line that fires; a line of an unknown kind is shown unchanged."""
-    if isinstance(rule, CronRule):
-        return nth_words(rule.expression) + cron_words(rule.expression)
-    if isinstance(rule, RecurrenceRule):
-        return _recurrence_words(rule)
+    if isinstance(rule, WallRule):
+        times = rule.times
+        if isinstance(times, RecurringTimes):
+            return _recurrence_words(rule.canonical, times)
+        return nth_words(times) + cron_words(times)
     if isinstance(rule, IntervalRule):
         since = "" if rule.anchor == EPOCH else f" counted from {moment(rule.anchor)} UTC"
         return f"every {duration_text(rule.period)}{since}"
@@ -72,25 +74,23 @@ def rule_words(rule: FireRule, timezone: str) -> str:
     return rule.canonical
 
 
-def _recurrence_words(rule: RecurrenceRule) -> str:
+def _recurrence_words(line: str, times: RecurringTimes) -> str:
     """When it fires, without the zone; begins in lower case."""
-    parts = read_parts(rule.canonical.split()[1])
+    parts = read_parts(line.split()[1])
     unit = _UNITS[parts.texts["FREQ"]]
-    interval = rule.times.interval
+    interval = times.interval
     words = [f"every {interval} {unit}s" if interval > 1 else f"each {unit}"]
     if interval > 1:
-        words[0] += f" (counted from {rule.times.first:%Y-%m-%d})"
-    days = day_words(rule.times.days)
+        words[0] += f" (counted from {times.first:%Y-%m-%d})"
+    days = day_words(times.days)
     words.append(days.replace(" of the month", "") if unit == "month" else days)
-    words.append(time_words(rule.times.hours, rule.times.minutes, rule.times.seconds))
+    words.append(time_words(times.hours, times.minutes, times.seconds))
     if "BYSETPOS" in parts:
         chosen = listed([counted(place) for place in parts.numbers["BYSETPOS"]])
         words.append(f"(of these only {chosen} of the {unit})")
     text = " ".join(word for word in words if word)
     if parts.count is not None:
-        text += (
-            f", {parts.count} {in_number(parts.count, 'time')} from {moment(rule.times.first)} on"
-        )
+        text += f", {parts.count} {in_number(parts.count, 'time')} from {moment(times.first)} on"
     if parts.until is not None:
         written = parts.texts["UNTIL"]
         day_or_time = moment(parts.until) if "T" in written else f"the end of {parts.until.date()}"
@@ -148,7 +148,7 @@ def _when(spec: Spec) -> str:
 
 
 def _changes_its_clock(spec: Spec) -> bool:
-    return spec.timezone != "UTC" and any(rule.named is not None for rule in spec.rules)
+    return spec.timezone != "UTC" and any(isinstance(rule, WallRule) for rule in spec.rules)
 
 
 _OVERLAPS: Final = {

@@ -42,7 +42,7 @@ from pgcron_ha.spec.calendars.shift import MOST_MOVED_A_DAY, Moves, too_often
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, read_line
-from pgcron_ha.spec.rules import AssetRule, CronRule, FireRule, fires_a_day, fires_of
+from pgcron_ha.spec.rules import AssetRule, FireRule, WallRule, fires_a_day, fires_of
 from pgcron_ha.spec.zones import load_zone
 
 # More rules than this belong into several schedules; each costs a search at every fire.
@@ -234,7 +234,7 @@ def read_spec(
     uses = [line for line in lines if isinstance(line, CalendarUse)]
     by_calendar = _with_calendars(uses, timezone, calendars)
     exclusions = [line for line in lines if isinstance(line, Exclusion)]
-    notes = [note for rule in rules if isinstance(rule, CronRule) for note in rule.expression.notes]
+    notes = [note for rule in rules if isinstance(rule, WallRule) for note in rule.times.notes]
     bounds = {line.name: line for line in lines if isinstance(line, Bound)}
     ordered: list[Line] = [*bounds.values(), *rules, *exclusions, *uses]
     spec = Spec(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from calendar import isleap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
-from typing import Final
+from typing import ClassVar, Final
 
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.expression import Clock
@@ -21,6 +22,8 @@ MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1}
 # Years without a day are passed over as fast as anything else is done once.
 YEARS_A_STEP: Final = 4
 
+_SECOND: Final = timedelta(seconds=1)
+
 
 @dataclass(frozen=True)
 class RecurringTimes(Clock):
@@ -33,12 +36,23 @@ class RecurringTimes(Clock):
     days: NamedDays
     positions: tuple[int, ...]
     """Which of a period's times; empty: all."""
+    counted: tuple[datetime, ...] | None = None
+    """All of them, if there are only so many."""
+    wildcard: ClassVar[bool] = False
+    notes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def may_fire(self) -> bool:
         """False for what would be searched for too long: a position that no period has."""
         most = MOST_DAYS[self.frequency] * self.times_a_day
         return not self.positions or min(map(abs, self.positions)) <= most
+
+    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
+        """The first that is later than ``wall``, or None: none up to ``until``."""
+        if self.counted is not None:
+            place = bisect_right(self.counted, wall)
+            return self.counted[place] if place < len(self.counted) else None
+        return next(self.walls(wall.replace(microsecond=0) + _SECOND, until), None)
 
     def walls(self, start: datetime, stop: datetime) -> Iterator[datetime]:
         """The wall times in [start, stop], ascending, none earlier than `first`."""

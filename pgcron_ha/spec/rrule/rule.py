@@ -8,19 +8,18 @@ no fire unless the rule names it, and UNTIL with a date lasts until that day is 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import ClassVar, Final
+from typing import Final
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
-from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
+from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.instants import read_instant, words_from
 from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.rrule.days import DAILY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
-from pgcron_ha.spec.rules import FireRule
+from pgcron_ha.spec.rules import WallRule
 from pgcron_ha.spec.zones import instant_at, instants_of, load_zone, skipping_change, wall_clock
 
 EXAMPLE: Final = 'for example "rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9 from 2026-01-01T09:00"'
@@ -212,37 +211,7 @@ _END = naive_utc(LATEST)
 _SECOND = timedelta(seconds=1)
 
 
-@dataclass(frozen=True)
-class RecurrenceRule(FireRule):
-    """An ``rrule`` line in its zone."""
-
-    times: RecurringTimes = field(repr=False)
-    counted: tuple[datetime, ...] | None
-    """All its wall times, if it has a COUNT."""
-    last: datetime
-    """Nothing fires later (UNTIL)."""
-    timezone: str
-    dst: DstPolicy
-    wildcard: ClassVar[bool] = False
-
-    @property
-    def named(self) -> NamedTimes:
-        """It names them itself."""
-        return self
-
-    def next(self, after: datetime, until: datetime) -> datetime | None:
-        """The first fire in (after, until]."""
-        return next_until(self, self.timezone, after, self.dst, min(until, self.last))
-
-    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
-        """The first wall time that it names later than ``wall``, or None: none up to ``until``."""
-        if self.counted is not None:
-            place = bisect_right(self.counted, wall)
-            return self.counted[place] if place < len(self.counted) else None
-        return next(self.times.walls(wall.replace(microsecond=0) + _SECOND, until), None)
-
-
-def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> RecurrenceRule:
+def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> WallRule:
     """Read the words of an ``rrule`` line; raises `InvalidSpec`, also for what does not fire within
     `FIRST_WITHIN`.
     """
@@ -258,22 +227,17 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> Recurren
         )
     first = wall_clock(load_zone(timezone), naive_utc(written.instant))
     begin = "" if begin_text is None else f" from {first:%Y-%m-%dT%H:%M:%S}"
-    found = RecurrenceRule(
-        canonical=f"rrule {parts.canonical}{begin}",
-        times=parts.times(first),
-        counted=None,
-        last=parts.last_instant(timezone),
-        timezone=timezone,
-        dst=dst,
-    )
+    canonical, times = f"rrule {parts.canonical}{begin}", parts.times(first)
+    found = WallRule(canonical, times, timezone, dst, parts.last_instant(timezone))
     since = written.instant - _SECOND if parts.count is None else EARLIEST
     soon = min(written.instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
-    if not found.times.may_fire or found.next(since, soon) is None:
+    if not times.may_fire or found.next(since, soon) is None:
         raise _never(words[1])
     if parts.count is None:
         return found
-    counted = tuple(islice(found.times.walls(first, _END), parts.count))
-    found = replace(found, counted=counted, last=_last_of(counted, timezone))
+    counted = tuple(islice(times.walls(first, _END), parts.count))
+    times = replace(times, counted=counted)
+    found = replace(found, times=times, last=_last_of(counted, timezone))
     if found.next(since, LATEST) is None:
         raise _never(words[1])
     return found
