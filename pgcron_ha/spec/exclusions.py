@@ -7,18 +7,18 @@ begins, may be answered too early but never too late: the caller searches again 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
+from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
 from pgcron_ha.spec.instants import read_date, read_instant
 from pgcron_ha.spec.named_days import LONGEST_GAP_IN_YEARS
 from pgcron_ha.spec.rules import FireRule, WallRule
-from pgcron_ha.spec.year_days import first_day, whole_year
+from pgcron_ha.spec.year_days import Dates, DaysOfYear, any_of, bit, first_day, whole_year
 from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
@@ -64,32 +64,55 @@ class InstantExclusion(Exclusion):
 
 
 @dataclass(frozen=True)
-class DatesExclusion(Exclusion):
-    """Whole days of the zone's calendar: ranges, ascending, apart from each other."""
+class DaysExclusion(Exclusion):
+    """Whole days of the zone's calendar."""
 
-    first: tuple[date, ...]
-    last: tuple[date, ...]
     timezone: str
 
-    def end(self, fire: datetime, rule: FireRule) -> datetime | None:
-        """The midnight after the range, for a fire on one of its days."""
-        day = _wall(self.timezone, fire).date()
-        place = bisect_right(self.first, day) - 1
-        if place < 0 or self.last[place] < day:
-            return None
-        return _instant(self.timezone, fire, _midnight(self.last[place] + _DAY))
+    @abstractmethod
+    def taken(self, year: int) -> int:
+        """The bits of the days of a year that it covers."""
 
-    def begin(self, after: datetime) -> datetime:
-        """The midnight before the next range."""
-        place = bisect_right(self.first, _wall(self.timezone, after).date())
-        if place == len(self.first):
-            return LATEST
-        return _instant(self.timezone, after, _midnight(self.first[place]))
+    @abstractmethod
+    def last_year(self, day: date) -> int:
+        """A search from ``day`` on that finds no day up to this year finds none later."""
+
+    def left(self, year: int) -> int:
+        """The bits of the other days."""
+        return whole_year(year) & ~self.taken(year)
 
     def takes_day(self, day: date) -> bool:
-        """Whether it is one of the days."""
-        place = bisect_right(self.first, day) - 1
-        return place >= 0 and day <= self.last[place]
+        """Whether the day is taken."""
+        return bool(self.taken(day.year) & bit(day))
+
+    def end(self, fire: datetime, rule: FireRule) -> datetime | None:
+        """The beginning of the next day that is left, for a fire on one that is taken."""
+        day = _wall(self.timezone, fire).date()
+        return self._next(self.left, fire) if self.takes_day(day) else None
+
+    def begin(self, after: datetime) -> datetime:
+        """The beginning of the next day that is taken."""
+        return self._next(self.taken, after)
+
+    def _next(self, days: DaysOfYear, after: datetime) -> datetime:
+        spend(2)
+        day = _wall(self.timezone, after).date()
+        return _next_day(self.timezone, after, first_day(days, day + _DAY, self.last_year(day)))
+
+
+@dataclass(frozen=True)
+class DatesExclusion(DaysExclusion):
+    """Dates and ranges of dates, ascending, apart from each other."""
+
+    ranges: tuple[Dates, ...]
+
+    def taken(self, year: int) -> int:
+        """Those of the year."""
+        return any_of(dates(year) for dates in self.ranges)
+
+    def last_year(self, day: date) -> int:
+        """The year after the last of them."""
+        return self.ranges[-1].last.year + 1
 
 
 @dataclass(frozen=True)
@@ -109,7 +132,7 @@ class CronExclusion(Exclusion):
             return None
         if self._takes_whole_days_of(rule):
             left = first_day(self._left, wall.date() + _DAY, wall.year + LONGEST_GAP_IN_YEARS)
-            return LATEST if left is None else _instant(self.timezone, fire, _midnight(left))
+            return _next_day(self.timezone, fire, left)
         return _instant(self.timezone, fire, _next(wall, self._grain()))
 
     def begin(self, after: datetime) -> datetime:
@@ -117,8 +140,7 @@ class CronExclusion(Exclusion):
         wall = _wall(self.timezone, after)
         if self.expression.days.has(wall.date()):
             return _instant(self.timezone, after, _next(wall, self._grain()))
-        day = self.expression.days.after(wall.date())
-        return LATEST if day is None else _instant(self.timezone, after, _midnight(day))
+        return _next_day(self.timezone, after, self.expression.days.after(wall.date()))
 
     def takes_day(self, day: date) -> bool:
         """Whether it names the day and each time of it."""
@@ -204,8 +226,8 @@ def _dates(text: str, timezone: str) -> DatesExclusion:
         else:
             joined.append((first, last))
     texts = (f"{first}" if first == last else f"{first}..{last}" for first, last in joined)
-    firsts, lasts = zip(*joined, strict=True)
-    return DatesExclusion(f"not {','.join(texts)}", firsts, lasts, timezone)
+    dates = tuple(Dates(first, last) for first, last in joined)
+    return DatesExclusion(f"not {','.join(texts)}", timezone, dates)
 
 
 def _wall(timezone: str, instant: datetime) -> datetime:
@@ -220,6 +242,10 @@ def _next(wall: datetime, grain: timedelta) -> datetime:
     """The next wall time at which a second, minute or hour begins."""
     since_midnight = wall - _midnight(wall.date())
     return _midnight(wall.date()) + (since_midnight // grain + 1) * grain
+
+
+def _next_day(timezone: str, after: datetime, day: date | None) -> datetime:
+    return LATEST if day is None else _instant(timezone, after, _midnight(day))
 
 
 def _instant(timezone: str, after: datetime, wall: datetime) -> datetime:

@@ -15,8 +15,8 @@ from typing import Any, Final
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.budget import MOST_STEPS, search, spent
-from pgcron_ha.spec.calendars.lines import CalendarExclusion, day_of
-from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, Moves
+from pgcron_ha.spec.calendars.lines import CalendarExclusion
+from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, Moves, day_of
 from pgcron_ha.spec.cron.fires import NamedTimes, is_run_late
 from pgcron_ha.spec.rules import WallRule
 from pgcron_ha.spec.sentences import sentence

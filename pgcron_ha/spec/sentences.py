@@ -109,7 +109,7 @@ def nth_words(expression: CronExpression) -> str:
 def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
     """What one ``not`` line leaves out, without the word not."""
     if isinstance(exclusion, DatesExclusion):
-        ranges = zip(exclusion.first, exclusion.last, strict=True)
+        ranges = ((dates.first, dates.last) for dates in exclusion.ranges)
         texts = [f"{low}" if low == high else f"{low} to {high}" for low, high in ranges]
         return f"on {listed(texts)}"
     if isinstance(exclusion, CronExclusion):

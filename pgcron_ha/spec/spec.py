@@ -322,7 +322,7 @@ def _with_calendars(
     for use in uses:
         if use.name not in known:
             raise unknown_calendar(use.name, dict(calendars))
-    return [CalendarExclusion(use.canonical, use, known[use.name], timezone) for use in uses]
+    return [CalendarExclusion(use.canonical, timezone, use, known[use.name]) for use in uses]
 
 
 def _judge(lines: Sequence[Line]) -> None:

@@ -22,7 +22,7 @@ DaysOfYear = Callable[[int], int]
 """The bits of a year's days."""
 
 FIRST_YEAR, LAST_YEAR = EARLIEST.year, LATEST.year
-# The calendar repeats after 400 years, and with it whatever is not a date.
+# The calendar repeats after so many years, and with it whatever is not a date.
 REPEATS_AFTER = 400
 
 _DAY = timedelta(days=1)

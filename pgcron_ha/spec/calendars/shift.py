@@ -17,7 +17,7 @@ from functools import lru_cache
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, NextUntil, naive_utc
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.calendars.lines import CalendarExclusion, day_of, start_of
+from pgcron_ha.spec.calendars.lines import CalendarExclusion
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.rules import FireRule
 from pgcron_ha.spec.year_days import first_day, last_day, whole_year
@@ -184,3 +184,17 @@ def too_often() -> InvalidSpec:
         "fires that are so frequent don't move: they would meet those of the day they move to",
         "leave `move` out to skip them",
     )
+
+
+@lru_cache(maxsize=8192)
+def start_of(timezone: str, day: date) -> datetime:
+    """When a day begins in a zone: at its midnight, or where the clocks have skipped that."""
+    return instant_at(timezone, datetime(day.year, day.month, day.day)).replace(tzinfo=UTC)
+
+
+def day_of(timezone: str, instant: datetime) -> date:
+    """The last day that has begun, which is what calendars show; clocks that are put back over
+    midnight don't bring the day before back.
+    """
+    day = wall_clock(load_zone(timezone), naive_utc(instant)).date()
+    return day + _DAY if start_of(timezone, day + _DAY) <= instant else day
