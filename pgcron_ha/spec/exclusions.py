@@ -43,9 +43,13 @@ class Exclusion(ABC):
     def begin(self, after: datetime) -> datetime:
         """An instant later than ``after`` (not covered), up to which nothing is covered."""
 
+    def taken(self, year: int) -> int:
+        """The bits of the days that are covered as a whole, whatever the clocks do on them."""
+        return 0
+
     def takes_day(self, day: date) -> bool:
-        """Whether the day is covered as a whole, whatever the clocks do on it."""
-        return False
+        """Whether the day is one of these."""
+        return bool(self.taken(day.year) & bit(day))
 
 
 @dataclass(frozen=True)
@@ -70,20 +74,12 @@ class DaysExclusion(Exclusion):
     timezone: str
 
     @abstractmethod
-    def taken(self, year: int) -> int:
-        """The bits of the days of a year that it covers."""
-
-    @abstractmethod
     def last_year(self, day: date) -> int:
         """A search from ``day`` on that finds no day up to this year finds none later."""
 
     def left(self, year: int) -> int:
         """The bits of the other days."""
         return whole_year(year) & ~self.taken(year)
-
-    def takes_day(self, day: date) -> bool:
-        """Whether the day is taken."""
-        return bool(self.taken(day.year) & bit(day))
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """The beginning of the next day that is left, for a fire on one that is taken."""
@@ -142,9 +138,9 @@ class CronExclusion(Exclusion):
             return _instant(self.timezone, after, _next(wall, self._grain()))
         return _next_day(self.timezone, after, self.expression.days.after(wall.date()))
 
-    def takes_day(self, day: date) -> bool:
-        """Whether it names the day and each time of it."""
-        return self._names_all_times and self.expression.days.has(day)
+    def taken(self, year: int) -> int:
+        """The days that it names, if it names each time of them."""
+        return self.expression.days.in_year(year) if self._names_all_times else 0
 
     @cached_property
     def _names_all_times(self) -> bool:

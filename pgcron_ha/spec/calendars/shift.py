@@ -10,7 +10,7 @@ fires that meet are one.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
@@ -20,7 +20,7 @@ from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.lines import CalendarExclusion
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.rules import FireRule
-from pgcron_ha.spec.year_days import first_day, last_day, whole_year
+from pgcron_ha.spec.year_days import any_of, first_day, last_day, whole_year
 from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
 
 MOST_DAYS_MOVED = 92
@@ -30,7 +30,7 @@ MOST_MOVED_A_DAY = 24
 CACHED_DAYS = 16
 
 _DAY = timedelta(days=1)
-_FAR = timedelta(days=MOST_DAYS_MOVED + 2)
+_FAR = timedelta(days=MOST_DAYS_MOVED)
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -61,7 +61,7 @@ class Moves:
         Raises `TooManySteps` when too many days in a row have none.
         """
         target = self._allowed_from(day_of(self.timezone, after))
-        reach = until if self.is_forward else min(until, LATEST - _FAR) + _FAR
+        reach = until if self.is_forward else min(until, LATEST - 2 * _FAR) + 2 * _FAR
         while True:
             spend(3)
             if target is None or start_of(self.timezone, target) > until:
@@ -83,7 +83,7 @@ class Moves:
         """Where a fire of a day that is taken moves to, or None: it does not fire."""
         day = day_of(self.timezone, nominal)
         target = self._allowed_from(day) if self.is_forward else self._allowed_before(day)
-        if target is None or abs(target - day) > timedelta(days=MOST_DAYS_MOVED):
+        if target is None or abs(target - day) > _FAR:
             return None
         wall = wall_clock(load_zone(self.timezone), naive_utc(nominal))
         moved = self._at(datetime.combine(target, wall.time()))
@@ -108,73 +108,42 @@ class Moves:
 
     def _find_moved_into(self, target: date) -> tuple[datetime, ...]:
         """The fires of other days that come to this (allowed) day, ascending."""
-        zone = load_zone(self.timezone)
-        nominal = (fire for day in self._sources(target) for fire in self._of(day))
-        times = {wall_clock(zone, naive_utc(fire)).time() for fire in nominal}
+        first, end = target - _FAR, target
+        if self.is_forward:
+            before = self._allowed_before(target - _DAY)
+            first = first if before is None else before + _DAY
+        else:
+            following = self._allowed_from(target + _DAY)
+            first, end = target + _DAY, target + _FAR + _DAY
+            end = end if following is None else min(end, following)
+        after, until = (start_of(self.timezone, day) - _INSTANT for day in (first, end))
+        zone, times = load_zone(self.timezone), set()
+        while (fire := self._nominal(after, until)) is not None:
+            times.add(wall_clock(zone, naive_utc(fire)).time())
+            after = fire
         spend(len(times))
         found = {self._at(datetime.combine(target, one)) for one in times}
         return tuple(sorted(fire for fire in found if not self._leaves_out(fire)))
 
-    def _sources(self, target: date) -> Iterator[date]:
-        """The days next to the target that are taken, up to the next one that is allowed."""
-        step = -_DAY if self.is_forward else _DAY
-        day = target + step
-        for _ in range(MOST_DAYS_MOVED):
-            spend(2)
-            if self.takes(day) is not None:
-                yield day
-            elif not self._takes_day(day):
-                return
-            day += step
-
-    def _of(self, day: date) -> Iterator[datetime]:
-        """The fires of a day that is taken, before they are moved."""
-        after = start_of(self.timezone, day) - _INSTANT
-        end = start_of(self.timezone, day + _DAY) - _INSTANT
-        for _ in range(2 * MOST_MOVED_A_DAY):  # some days have more hours
-            fire = self._nominal(after, end)
-            if fire is None:
-                return
-            yield fire
-            after = fire
-        raise too_often()
-
     def _at(self, wall: datetime) -> datetime:
         return instant_at(self.timezone, wall).replace(tzinfo=UTC)
-
-    def _takes_day(self, day: date) -> bool:
-        return any(line.takes_day(day) for line in self._others)
 
     def _leaves_out(self, fire: datetime) -> bool:
         return any(line.end(fire, self._rules[0]) is not None for line in self._others)
 
-    def _left(self, year: int) -> int:
-        left = whole_year(year)
-        for line in self.lines:
-            left &= line.left(year)
-        return left
+    def _allowed(self, year: int) -> int:
+        """The bits of the days that no line takes as a whole."""
+        lines = (*self.lines, *self._others)
+        return whole_year(year) & ~any_of(line.taken(year) for line in lines)
 
     def _allowed_from(self, since: date) -> date | None:
+        spend()
         last_year = max(line.last_year(since) for line in self.lines)
-        day: date | None = since
-        while True:
-            spend()
-            day = None if day is None else first_day(self._left, day, last_year)
-            if day is None or day >= LATEST.date() - _DAY:
-                return None
-            if not self._takes_day(day):
-                return day
-            day += _DAY
+        day = first_day(self._allowed, since, last_year)
+        return None if day is None or day >= LATEST.date() - _DAY else day
 
     def _allowed_before(self, until: date) -> date | None:
-        earliest = until - timedelta(days=MOST_DAYS_MOVED)
-        day: date | None = until
-        while day is not None:
-            day = last_day(self._left, day, earliest)
-            if day is None or not self._takes_day(day):
-                return day
-            day -= _DAY
-        return None
+        return last_day(self._allowed, until, until - _FAR)
 
 
 def too_often() -> InvalidSpec:
