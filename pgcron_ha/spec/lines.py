@@ -21,7 +21,7 @@ from pgcron_ha.spec.cron.expression import START, CronExpression, nth_of, parse_
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion, read_exclusion
 from pgcron_ha.spec.instants import read_instant, words_from
-from pgcron_ha.spec.rrule.rule import read_recurrence
+from pgcron_ha.spec.recurrence import read_recurrence
 from pgcron_ha.spec.rules import EPOCH, AssetRule, FireRule, InstantRule, IntervalRule, WallRule
 from pgcron_ha.spec.text import duration_text, ordinal
 from pgcron_ha.spec.zones import load_zone, wall_clock

@@ -11,7 +11,7 @@ from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.budget import search, spend
 from pgcron_ha.spec.cron.expression import CronExpression
 from pgcron_ha.spec.cron.fires import DstPolicy, next_until
-from pgcron_ha.spec.rrule.days import RecurringTimes
+from pgcron_ha.spec.recurring_times import RecurringTimes
 from pgcron_ha.spec.zones import NEAR, first_change, load_zone, wall_clock
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,8 +14,8 @@ from pgcron_ha.spec.calendars.lines import CalendarExclusion
 from pgcron_ha.spec.cron.expression import START, CronExpression, NthExpression
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion
-from pgcron_ha.spec.rrule.days import RecurringTimes
-from pgcron_ha.spec.rrule.rule import FREQUENCIES, read_parts
+from pgcron_ha.spec.recurrence import FREQUENCIES, read_parts
+from pgcron_ha.spec.recurring_times import RecurringTimes
 from pgcron_ha.spec.rules import EPOCH, AssetRule, FireRule, InstantRule, IntervalRule, WallRule
 from pgcron_ha.spec.spec import Spec
 from pgcron_ha.spec.text import counted, duration_text, in_number, listed, moment, ordinal

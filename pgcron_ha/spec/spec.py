@@ -12,7 +12,7 @@ is written:
   are the schedule's own (`pgcron_ha.spec.lines`);
 - one instant, ``at 2026-12-24T18:00``;
 - ``on asset sales and stock``, alone: no time fires it, but updates of all these assets;
-- a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.spec.rrule.rule`);
+- a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.spec.recurrence`);
 - ``not`` and what is left out of all of them: dates (``not 2026-12-24..2027-01-01,2027-05-01``),
   the minutes that a cron expression names (``not * * * * sat,sun``), an instant
   (``not at 2026-12-24T18:00``);

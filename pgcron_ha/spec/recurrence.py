@@ -18,7 +18,7 @@ from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.instants import read_instant, words_from
 from pgcron_ha.spec.named_days import NamedDays
-from pgcron_ha.spec.rrule.days import DAILY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
+from pgcron_ha.spec.recurring_times import DAILY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
 from pgcron_ha.spec.rules import WallRule
 from pgcron_ha.spec.zones import instant_at, instants_of, load_zone, skipping_change, wall_clock
 
