@@ -7,9 +7,8 @@ begins, may be answered too early but never too late: the caller searches again 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
@@ -23,6 +22,7 @@ from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)
+_SECONDS_A_DAY = 86_400
 _EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
 
 
@@ -113,11 +113,10 @@ class DatesExclusion(DaysExclusion):
 
 @dataclass(frozen=True)
 class CronExclusion(Exclusion):
-    """The minutes whose wall time an expression of 5 fields names, or the seconds of one of 6."""
+    """The seconds whose wall time an expression names."""
 
     expression: CronExpression
     timezone: str
-    by_second: bool
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """After the second, minute or hour; after its last day if none of the rule's times of a
@@ -140,13 +139,7 @@ class CronExclusion(Exclusion):
 
     def taken(self, year: int) -> int:
         """The days that it names, if it names each time of them."""
-        return self.expression.days.in_year(year) if self._names_all_times else 0
-
-    @cached_property
-    def _names_all_times(self) -> bool:
-        named = self.expression
-        seconds = len(named.seconds) if self.by_second else 60
-        return (len(named.hours), len(named.minutes), seconds) == (24, 60, 60)
+        return self.expression.days.in_year(year) if self._takes_whole_days_of(None) else 0
 
     def _left(self, year: int) -> int:
         """The days of a year that it does not name."""
@@ -157,24 +150,26 @@ class CronExclusion(Exclusion):
         return (
             wall.minute in named.minutes
             and wall.hour in named.hours
-            and (not self.by_second or wall.second in named.seconds)
+            and wall.second in named.seconds
             and named.days.has(wall.date())
         )
 
     def _grain(self) -> timedelta:
         """What is covered as a whole or not at all."""
-        if self.by_second and len(self.expression.seconds) < 60:
+        if len(self.expression.seconds) < 60:
             return _SECOND
         return _MINUTE if len(self.expression.minutes) < 60 else _HOUR
 
-    def _takes_whole_days_of(self, rule: FireRule) -> bool:
+    def _takes_whole_days_of(self, rule: FireRule | None) -> bool:
+        """Whether it covers each time of a day at which the rule may fire."""
+        named = self.expression
         if not isinstance(rule, WallRule) or rule.timezone != self.timezone:
-            return self._names_all_times
-        named, of_rule = self.expression, rule.times
+            return named.times_a_day == _SECONDS_A_DAY
+        times = rule.times
         return (
-            set(of_rule.hours) <= set(named.hours)
-            and set(of_rule.minutes) <= set(named.minutes)
-            and (not self.by_second or set(of_rule.seconds) <= set(named.seconds))
+            set(times.hours) <= set(named.hours)
+            and set(times.minutes) <= set(named.minutes)
+            and set(times.seconds) <= set(named.seconds)
         )
 
 
@@ -198,10 +193,13 @@ def read_exclusion(words: list[str], timezone: str) -> Exclusion:
         )
     if len(rest) == 1 and not rest[0].startswith("@"):
         return _dates(rest[0], timezone)
-    expression, by_second = parse_cron(" ".join(rest)), len(rest) == 6
-    seconds = "0 " if by_second and len(expression.canonical.split()) == 5 else ""
-    canonical = f"not {seconds}{expression.canonical}"
-    return CronExclusion(canonical, expression, timezone, by_second)
+    expression = parse_cron(" ".join(rest))
+    canonical = expression.canonical
+    if len(rest) < 6:  # whole minutes
+        expression = replace(expression, seconds=tuple(range(60)))
+    elif len(canonical.split()) == 5:
+        canonical = f"0 {canonical}"
+    return CronExclusion(f"not {canonical}", expression, timezone)
 
 
 def _dates(text: str, timezone: str) -> DatesExclusion:

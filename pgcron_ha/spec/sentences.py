@@ -113,7 +113,7 @@ def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
         texts = [f"{low}" if low == high else f"{low} to {high}" for low, high in ranges]
         return f"on {listed(texts)}"
     if isinstance(exclusion, CronExclusion):
-        return covered_words(exclusion.expression, exclusion.by_second)
+        return covered_words(exclusion.expression)
     if isinstance(exclusion, InstantExclusion):
         return f"at {moment(exclusion.instant.astimezone(load_zone(timezone)))}"
     if isinstance(exclusion, CalendarExclusion):

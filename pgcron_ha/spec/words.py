@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -34,20 +35,19 @@ def cron_words(expression: CronExpression, every_day: str = "every day") -> str:
     return f"{times} {days}".rstrip()
 
 
-def covered_words(expression: CronExpression, by_second: bool) -> str:
-    """What it covers as an exclusion: ``on Saturday and Sunday``, ``from 12:00 to 12:59``.
-
-    By minutes, so that ``* * * * sat`` are whole days, or by seconds.
+def covered_words(expression: CronExpression) -> str:
+    """What it covers as an exclusion, by seconds: ``on Saturday and Sunday``, ``from 12:00 to
+    12:59``.
     """
-    seconds = expression.seconds if by_second else range(60)
-    if len(expression.hours) * len(expression.minutes) * len(seconds) == 24 * 60 * 60:
-        return day_words(expression.days) or "at any time"
-    if by_second:
+    days = day_words(expression.days)
+    if len(expression.seconds) < 60:
         return cron_words(expression, "on any day")
-    stretches = _whole_hours(expression)
-    if stretches is None:
-        return f"in the minutes that are {cron_words(expression, 'on any day')}"
-    return f"{stretches} {day_words(expression.days) or 'on any day'}"
+    if len(expression.minutes) == 60 and len(expression.hours) == 24:
+        return days or "at any time"
+    if len(expression.minutes) == 60:
+        return f"{_hours(expression.hours)} {days or 'on any day'}"
+    words = cron_words(replace(expression, seconds=(0,)), "on any day")
+    return words if words.startswith("at ") else f"in the minutes that are {words}"
 
 
 def day_words(days: NamedDays) -> str:
@@ -114,15 +114,6 @@ def _in_hours(times: str, hours: Sequence[int], minute: int | None) -> str:
 def _hours(hours: Sequence[int]) -> str:
     """``from 09:00 to 17:59 and from 20:00 to 20:59``."""
     return listed([f"from {low:02}:00 to {high:02}:59" for low, high in stretches_of(hours)])
-
-
-def _whole_hours(expression: CronExpression) -> str | None:
-    """The stretches of a day in which every minute is named, if there are only such."""
-    if len(expression.minutes) == 60:
-        return _hours(expression.hours)
-    if len(expression.minutes) == 1 and len(expression.hours) <= MOST_TIMES:
-        return time_words(expression.hours, expression.minutes, (0,))
-    return None
 
 
 def _clock(hour: int, minute: int, second: int) -> str:
