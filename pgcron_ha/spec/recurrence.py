@@ -58,9 +58,6 @@ class Parts:
     until: datetime | None
     """The wall time of UNTIL; a date lasts until the day is over."""
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.texts
-
     @property
     def canonical(self) -> str:
         """As one text."""
@@ -184,15 +181,15 @@ def _days(text: str) -> tuple[tuple[int, str], ...]:
 def _judge_together(parts: Parts) -> None:
     """What RFC 5545 forbids in combination."""
     frequency = parts.texts["FREQ"]
-    if any(ordinal for ordinal, _ in parts.days) and (frequency not in (MONTHLY, YEARLY)):
+    if any(ordinal for ordinal, _ in parts.days) and frequency not in (MONTHLY, YEARLY):
         raise _refusal("BYDAY", "days are counted (2TU) in months and years")
     if any(abs(ordinal) > 5 for ordinal, _ in parts.days) and (
-        frequency == "MONTHLY" or "BYMONTH" in parts
+        frequency == "MONTHLY" or parts.numbers["BYMONTH"]
     ):
         raise _refusal("BYDAY", "no month has more than five of a weekday: -5 to 5")
     if len({ordinal == 0 for ordinal, _ in parts.days}) > 1:
         raise _refusal("BYDAY", "days with and without a number are written as two rules")
-    if "BYMONTHDAY" in parts and frequency == "WEEKLY":
+    if parts.numbers["BYMONTHDAY"] and frequency == "WEEKLY":
         raise _refusal("BYMONTHDAY", "a week has no days of the month: use FREQ=MONTHLY or DAILY")
     if {name for name in parts.texts if name.startswith("BY")} == {"BYSETPOS"}:
         raise _refusal("BYSETPOS", "BYSETPOS chooses among what another BY part names")
@@ -219,7 +216,7 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> WallRule
     begin_text = words_from(words, "the recurrence rule", rule, EXAMPLE)
     parts = read_parts(words[1])
     written = read_instant(begin_text or START, timezone, EXAMPLE)
-    if "COUNT" in parts and begin_text is None:
+    if "COUNT" in parts.texts and begin_text is None:
         raise InvalidSpec(
             "COUNT without an instant to count from",
             "what is counted begins with the instant of the rule",

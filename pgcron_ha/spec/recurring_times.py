@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
-from typing import ClassVar, Final
+from typing import Final
 
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.cron.expression import Clock
+from pgcron_ha.spec.cron.expression import WallTimes
 from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.year_days import LAST_YEAR, bit, first_of, months_of, whole_year
 
@@ -26,7 +26,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
-class RecurringTimes(Clock):
+class RecurringTimes(WallTimes):
     """What the BY parts name in each ``interval``-th period, counted from that of ``first``."""
 
     first: datetime
@@ -38,8 +38,6 @@ class RecurringTimes(Clock):
     """Which of a period's times; empty: all."""
     counted: tuple[datetime, ...] | None = None
     """All of them, if there are only so many."""
-    wildcard: ClassVar[bool] = False
-    notes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def may_fire(self) -> bool:

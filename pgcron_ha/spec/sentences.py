@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.spec.calendars.lines import CalendarExclusion
-from pgcron_ha.spec.cron.expression import START, CronExpression, NthExpression
+from pgcron_ha.spec.cron.expression import START, NthExpression
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion
 from pgcron_ha.spec.recurrence import FREQUENCIES, read_parts
@@ -60,7 +60,10 @@ def rule_words(rule: FireRule, timezone: str) -> str:
         times = rule.times
         if isinstance(times, RecurringTimes):
             return _recurrence_words(rule.canonical, times)
-        return nth_words(times) + cron_words(times)
+        if not isinstance(times, NthExpression):
+            return cron_words(times)
+        since = "" if times.anchor == START else f" counted from {moment(times.anchor)}"
+        return f"each {ordinal(times.step)} time{since} of: {cron_words(times)}"
     if isinstance(rule, IntervalRule):
         since = "" if rule.anchor == EPOCH else f" counted from {moment(rule.anchor)} UTC"
         return f"every {duration_text(rule.period)}{since}"
@@ -85,8 +88,8 @@ def _recurrence_words(line: str, times: RecurringTimes) -> str:
     days = day_words(times.days)
     words.append(days.replace(" of the month", "") if unit == "month" else days)
     words.append(time_words(times.hours, times.minutes, times.seconds))
-    if "BYSETPOS" in parts:
-        chosen = listed([counted(place) for place in parts.numbers["BYSETPOS"]])
+    if times.positions:
+        chosen = listed([counted(place) for place in times.positions])
         words.append(f"(of these only {chosen} of the {unit})")
     text = " ".join(word for word in words if word)
     if parts.count is not None:
@@ -96,14 +99,6 @@ def _recurrence_words(line: str, times: RecurringTimes) -> str:
         day_or_time = moment(parts.until) if "T" in written else f"the end of {parts.until.date()}"
         text += f", until {day_or_time}{' UTC' if written.endswith('Z') else ''}"
     return text
-
-
-def nth_words(expression: CronExpression) -> str:
-    """``each 2nd time, counted from …, of:`` before the words of such a line, else nothing."""
-    if not isinstance(expression, NthExpression):
-        return ""
-    since = "" if expression.anchor == START else f" counted from {moment(expression.anchor)}"
-    return f"each {ordinal(expression.step)} time{since} of: "
 
 
 def exclusion_words(exclusion: Exclusion, timezone: str) -> str:

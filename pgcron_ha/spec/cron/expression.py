@@ -6,6 +6,7 @@ Nothing here knows a time zone; wall times are naive datetimes.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -49,12 +50,22 @@ _EXAMPLE = 'for example "0 9 * * mon-fri": minute, hour, day, month, weekday'
 
 
 @dataclass(frozen=True)
-class Clock:
-    """Times of a day: each hour with each minute and second."""
+class WallTimes(ABC):
+    """Wall times that a line names: on its days each hour with each minute and second."""
 
     hours: tuple[int, ...] = field(compare=False, repr=False)
     minutes: tuple[int, ...] = field(compare=False, repr=False)
     seconds: tuple[int, ...] = field(compare=False, repr=False)
+    wildcard: bool = field(default=False, compare=False, kw_only=True)
+    """Whether they follow the wall clock, whatever the policy."""
+    notes: tuple[str, ...] = field(default=(), compare=False, kw_only=True)
+    """Sentences for its author."""
+
+    @abstractmethod
+    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
+        """The first of them later than ``wall`` (all naive), or None; any later than ``until`` may
+        be None.
+        """
 
     @property
     def times_a_day(self) -> int:
@@ -81,17 +92,14 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class CronExpression(Clock):
+class CronExpression(WallTimes):
     """A valid cron expression; equal when the canonical texts are.
 
-    ``canonical`` reads back to the same expression, whatever the spelling was. ``wildcard`` says
-    that a time field begins with ``*`` (cron's class of jobs that follow the wall clock).
-    ``notes`` are sentences for its author.
+    ``canonical`` reads back to the same expression, whatever the spelling was. It is ``wildcard``
+    if a time field begins with ``*`` (cron's class of jobs that follow the wall clock).
     """
 
     canonical: str
-    notes: tuple[str, ...] = field(compare=False)
-    wildcard: bool = field(compare=False)
     days: NamedDays = field(compare=False, repr=False)
 
     def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
