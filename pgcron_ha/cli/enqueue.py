@@ -19,7 +19,7 @@ from pgcron_ha.cli.watching import follow_to_end, note_what_nobody_offers
 from pgcron_ha.client.checks import args_text
 from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
 from pgcron_ha.db.queries.overview import may_read_history
-from pgcron_ha.errors import InvalidInput, Mistakes
+from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
@@ -150,26 +150,26 @@ async def _send(session: Session, requests: Iterator[RunRequest]) -> list[int]:
 def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[RunRequest]:
     number = 0
     try:
-        for number, line in enumerate(file, 1):
+        for line in file:
+            number += 1
             if line.strip():
-                options = _options(line, f"line {number}")
-                yield request_new_run({**defaults, **options}, f"line {number}")
+                yield request_new_run({**defaults, **_options(line)})
+    except PgcronError as error:
+        raise error.about(f"line {number}") from None
     except (UnicodeDecodeError, OSError) as error:
         raise InvalidInput(
             f"line {number + 1} can't be read", f"{error}.", "Write the file as UTF-8 text."
         ) from None
 
 
-def _options(line: str, which: str) -> dict[str, Any]:
+def _options(line: str) -> dict[str, Any]:
     try:
         options = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            f"{which} is not JSON: {line.strip()[:60]}", f"{error}.", _EXAMPLE
-        ) from None
+        raise InvalidInput(f"not JSON: {line.strip()[:60]}", f"{error}.", _EXAMPLE) from None
     if not isinstance(options, dict):
-        raise InvalidInput(f"{which} is no JSON object", "A line is one run.", _EXAMPLE)
+        raise InvalidInput("no JSON object", "A line is one run.", _EXAMPLE)
     options = {key: value for key, value in options.items() if value is not None}
     if isinstance(options.get("due_at"), str):
-        options["due_at"] = arguments.instant(f"{which}: due_at", options["due_at"], direction=1)
+        options["due_at"] = arguments.instant("due_at", options["due_at"], direction=1)
     return options

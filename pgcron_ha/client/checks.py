@@ -150,10 +150,8 @@ def duration(
     least: timedelta = timedelta.resolution,
     *,
     may_be_zero: bool = False,
-) -> timedelta | None:
-    """A duration within bounds; numbers are seconds, a text has a unit, None stays None."""
-    if value is None:
-        return None
+) -> timedelta:
+    """A duration within bounds; numbers are seconds, a text has a unit."""
     seconds = seconds_of(value)
     if math.isnan(seconds):
         raise InvalidInput(
@@ -172,10 +170,8 @@ def duration(
     )
 
 
-def instant(what: str, value: object) -> datetime | None:
-    """An aware datetime, or None."""
-    if value is None:
-        return None
+def instant(what: str, value: object) -> datetime:
+    """An aware datetime."""
     if not isinstance(value, datetime) or value.tzinfo is None or value.utcoffset() is None:
         raise InvalidInput(
             f"{what} {value!s:.100} has no time zone",
@@ -228,8 +224,6 @@ def requirement_words(given: object) -> tuple[str, ...] | None:
 
     Raises InvalidInput with the rule.
     """
-    if given is None:
-        return None
     words: list[object] = [None]
     if isinstance(given, Mapping):
         words = [_word(*item) for item in given.items()]

@@ -55,13 +55,8 @@ class RetryPolicy(TypedDict, total=False):
     snoozes: int
 
 
-def retry_text(policy: object) -> str | None:
-    """The policy as the JSON text that SQL takes; None stays None.
-
-    Raises InvalidInput and TooLarge.
-    """
-    if policy is None:
-        return None
+def retry_text(policy: object) -> str:
+    """The policy as the JSON text that SQL takes. Raises InvalidInput and TooLarge."""
     given = parsed_json("retry: ", policy, _HINT) if isinstance(policy, str) else policy
     if not isinstance(given, Mapping):
         raise _refusal(f"it is a {type(given).__name__}", "A retry policy is an object of keys.")
@@ -84,10 +79,7 @@ def retry_text(policy: object) -> str | None:
 def _seconds(
     what: str, value: object, most: timedelta = LONGEST_DELAY, *, may_be_zero: bool = False
 ) -> float:
-    found = duration(what, value, most, may_be_zero=may_be_zero)
-    if found is None:
-        raise InvalidInput(f"{what} has no value", "It is a duration.", _HINT)
-    return found.total_seconds()
+    return duration(what, value, most, may_be_zero=may_be_zero).total_seconds()
 
 
 def _backoff(what: str, value: Any) -> Any:

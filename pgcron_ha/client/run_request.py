@@ -164,7 +164,7 @@ def request_runs(
                 if check_args is not None:
                     check_args(handler, args)
             else:
-                made = _request_new_run(options, request)
+                made = request_new_run(options, request)
                 args, members = made.args, made.all_but_args()
                 if rest:
                     judged[rest] = made.handler, members
@@ -173,15 +173,8 @@ def request_runs(
         yield f'{{{members},"args":{args}}}'
 
 
-def request_new_run(options: object, which: str, request: Request = request_run) -> RunRequest:
-    """The checked request; messages begin with `which`."""
-    try:
-        return _request_new_run(options, request)
-    except PgcronError as error:
-        raise error.about(which) from None
-
-
-def _request_new_run(options: object, request: Request) -> RunRequest:
+def request_new_run(options: object, request: Request = request_run) -> RunRequest:
+    """The checked request of a mapping as `NewRun`. Raises as `request_run`."""
     if not isinstance(options, Mapping):
         raise InvalidInput(f"it is a {type(options).__name__}", "A run is a mapping.", _HINT)
     rest = {key: value for key, value in options.items() if key not in ("handler", "args")}

@@ -118,20 +118,10 @@ def _value(field: str, text: str) -> Any:
     if not text:
         return None
     kind = POLICIES[field].kind if field in POLICIES else str
-    if kind is int:
-        return _number(field, text)
+    if kind is int and text.removeprefix("-").isdecimal():
+        return int(text[:12])
     if kind is bool:
         return text == _YES_NO[0]
     if kind is tuple:
         return [word for word in text.replace(",", " ").split() if word]
     return text
-
-
-def _number(field: str, text: str) -> int:
-    if not text.removeprefix("-").isdecimal() or len(text) > len(str(2**31)):
-        raise InvalidInput(
-            f"{field} '{text[:60]}' is not a number",
-            "It is written with digits.",
-            "Leave it empty for the default.",
-        )
-    return int(text)

@@ -44,7 +44,7 @@ _UNIT: Final = re.compile(
 )
 
 
-def _duration(what: str, most: timedelta, value: object) -> timedelta | None:
+def _duration(what: str, most: timedelta, value: object) -> timedelta:
     if isinstance(value, str):
         value = _UNIT.sub(lambda unit: "ms" if unit[1] else unit[2][0], value)
     return checks.duration(what, value, most)

@@ -7,22 +7,22 @@ begins, may be answered too early but never too late: the caller searches again 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
-from pgcron_ha.spec.cron.days import LONGEST_GAP_IN_YEARS
+from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
 from pgcron_ha.spec.instants import read_date, read_instant
-from pgcron_ha.spec.rules import CronRule, FireRule
-from pgcron_ha.spec.year_days import first_day, whole_year
+from pgcron_ha.spec.named_days import LONGEST_GAP_IN_YEARS
+from pgcron_ha.spec.rules import FireRule, WallRule
+from pgcron_ha.spec.year_days import Dates, DaysOfYear, any_of, bit, first_day, whole_year
 from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)
+_SECONDS_A_DAY = 86_400
 _EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
 
 
@@ -43,13 +43,13 @@ class Exclusion(ABC):
     def begin(self, after: datetime) -> datetime:
         """An instant later than ``after`` (not covered), up to which nothing is covered."""
 
-    def takes_day(self, day: date) -> bool:
-        """Whether the day is covered as a whole, whatever the clocks do on it."""
-        return False
+    def taken(self, year: int) -> int:
+        """The bits of the days that are covered as a whole, whatever the clocks do on them."""
+        return 0
 
-    def touches_day(self, day: date) -> bool:
-        """Whether some of the day may be covered."""
-        return self.takes_day(day)
+    def takes_day(self, day: date) -> bool:
+        """Whether the day is one of these."""
+        return bool(self.taken(day.year) & bit(day))
 
 
 @dataclass(frozen=True)
@@ -66,47 +66,57 @@ class InstantExclusion(Exclusion):
         """The instant, if it is still to come."""
         return self.instant if after < self.instant else LATEST
 
-    def touches_day(self, day: date) -> bool:
-        """Whether the instant is near, in any zone."""
-        return abs(day - self.instant.date()) <= _DAY
+
+@dataclass(frozen=True)
+class DaysExclusion(Exclusion):
+    """Whole days of the zone's calendar."""
+
+    timezone: str
+
+    @abstractmethod
+    def last_year(self, day: date) -> int:
+        """A search from ``day`` on that finds no day up to this year finds none later."""
+
+    def left(self, year: int) -> int:
+        """The bits of the other days."""
+        return whole_year(year) & ~self.taken(year)
+
+    def end(self, fire: datetime, rule: FireRule) -> datetime | None:
+        """The beginning of the next day that is left, for a fire on one that is taken."""
+        day = _wall(self.timezone, fire).date()
+        return self._next(self.left, fire) if self.takes_day(day) else None
+
+    def begin(self, after: datetime) -> datetime:
+        """The beginning of the next day that is taken."""
+        return self._next(self.taken, after)
+
+    def _next(self, days: DaysOfYear, after: datetime) -> datetime:
+        spend(2)
+        day = _wall(self.timezone, after).date()
+        return _next_day(self.timezone, after, first_day(days, day + _DAY, self.last_year(day)))
 
 
 @dataclass(frozen=True)
-class DatesExclusion(Exclusion):
-    """Whole days of the zone's calendar: ranges, ascending, apart from each other."""
+class DatesExclusion(DaysExclusion):
+    """Dates and ranges of dates, ascending, apart from each other."""
 
-    first: tuple[date, ...]
-    last: tuple[date, ...]
-    timezone: str
+    ranges: tuple[Dates, ...]
 
-    def end(self, fire: datetime, rule: FireRule) -> datetime | None:
-        """The midnight after the range, for a fire on one of its days."""
-        day = _wall(self.timezone, fire).date()
-        place = bisect_right(self.first, day) - 1
-        if place < 0 or self.last[place] < day:
-            return None
-        return _instant(self.timezone, fire, _midnight(self.last[place] + _DAY))
+    def taken(self, year: int) -> int:
+        """Those of the year."""
+        return any_of(dates(year) for dates in self.ranges)
 
-    def begin(self, after: datetime) -> datetime:
-        """The midnight before the next range."""
-        place = bisect_right(self.first, _wall(self.timezone, after).date())
-        if place == len(self.first):
-            return LATEST
-        return _instant(self.timezone, after, _midnight(self.first[place]))
-
-    def takes_day(self, day: date) -> bool:
-        """Whether it is one of the days."""
-        place = bisect_right(self.first, day) - 1
-        return place >= 0 and day <= self.last[place]
+    def last_year(self, day: date) -> int:
+        """The year after the last of them."""
+        return self.ranges[-1].last.year + 1
 
 
 @dataclass(frozen=True)
 class CronExclusion(Exclusion):
-    """The minutes whose wall time an expression of 5 fields names, or the seconds of one of 6."""
+    """The seconds whose wall time an expression names."""
 
     expression: CronExpression
     timezone: str
-    by_second: bool
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """After the second, minute or hour; after its last day if none of the rule's times of a
@@ -117,7 +127,7 @@ class CronExclusion(Exclusion):
             return None
         if self._takes_whole_days_of(rule):
             left = first_day(self._left, wall.date() + _DAY, wall.year + LONGEST_GAP_IN_YEARS)
-            return LATEST if left is None else _instant(self.timezone, fire, _midnight(left))
+            return _next_day(self.timezone, fire, left)
         return _instant(self.timezone, fire, _next(wall, self._grain()))
 
     def begin(self, after: datetime) -> datetime:
@@ -125,22 +135,11 @@ class CronExclusion(Exclusion):
         wall = _wall(self.timezone, after)
         if self.expression.days.has(wall.date()):
             return _instant(self.timezone, after, _next(wall, self._grain()))
-        day = self.expression.days.after(wall.date())
-        return LATEST if day is None else _instant(self.timezone, after, _midnight(day))
+        return _next_day(self.timezone, after, self.expression.days.after(wall.date()))
 
-    def takes_day(self, day: date) -> bool:
-        """Whether it names the day and each time of it."""
-        return self._names_all_times and self.expression.days.has(day)
-
-    def touches_day(self, day: date) -> bool:
-        """Whether it names the day."""
-        return self.expression.days.has(day)
-
-    @cached_property
-    def _names_all_times(self) -> bool:
-        named = self.expression
-        seconds = len(named.seconds) if self.by_second else 60
-        return (len(named.hours), len(named.minutes), seconds) == (24, 60, 60)
+    def taken(self, year: int) -> int:
+        """The days that it names, if it names each time of them."""
+        return self.expression.days.in_year(year) if self._takes_whole_days_of(None) else 0
 
     def _left(self, year: int) -> int:
         """The days of a year that it does not name."""
@@ -151,24 +150,26 @@ class CronExclusion(Exclusion):
         return (
             wall.minute in named.minutes
             and wall.hour in named.hours
-            and (not self.by_second or wall.second in named.seconds)
+            and wall.second in named.seconds
             and named.days.has(wall.date())
         )
 
     def _grain(self) -> timedelta:
         """What is covered as a whole or not at all."""
-        if self.by_second and len(self.expression.seconds) < 60:
+        if len(self.expression.seconds) < 60:
             return _SECOND
         return _MINUTE if len(self.expression.minutes) < 60 else _HOUR
 
-    def _takes_whole_days_of(self, rule: FireRule) -> bool:
-        if not isinstance(rule, CronRule) or rule.timezone != self.timezone:
-            return self._names_all_times
-        named, of_rule = self.expression, rule.expression
+    def _takes_whole_days_of(self, rule: FireRule | None) -> bool:
+        """Whether it covers each time of a day at which the rule may fire."""
+        named = self.expression
+        if not isinstance(rule, WallRule) or rule.timezone != self.timezone:
+            return named.times_a_day == _SECONDS_A_DAY
+        times = rule.times
         return (
-            set(of_rule.hours) <= set(named.hours)
-            and set(of_rule.minutes) <= set(named.minutes)
-            and (not self.by_second or set(of_rule.seconds) <= set(named.seconds))
+            set(times.hours) <= set(named.hours)
+            and set(times.minutes) <= set(named.minutes)
+            and set(times.seconds) <= set(named.seconds)
         )
 
 
@@ -192,10 +193,13 @@ def read_exclusion(words: list[str], timezone: str) -> Exclusion:
         )
     if len(rest) == 1 and not rest[0].startswith("@"):
         return _dates(rest[0], timezone)
-    expression, by_second = parse_cron(" ".join(rest)), len(rest) == 6
-    seconds = "0 " if by_second and len(expression.canonical.split()) == 5 else ""
-    canonical = f"not {seconds}{expression.canonical}"
-    return CronExclusion(canonical, expression, timezone, by_second)
+    expression = parse_cron(" ".join(rest))
+    canonical = expression.canonical
+    if len(rest) < 6:  # whole minutes
+        expression = replace(expression, seconds=tuple(range(60)))
+    elif len(canonical.split()) == 5:
+        canonical = f"0 {canonical}"
+    return CronExclusion(f"not {canonical}", expression, timezone)
 
 
 def _dates(text: str, timezone: str) -> DatesExclusion:
@@ -216,8 +220,8 @@ def _dates(text: str, timezone: str) -> DatesExclusion:
         else:
             joined.append((first, last))
     texts = (f"{first}" if first == last else f"{first}..{last}" for first, last in joined)
-    firsts, lasts = zip(*joined, strict=True)
-    return DatesExclusion(f"not {','.join(texts)}", firsts, lasts, timezone)
+    dates = tuple(Dates(first, last) for first, last in joined)
+    return DatesExclusion(f"not {','.join(texts)}", timezone, dates)
 
 
 def _wall(timezone: str, instant: datetime) -> datetime:
@@ -232,6 +236,10 @@ def _next(wall: datetime, grain: timedelta) -> datetime:
     """The next wall time at which a second, minute or hour begins."""
     since_midnight = wall - _midnight(wall.date())
     return _midnight(wall.date()) + (since_midnight // grain + 1) * grain
+
+
+def _next_day(timezone: str, after: datetime, day: date | None) -> datetime:
+    return LATEST if day is None else _instant(timezone, after, _midnight(day))
 
 
 def _instant(timezone: str, after: datetime, wall: datetime) -> datetime:

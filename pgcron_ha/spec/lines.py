@@ -17,12 +17,12 @@ from datetime import datetime, timedelta
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.calendars.lines import CalendarUse, names_calendar, read_calendar_use
-from pgcron_ha.spec.cron.expression import START, nth_of, parse_cron
+from pgcron_ha.spec.cron.expression import START, CronExpression, nth_of, parse_cron
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion, read_exclusion
 from pgcron_ha.spec.instants import read_instant, words_from
-from pgcron_ha.spec.rrule.rule import read_recurrence
-from pgcron_ha.spec.rules import EPOCH, AssetRule, CronRule, FireRule, InstantRule, IntervalRule
+from pgcron_ha.spec.recurrence import read_recurrence
+from pgcron_ha.spec.rules import EPOCH, AssetRule, FireRule, InstantRule, IntervalRule, WallRule
 from pgcron_ha.spec.text import duration_text, ordinal
 from pgcron_ha.spec.zones import load_zone, wall_clock
 
@@ -102,20 +102,20 @@ def read_line(
         return _instant_line(words, timezone)
     if kind == "on":
         return _on_assets(words)
-    return _cron(line, timezone, dst, seed)
+    return WallRule(*_cron(line, seed), timezone, dst)
 
 
-def _cron(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> CronRule:
+def _cron(text: str, seed: str | None) -> tuple[str, CronExpression]:
+    """The canonical text, and what it stands for."""
     macro = text.strip(" \t").lower()
     if macro not in _MACROS:
         expression = parse_cron(text)
-        return CronRule(expression.canonical, expression, timezone, dst)
+        return expression.canonical, expression
     fields = _spread_fields(macro, seed)
-    expression = replace(parse_cron(fields), notes=(f'"{macro}" is {fields} here',))
-    return CronRule(macro, expression, timezone, dst)
+    return macro, replace(parse_cron(fields), notes=(f'"{macro}" is {fields} here',))
 
 
-def _nth(words: list[str], timezone: str, dst: DstPolicy, seed: str | None) -> CronRule:
+def _nth(words: list[str], timezone: str, dst: DstPolicy, seed: str | None) -> WallRule:
     """``every 2nd of <cron> [from <instant>]``."""
     example = 'for example "every 2nd of 0 9 * * mon from 2026-01-05T09:00"'
     match = _NTH.fullmatch(words[1].lower())
@@ -130,11 +130,11 @@ def _nth(words: list[str], timezone: str, dst: DstPolicy, seed: str | None) -> C
         written = read_instant(named[-1], timezone, example)
         named = named[:-2]
         anchor = wall_clock(load_zone(timezone), naive_utc(written.instant))
-    of = _cron(" ".join(named), timezone, dst, seed)
+    of, expression = _cron(" ".join(named), seed)
     begin = "" if anchor == START else f" from {anchor:%Y-%m-%dT%H:%M:%S}"
     step = int(match[1])
-    text = f"every {ordinal(step)} of {of.canonical}{begin}"
-    return CronRule(text, nth_of(of.expression, step, anchor), timezone, dst)
+    text = f"every {ordinal(step)} of {of}{begin}"
+    return WallRule(text, nth_of(expression, step, anchor), timezone, dst)
 
 
 def _on_assets(words: list[str]) -> AssetRule:

@@ -15,9 +15,11 @@ from typing import Any, Final
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.budget import MOST_STEPS, search, spent
-from pgcron_ha.spec.calendars.lines import CalendarExclusion, day_of
-from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, Moves
-from pgcron_ha.spec.cron.fires import NamedTimes, is_run_late
+from pgcron_ha.spec.calendars.lines import CalendarExclusion
+from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, Moves, day_of
+from pgcron_ha.spec.cron.expression import WallTimes
+from pgcron_ha.spec.cron.fires import is_run_late
+from pgcron_ha.spec.rules import WallRule
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import SEARCHES_BACK, Spec
 from pgcron_ha.spec.zones import Change, first_change, instants_of, load_zone, wall_clock
@@ -143,9 +145,9 @@ def _names(spec: Spec, wall: datetime) -> bool:
     return any(named.wall_after(wall - _SECOND, wall) == wall for named in _named_times(spec))
 
 
-def _named_times(spec: Spec) -> Iterator[NamedTimes]:
+def _named_times(spec: Spec) -> Iterator[WallTimes]:
     """Of the rules that don't count real time."""
-    return (rule.named for rule in spec.rules if rule.named is not None)
+    return (rule.times for rule in spec.rules if isinstance(rule, WallRule))
 
 
 def _clock(wall: datetime) -> str:

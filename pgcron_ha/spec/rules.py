@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
-from itertools import product
+from datetime import UTC, datetime, timedelta
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.budget import search, spend
-from pgcron_ha.spec.cron.expression import CronExpression, NthExpression
-from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
+from pgcron_ha.spec.cron.expression import CronExpression
+from pgcron_ha.spec.cron.fires import DstPolicy, next_until
+from pgcron_ha.spec.recurring_times import RecurringTimes
 from pgcron_ha.spec.zones import NEAR, first_change, load_zone, wall_clock
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -26,16 +25,6 @@ class FireRule(ABC):
 
     canonical: str
     """The line's text, the same for all spellings."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences for its author."""
-        return ()
-
-    @property
-    def named(self) -> NamedTimes | None:
-        """The wall times that it names; None if it counts real time."""
-        return None
 
     @abstractmethod
     def next(self, after: datetime, until: datetime) -> datetime | None:
@@ -51,43 +40,29 @@ class FireRule(ABC):
 
 
 @dataclass(frozen=True)
-class CronRule(FireRule):
-    """A cron line in its zone."""
+class WallRule(FireRule):
+    """Wall times in their zone: a cron line, or a recurrence rule."""
 
-    expression: CronExpression
+    times: CronExpression | RecurringTimes
     timezone: str
     dst: DstPolicy
-
-    @cached_property
-    def seconds_of_day(self) -> tuple[int, ...]:
-        """The expression's times, in seconds since midnight."""
-        named = self.expression
-        each = product(named.hours, named.minutes, named.seconds)
-        return tuple(hour * 3600 + minute * 60 + second for hour, minute, second in each)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The expression's notes."""
-        return self.expression.notes
-
-    @property
-    def named(self) -> NamedTimes:
-        """Those of the expression."""
-        return self.expression
+    last: datetime = LATEST
+    """Nothing fires later."""
 
     def next(self, after: datetime, until: datetime) -> datetime | None:
         """Found in the zone, by the policy."""
-        return next_until(self.expression, self.timezone, after, self.dst, until)
+        return next_until(self.times, self.timezone, after, self.dst, min(until, self.last))
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """Not enumerated while the clock is not changed: a long outage is counted at once."""
         start, end = naive_utc(after), naive_utc(until)
         if start >= end:
             return 0
-        if first_change(self.timezone, start - NEAR, end) is not None:
+        is_changed = first_change(self.timezone, start - NEAR, end) is not None
+        if is_changed or isinstance(self.times, RecurringTimes):
             return super().count(after, until, most)
         zone = load_zone(self.timezone)
-        return self.expression.count_between(wall_clock(zone, start), wall_clock(zone, end))
+        return self.times.count_between(wall_clock(zone, start), wall_clock(zone, end))
 
 
 @dataclass(frozen=True)
@@ -119,10 +94,6 @@ class InstantRule(FireRule):
         """The instant, if it is one of these."""
         return self.instant if after < self.instant <= until else None
 
-    def count(self, after: datetime, until: datetime, most: int) -> int:
-        """1 or 0."""
-        return int(after < self.instant <= until)
-
 
 @dataclass(frozen=True)
 class AssetRule(FireRule):
@@ -146,24 +117,6 @@ def fires_of(rule: FireRule, after: datetime, until: datetime) -> Iterator[datet
 
 def fires_a_day(rule: FireRule) -> int:
     """At most, for those rules that say so."""
-    if isinstance(rule, CronRule):
-        return rule.expression.times_a_day
+    if isinstance(rule, WallRule):
+        return rule.times.times_a_day
     return _DAY // rule.period if isinstance(rule, IntervalRule) else 0
-
-
-def seconds_of_day(rule: FireRule, day: date, begin: datetime) -> Iterable[int]:
-    """When a rule fires on a day that begins at ``begin`` and has no change of the clock."""
-    if isinstance(rule, IntervalRule):
-        period = rule.period // _SECOND
-        return range((rule.anchor - begin) // _SECOND % period, 86_400, period)
-    if isinstance(rule, CronRule) and not isinstance(rule.expression, NthExpression):
-        return rule.seconds_of_day if rule.expression.days.has(day) else ()
-    return _seconds_by_search(rule, begin)
-
-
-def _seconds_by_search(rule: FireRule, begin: datetime) -> Iterable[int]:
-    end = begin + _DAY
-    fire = rule.next(begin - _SECOND, end)
-    while fire is not None and fire < end:
-        yield (fire - begin) // _SECOND
-        fire = rule.next(fire, end)

@@ -6,21 +6,23 @@ it (`pgcron_ha.spec.preview`) are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.spec.calendars.lines import CalendarExclusion
-from pgcron_ha.spec.cron.expression import START, CronExpression, NthExpression
+from pgcron_ha.spec.cron.expression import START, NthExpression
 from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.cron.words import covered_words, cron_words
 from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion
-from pgcron_ha.spec.rrule.rule import RecurrenceRule
-from pgcron_ha.spec.rrule.words import recurrence_words
-from pgcron_ha.spec.rules import EPOCH, AssetRule, CronRule, FireRule, InstantRule, IntervalRule
+from pgcron_ha.spec.recurrence import FREQUENCIES, read_parts
+from pgcron_ha.spec.recurring_times import RecurringTimes
+from pgcron_ha.spec.rules import EPOCH, AssetRule, FireRule, InstantRule, IntervalRule, WallRule
 from pgcron_ha.spec.spec import Spec
-from pgcron_ha.spec.text import duration_text, in_number, listed, moment, ordinal
+from pgcron_ha.spec.text import counted, duration_text, in_number, listed, moment, ordinal
+from pgcron_ha.spec.words import covered_words, cron_words, day_words, time_words
 from pgcron_ha.spec.zones import load_zone
+
+_UNITS: Final = dict(zip(FREQUENCIES, ("year", "month", "week", "day"), strict=True))
 
 # Long unions are cut; a sentence of this length is read by nobody to its end.
 MOST_CHARACTERS: Final = 1500
@@ -54,10 +56,14 @@ def sentence(spec: Spec, policies: Mapping[str, Any] | None = None) -> str:
 
 def rule_words(rule: FireRule, timezone: str) -> str:
     """One line that fires; a line of an unknown kind is shown unchanged."""
-    if isinstance(rule, CronRule):
-        return nth_words(rule.expression) + cron_words(rule.expression)
-    if isinstance(rule, RecurrenceRule):
-        return recurrence_words(rule)
+    if isinstance(rule, WallRule):
+        times = rule.times
+        if isinstance(times, RecurringTimes):
+            return _recurrence_words(rule.canonical, times)
+        if not isinstance(times, NthExpression):
+            return cron_words(times)
+        since = "" if times.anchor == START else f" counted from {moment(times.anchor)}"
+        return f"each {ordinal(times.step)} time{since} of: {cron_words(times)}"
     if isinstance(rule, IntervalRule):
         since = "" if rule.anchor == EPOCH else f" counted from {moment(rule.anchor)} UTC"
         return f"every {duration_text(rule.period)}{since}"
@@ -71,22 +77,38 @@ def rule_words(rule: FireRule, timezone: str) -> str:
     return rule.canonical
 
 
-def nth_words(expression: CronExpression) -> str:
-    """``each 2nd time, counted from …, of:`` before the words of such a line, else nothing."""
-    if not isinstance(expression, NthExpression):
-        return ""
-    since = "" if expression.anchor == START else f" counted from {moment(expression.anchor)}"
-    return f"each {ordinal(expression.step)} time{since} of: "
+def _recurrence_words(line: str, times: RecurringTimes) -> str:
+    """When it fires, without the zone; begins in lower case."""
+    parts = read_parts(line.split()[1])
+    unit = _UNITS[parts.texts["FREQ"]]
+    interval = times.interval
+    words = [f"every {interval} {unit}s" if interval > 1 else f"each {unit}"]
+    if interval > 1:
+        words[0] += f" (counted from {times.first:%Y-%m-%d})"
+    days = day_words(times.days)
+    words.append(days.replace(" of the month", "") if unit == "month" else days)
+    words.append(time_words(times.hours, times.minutes, times.seconds))
+    if times.positions:
+        chosen = listed([counted(place) for place in times.positions])
+        words.append(f"(of these only {chosen} of the {unit})")
+    text = " ".join(word for word in words if word)
+    if parts.count is not None:
+        text += f", {parts.count} {in_number(parts.count, 'time')} from {moment(times.first)} on"
+    if parts.until is not None:
+        written = parts.texts["UNTIL"]
+        day_or_time = moment(parts.until) if "T" in written else f"the end of {parts.until.date()}"
+        text += f", until {day_or_time}{' UTC' if written.endswith('Z') else ''}"
+    return text
 
 
 def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
     """What one ``not`` line leaves out, without the word not."""
     if isinstance(exclusion, DatesExclusion):
-        ranges = zip(exclusion.first, exclusion.last, strict=True)
+        ranges = ((dates.first, dates.last) for dates in exclusion.ranges)
         texts = [f"{low}" if low == high else f"{low} to {high}" for low, high in ranges]
         return f"on {listed(texts)}"
     if isinstance(exclusion, CronExclusion):
-        return covered_words(exclusion.expression, exclusion.by_second)
+        return covered_words(exclusion.expression)
     if isinstance(exclusion, InstantExclusion):
         return f"at {moment(exclusion.instant.astimezone(load_zone(timezone)))}"
     if isinstance(exclusion, CalendarExclusion):
@@ -121,11 +143,8 @@ def _when(spec: Spec) -> str:
 
 
 def _changes_its_clock(spec: Spec) -> bool:
-    return spec.timezone != "UTC" and any(rule.named is not None for rule in spec.rules)
+    return spec.timezone != "UTC" and any(isinstance(rule, WallRule) for rule in spec.rules)
 
-
-# Values of texts that people chose are cut.
-_MOST_SHOWN: Final = 80
 
 _OVERLAPS: Final = {
     "skip": "the fire is skipped",
@@ -136,10 +155,10 @@ _OVERLAPS: Final = {
 
 
 def policy_words(policies: Mapping[str, Any]) -> list[str]:
-    """The clauses of those that are given and change when or how runs are executed, in a fixed
-    order. Durations are `timedelta` or seconds.
+    """The clauses of those that are given and decide whether and when a fire is executed, in a
+    fixed order; how, they say themselves. Durations are `timedelta` or seconds.
     """
-    clauses = [words(policies) for words in _WORDS.values()]
+    clauses = [words(policies) for words in _WORDS]
     return [clause for clause in clauses if clause]
 
 
@@ -153,7 +172,7 @@ def _overlap(policies: Mapping[str, Any]) -> str:
         return ""
     most = policies.get("max_running")
     last = "the last run is" if most in (None, 1) else f"{most} runs are"
-    what = _OVERLAPS.get(str(word), f"overlap is {_short(word)}")
+    what = _OVERLAPS.get(str(word), f"overlap is {word}")
     if word == "allow":
         if most == 1:
             return "its runs wait for one another, however many"
@@ -179,7 +198,7 @@ def _catchup(policies: Mapping[str, Any]) -> str:
     if word == "all":
         return f"all {late} run"
     number = str(word).removeprefix("latest").strip()
-    newest = f"the newest {_short(number)} run" if number else "only the newest runs"
+    newest = f"the newest {number} run" if number else "only the newest runs"
     return f"of {late} {newest}"
 
 
@@ -190,54 +209,13 @@ def _lasting(name: str, words: str) -> Callable[[Mapping[str, Any]], str]:
     )
 
 
-_LIMITS: Final = (
-    _lasting("timeout", "stopped after {}"),
-    _lasting("silence_timeout", "stopped when silent for {}"),
-    _lasting("give_up_after", "given up {} after its fire, retries and all"),
-)
-
-
-def _limits(policies: Mapping[str, Any]) -> str:
-    texts = [text for words in _LIMITS if (text := words(policies))]
-    return f"a run is {listed(texts)}" if texts else ""
-
-
-def _attempts(policies: Mapping[str, Any]) -> str:
-    delivery, most = policies.get("delivery"), policies.get("max_attempts")
-    if delivery == "at_most_once":
-        return "it is executed at most once"
-    tried = "" if most is None else f"it is tried up to {most} time{'s' if most > 1 else ''}"
-    if delivery == "transactional":
-        return listed([text for text in (tried, "its effects are one transaction") if text])
-    return tried
-
-
-def _place(policies: Mapping[str, Any]) -> str:
-    texts = []
-    if policies.get("requires"):
-        requires: Sequence[str] = policies["requires"]
-        texts.append(f"only on nodes with {listed([_short(label) for label in requires])}")
-    if policies.get("concurrency_key"):
-        texts.append(f'with the concurrency key "{_short(policies["concurrency_key"])}"')
-    if (policies.get("weight") or 1) > 1:
-        texts.append(f"on {policies['weight']} slots of its node")
-    return f"it runs {listed(texts)}" if texts else ""
-
-
-def _pauses(policies: Mapping[str, Any]) -> str:
-    texts = []
-    if policies.get("after_pause") == "catchup":
-        texts.append("what fires in a pause is late")
-    failures, probe = policies.get("pause_after_failures"), policies.get("probe_after")
-    if failures:
-        text = f"it pauses after {failures} failure{'s in a row' if failures > 1 else ''}"
-        texts.append(text if probe is None else f"{text}, for {duration_text(probe)} at first")
-    return "; ".join(texts)
-
-
 def _end(policies: Mapping[str, Any]) -> str:
     most = policies.get("max_runs")
     return f"it ends after {most} run{'s' if most > 1 else ''}" if most else ""
+
+
+def _after_pause(policies: Mapping[str, Any]) -> str:
+    return "what fires in a pause is late" if policies.get("after_pause") == "catchup" else ""
 
 
 def _previous(policies: Mapping[str, Any]) -> str:
@@ -245,23 +223,13 @@ def _previous(policies: Mapping[str, Any]) -> str:
     return "a fire does not run while the one before it has failed" if is_so else ""
 
 
-_WORDS: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
-    "enabled": _enabled,
-    "jitter": _lasting("jitter", "each fire is due up to {} later, all alike"),
-    "max_runs": _end,
-    "overlap": _overlap,
-    "depends_on_previous": _previous,
-    "catchup": _catchup,
-    "after_pause": _pauses,
-    "start_deadline": _lasting(
-        "start_deadline", "a run that has not begun {} after its fire expires"
-    ),
-    "timeout": _limits,
-    "delivery": _attempts,
-    "requires": _place,
-}
-
-
-def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
+_WORDS: Final = (
+    _enabled,
+    _lasting("jitter", "each fire is due up to {} later, all alike"),
+    _end,
+    _overlap,
+    _previous,
+    _catchup,
+    _after_pause,
+    _lasting("start_deadline", "a run that has not begun {} after its fire expires"),
+)

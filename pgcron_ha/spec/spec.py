@@ -12,7 +12,7 @@ is written:
   are the schedule's own (`pgcron_ha.spec.lines`);
 - one instant, ``at 2026-12-24T18:00``;
 - ``on asset sales and stock``, alone: no time fires it, but updates of all these assets;
-- a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.spec.rrule.rule`);
+- a recurrence rule, ``rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9`` (`pgcron_ha.spec.recurrence`);
 - ``not`` and what is left out of all of them: dates (``not 2026-12-24..2027-01-01,2027-05-01``),
   the minutes that a cron expression names (``not * * * * sat,sun``), an instant
   (``not at 2026-12-24T18:00``);
@@ -42,7 +42,7 @@ from pgcron_ha.spec.calendars.shift import MOST_MOVED_A_DAY, Moves, too_often
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, read_line
-from pgcron_ha.spec.rules import AssetRule, FireRule, fires_a_day, fires_of
+from pgcron_ha.spec.rules import AssetRule, FireRule, WallRule, fires_a_day, fires_of
 from pgcron_ha.spec.zones import load_zone
 
 # More rules than this belong into several schedules; each costs a search at every fire.
@@ -234,13 +234,14 @@ def read_spec(
     uses = [line for line in lines if isinstance(line, CalendarUse)]
     by_calendar = _with_calendars(uses, timezone, calendars)
     exclusions = [line for line in lines if isinstance(line, Exclusion)]
+    notes = [note for rule in rules if isinstance(rule, WallRule) for note in rule.times.notes]
     bounds = {line.name: line for line in lines if isinstance(line, Bound)}
     ordered: list[Line] = [*bounds.values(), *rules, *exclusions, *uses]
     spec = Spec(
         canonical="\n".join(line.canonical for line in ordered),
         timezone=timezone,
         dst=dst,
-        notes=tuple(dict.fromkeys(note for rule in rules for note in rule.notes)),
+        notes=tuple(dict.fromkeys(notes)),
         rules=tuple(rules),
         exclusions=(*exclusions, *(line for line in by_calendar if line.use.move is None)),
         first=bounds["from"].instant if "from" in bounds else EARLIEST,
@@ -321,7 +322,7 @@ def _with_calendars(
     for use in uses:
         if use.name not in known:
             raise unknown_calendar(use.name, dict(calendars))
-    return [CalendarExclusion(use.canonical, use, known[use.name], timezone) for use in uses]
+    return [CalendarExclusion(use.canonical, timezone, use, known[use.name]) for use in uses]
 
 
 def _judge(lines: Sequence[Line]) -> None:

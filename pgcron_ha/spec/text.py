@@ -9,7 +9,7 @@ from typing import Final
 # A longer list is cut: a sentence is read, and the fires that follow it are exact.
 MOST_ITEMS: Final = 8
 
-WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July"),
     *("August", "September", "October", "November", "December"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 from dateutil.easter import easter
 
@@ -21,7 +22,7 @@ DaysOfYear = Callable[[int], int]
 """The bits of a year's days."""
 
 FIRST_YEAR, LAST_YEAR = EARLIEST.year, LATEST.year
-# The calendar repeats after 400 years, and with it whatever is not a date.
+# The calendar repeats after so many years, and with it whatever is not a date.
 REPEATS_AFTER = 400
 
 _DAY = timedelta(days=1)
@@ -36,6 +37,8 @@ class Dates:
 
     def __call__(self, year: int) -> int:
         """Those of the year."""
+        if not self.first.year <= year <= self.last.year:
+            return 0
         return stretch(self.first, self.last, within=year)
 
 
@@ -67,6 +70,27 @@ def nth_weekday(month: int | None, weekday: int, place: int, year: int) -> int:
     else:
         day = last - ((last.weekday() - weekday) % 7 - (place + 1) * 7) * _DAY
     return bit(day) if first <= day <= last else 0
+
+
+@lru_cache(maxsize=512)
+def month_bounds(year: int) -> tuple[tuple[int, int], ...]:
+    """Where the months begin and end, in days since New Year."""
+    lengths = (monthrange(year, month)[1] for month in range(1, 13))
+    return tuple(pairwise(accumulate(lengths, initial=0)))
+
+
+def months_of(year: int, months: Iterable[int]) -> int:
+    """All days of these months."""
+    bounds = month_bounds(year)
+    return any_of((1 << bounds[month - 1][1]) - (1 << bounds[month - 1][0]) for month in months)
+
+
+def counted_days(numbers: Iterable[int], first: int, end: int) -> int:
+    """The days with these numbers, from the beginning or (negative) from the end, of those in
+    [first, end), which are counted since New Year.
+    """
+    places = (first + number - 1 if number > 0 else end + number for number in numbers)
+    return any_of(1 << place for place in places if first <= place < end)
 
 
 def whole_year(year: int) -> int:

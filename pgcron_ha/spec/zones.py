@@ -30,7 +30,9 @@ CACHED_ZONE_YEARS = 8192
 LAST_LISTED_YEAR = 2128
 
 _SECOND = timedelta(seconds=1)
-NEAR = timedelta(days=2)  # more than the largest jump of any zone (24 h)
+# More than the largest jump of any zone (24 h), and less than half of what lies between two changes
+# of one (six days).
+NEAR = timedelta(days=2)
 
 
 class Change(NamedTuple):
@@ -85,12 +87,10 @@ def instant_at(name: str, wall: datetime) -> datetime:
 def skipping_change(name: str, wall: datetime) -> Change:
     """The change that skips ``wall``, which no clock of the zone shows."""
     guess = _as_utc(wall.replace(tzinfo=load_zone(name)))
-    since, until = guess - NEAR, guess + NEAR
-    while (change := first_change(name, since, until)) is not None:
-        if change.at + change.before <= wall < change.at + change.after:
-            return change
-        since = change.at
-    raise ValueError(f"{wall} is not skipped in {name}")
+    change = first_change(name, guess - NEAR, guess + NEAR)
+    if change is None:
+        raise ValueError(f"{wall} is not skipped in {name}")
+    return change
 
 
 def first_change(name: str, since: datetime, until: datetime) -> Change | None:
@@ -99,15 +99,6 @@ def first_change(name: str, since: datetime, until: datetime) -> Change | None:
         for change in changes_of_year(name, year):
             if change.at > since:
                 return change if change.at <= until else None
-    return None
-
-
-def last_change(name: str, since: datetime, until: datetime) -> Change | None:
-    """The last change of the zone with since < at <= until (naive UTC), or None."""
-    for year in range(until.year, since.year - 1, -1):
-        for change in reversed(changes_of_year(name, year)):
-            if change.at <= until:
-                return change if change.at > since else None
     return None
 
 

@@ -215,7 +215,7 @@ class Pgcron:
         order, by making it due earlier. Raises WaitTimedOut when it takes longer than `timeout`
         seconds, and for a due run that neither the App nor ``pgcron-ha.toml`` has a handler for.
         """
-        most = timedelta() if ahead is None else duration("ahead", ahead) or timedelta()
+        most = timedelta() if ahead is None else duration("ahead", ahead)
         async with self._schema_of_test() as schema:
             await self._execute(schema, None, most, timeout)
             rows = await schema.fetch("testing_ended", known=list(self._reported))

@@ -10,8 +10,8 @@ from tests.product.cli import BATCH
 
 GOOD = '{"handler": "py:a"}\n'
 WRONG = {
-    "no JSON": ("handler=py:a", "line 3 is not JSON"),
-    "no object": ("[1]", "line 3 is no JSON object"),
+    "no JSON": ("handler=py:a", "line 3: not JSON"),
+    "no object": ("[1]", "line 3: no JSON object"),
     "handler": ('{"handler": "report"}', "line 3: handler 'report'"),
     "no handler": ("{}", "line 3: handler ''"),
     "handler is a number": ('{"handler": 7}', "line 3: handler '7'"),
@@ -22,7 +22,7 @@ WRONG = {
     "priority": ('{"handler": "py:a", "priority": 10}', "line 3: priority 10"),
     "args": ('{"handler": "py:a", "args": [1]}', "line 3: args is a JSON array"),
     "NaN": ('{"handler": "py:a", "args": {"x": NaN}}', "line 3: args can't be written"),
-    "deep": ("[" * 100_000, "line 3 is not JSON"),
+    "deep": ("[" * 100_000, "line 3: not JSON"),
 }
 
 

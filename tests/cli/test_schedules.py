@@ -424,7 +424,7 @@ def test_a_schedule_on_assets_has_no_fire_times(cli: Cli, execute: Execute) -> N
     execute("SELECT pgcron.settle_assets(10)")
 
     shown = cli("schedules", "show", "report")
-    assert shown.out.startswith("When assets sales and stock were updated; ")
+    assert shown.out.startswith("When assets sales and stock were updated.\n")
     assert "fires" not in shown.out.splitlines()[1]
     assert re.search(r"waits_for_assets +sales, stock", shown.out), shown.out
     assert cli("next", "on asset sales").out == "When asset sales was updated.\n"

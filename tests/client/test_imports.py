@@ -123,7 +123,7 @@ def test_a_system_crontab_names_a_user() -> None:
     [
         ("@reboot start-up", "not carried over: @reboot is no time but an event of one host:"),
         ("MAILTO=ops@example.com", "MAILTO: nobody is mailed; what a run prints is its log"),
-        ("~ * * * * x", 'not carried over: the cron expression contains "~"'),
+        ("~ * * * * x", 'not carried over: the minute field does not allow "~"'),
         ("61 * * * * x", 'not carried over: the minute field does not allow "61"; its numbers'),
         ("0 0 30 2 * x", 'not carried over: "0 0 30 2 *" never fires'),
         ("0 5 * * *", "not carried over: there is no command after '0 5 * * *'"),

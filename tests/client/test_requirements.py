@@ -18,7 +18,6 @@ from tests.product.client import request_run, request_runs, requirement_words
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (None, None),
         ({}, None),
         ([], None),
         ({"gpu": "a100", "ssd": True}, ("gpu=a100", "ssd")),

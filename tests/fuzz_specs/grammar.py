@@ -129,7 +129,7 @@ class Grammar:
         return self._one(names) if self._often(0.3) else self._field(low, high)
 
     def _recurrence(self) -> str:
-        parts = [f"FREQ={self._one(('YEARLY', 'MONTHLY', 'WEEKLY', 'DAILY', 'HOURLY'))}"]
+        parts = [f"FREQ={self._one(('YEARLY', 'MONTHLY', 'WEEKLY', 'DAILY'))}"]
         counted = self._often(0.1)
         choices: dict[str, tuple[float, Callable[[], str]]] = {
             "INTERVAL": (0.4, lambda: str(self._one((2, 3, 5, 7, 24, 25, 52, 100, 999, 1000)))),
@@ -139,8 +139,6 @@ class Grammar:
                 lambda: f"{self._number(2020, 2090)}0{self._number(1, 9)}15",
             ),
             "BYMONTH": (0.3, lambda: self._numbers(1, 12, False)),
-            "BYWEEKNO": (0.15, lambda: self._numbers(1, 53, True)),
-            "BYYEARDAY": (0.15, lambda: self._numbers(1, 366, True)),
             "BYMONTHDAY": (0.25, lambda: self._numbers(1, 31, True)),
             "BYDAY": (0.4, self._by_day),
             "BYHOUR": (0.3, lambda: self._numbers(0, 23, False)),

@@ -13,7 +13,7 @@ from pgcron_ha.spec.cron.expression import MACROS, CronExpression, nth_of, parse
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.spec.preview import Preview, preview, why_not
-from pgcron_ha.spec.rules import CronRule, FireRule
+from pgcron_ha.spec.rules import FireRule, WallRule
 from pgcron_ha.spec.sentences import MOST_CHARACTERS as SENTENCES_MOST_CHARACTERS
 from pgcron_ha.spec.sentences import policy_words, sentence
 from pgcron_ha.spec.spec import MOST_CHARACTERS as SPEC_MOST_CHARACTERS
@@ -81,14 +81,14 @@ def next_fire(
     expression: CronExpression, zone: str, after: datetime, dst: DstPolicy = DstPolicy.VIXIE
 ) -> datetime | None:
     """The first fire of a cron line later than ``after``, or None."""
-    return CronRule(expression.canonical, expression, zone, dst).next(after, LATEST)
+    return WallRule(expression.canonical, expression, zone, dst).next(after, LATEST)
 
 
 def previous_fire(
     expression: CronExpression, zone: str, before: datetime, dst: DstPolicy = DstPolicy.VIXIE
 ) -> datetime | None:
     """The last fire of a cron line earlier than ``before``, or None."""
-    return last_before(CronRule(expression.canonical, expression, zone, dst).next, before)
+    return last_before(WallRule(expression.canonical, expression, zone, dst).next, before)
 
 
 def fires_between(

@@ -157,8 +157,8 @@ def test_a_circle_of_calendars_is_refused_with_its_names() -> None:
             "@daily\nnot in weekend, move next\nnot in holidays, move previous",
             "moves to the next and to the previous day",
         ),
-        ("* * * * * *\nnot in weekend, move next", "fires more than 1440 times a day"),
-        ("every 59s\nnot in weekend, move next", "fires more than 1440 times a day"),
+        ("* * * * * *\nnot in weekend, move next", "fires more than 24 times a day"),
+        ("every 57m\nnot in weekend, move next", "fires more than 24 times a day"),
     ],
 )
 def test_what_a_spec_can_not_ask_of_calendars_is_refused(text: str, message: str) -> None:

@@ -95,7 +95,7 @@ def forget_everything() -> None:
         parse_cron,
         read_spec,
         zones.changes_of_year,
-        cron_days._weekday_in_31_days,
+        cron_days.from_monday,
     ):
         cached.cache_clear()
 
@@ -258,7 +258,7 @@ def test_no_next_and_no_previous_takes_long(text: str, zone: str, moment: str) -
     for policy in DstPolicy:
         for look in (next_fire, previous_fire):
             zones.changes_of_year.cache_clear()
-            cron_days._weekday_in_31_days.cache_clear()
+            cron_days.from_monday.cache_clear()
             executed = lines_executed(lambda: look(expression, zone, instant, policy))  # noqa: B023
             assert executed < MOST_LINES_EXECUTED, (look.__name__, policy, executed)
 

@@ -42,7 +42,7 @@ def test_canonical_text_is_one_for_all_spellings_and_reads_back(text: str, canon
         ("rrule", "the recurrence rule is not complete"),
         ("rrule FREQ=DAILY from", "the recurrence rule is not complete"),
         ("rrule FREQ=DAILY since 2026-01-01T00:00", "has words too many"),
-        ("rrule FREQ=SECONDLY", '"FREQ=SECONDLY" is not valid'),
+        ("rrule FREQ=HOURLY", '"FREQ=HOURLY" is not valid'),
         ("rrule INTERVAL=2", '"FREQ=" is not valid'),
         ("rrule FREQ=DAILY;FREQ=DAILY", '"FREQ=DAILY" is not valid'),
         ("rrule FREQ=DAILY;", '"" is not valid'),
@@ -60,8 +60,8 @@ def test_canonical_text_is_one_for_all_spellings_and_reads_back(text: str, canon
         ("rrule FREQ=MONTHLY;BYDAY=54MO", '"BYDAY=54MO" is not valid'),
         ("rrule FREQ=WEEKLY;BYDAY=2MO", '"BYDAY" is not valid'),
         ("rrule FREQ=MONTHLY;BYDAY=MO,2TU", '"BYDAY" is not valid'),
-        ("rrule FREQ=MONTHLY;BYWEEKNO=2", '"BYWEEKNO" is not valid'),
-        ("rrule FREQ=DAILY;BYYEARDAY=2", '"BYYEARDAY" is not valid'),
+        ("rrule FREQ=YEARLY;BYWEEKNO=2", '"BYWEEKNO=2" is not valid'),
+        ("rrule FREQ=YEARLY;BYYEARDAY=2", '"BYYEARDAY=2" is not valid'),
         ("rrule FREQ=WEEKLY;BYMONTHDAY=2", '"BYMONTHDAY" is not valid'),
         ("rrule FREQ=MONTHLY;BYSETPOS=1", '"BYSETPOS" is not valid'),
         ("rrule FREQ=DAILY;WKST=XX", '"WKST=XX" is not valid'),
@@ -70,7 +70,7 @@ def test_canonical_text_is_one_for_all_spellings_and_reads_back(text: str, canon
         # Day by day these would be searched for up to a minute.
         ("rrule FREQ=DAILY;BYMONTH=2,4;BYMONTHDAY=31,-31", "never fires"),
         ("rrule FREQ=DAILY;BYHOUR=5;BYSETPOS=-2", "never fires"),
-        ("rrule FREQ=HOURLY;BYMINUTE=5,10;BYSETPOS=3", "never fires"),
+        ("rrule FREQ=DAILY;BYMINUTE=5,10;BYSETPOS=3", "never fires"),
         ("rrule FREQ=DAILY;UNTIL=20251231 from 2026-01-01T00:00", "never fires"),
     ],
 )
@@ -138,13 +138,6 @@ def test_a_skipped_and_a_repeated_wall_time_follow_the_policy(
     assert len(spec.between(start, start + timedelta(days=1), 9)) == autumn
 
 
-def test_hours_follow_the_wall_clock_through_a_change() -> None:
-    spec = parse_spec("rrule FREQ=HOURLY from 2026-01-01T00:00", BERLIN)
-    start = datetime(2026, 10, 24, 22, tzinfo=UTC)
-    hours = spec.between(start, start + timedelta(hours=6), 99)
-    assert [fire - start for fire in hours] == [timedelta(hours=hour) for hour in range(1, 7)]
-
-
 @pytest.mark.parametrize(
     ("text", "earlier", "later"),
     [
@@ -156,11 +149,6 @@ def test_hours_follow_the_wall_clock_through_a_change() -> None:
         (
             *("rrule FREQ=MONTHLY;INTERVAL=999 from 1930-01-30T09:00", "2013-04-30T09:00"),
             "2096-07-30T09:00",
-        ),
-        (
-            "rrule FREQ=HOURLY;INTERVAL=1000;BYMONTH=2;BYMONTHDAY=29;BYHOUR=5"
-            " from 2024-02-29T05:00",
-            *("2024-02-29T05:00", "2972-02-29T05:00"),
         ),
         ("every 10000th of 0 0 * * mon", "1970-01-05T00:00", "2161-08-31T00:00"),
         ("at 1970-01-01T00:00\nnot 2026-12-24", "1970-01-01T00:00", None),
@@ -198,9 +186,7 @@ _RULES = st.one_of(
     st.builds(
         "FREQ=YEARLY;INTERVAL={};{}".format,
         st.integers(1, 7),
-        _NUMBERS(
-            ["BYMONTH=2,12", "BYWEEKNO=1,-1", "BYYEARDAY=-1,60", "BYDAY=1MO,-1SU", "BYHOUR=5"]
-        ),
+        _NUMBERS(["BYMONTH=2,12", "BYMONTHDAY=-1,16", "BYDAY=1MO,-1SU", "BYHOUR=5"]),
     ),
     st.builds(
         "FREQ=MONTHLY;INTERVAL={};{}".format,
@@ -216,11 +202,6 @@ _RULES = st.one_of(
         "FREQ=DAILY;INTERVAL={};{}".format,
         st.integers(1, 40),
         _NUMBERS(["BYMONTHDAY=1,15", "BYDAY=SA", "BYHOUR=0,12;BYMINUTE=0,30", "BYSECOND=59"]),
-    ),
-    st.builds(
-        "FREQ=HOURLY;INTERVAL={};{}".format,
-        st.integers(1, 50),
-        _NUMBERS(["BYMINUTE=0,59", "BYDAY=MO", "BYYEARDAY=1,-1", "BYHOUR=3,4"]),
     ),
 )
 _FIRSTS = st.datetimes(datetime(2019, 1, 1), datetime(2021, 1, 1)).map(

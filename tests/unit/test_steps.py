@@ -35,11 +35,10 @@ NOW = datetime(2026, 11, 22, 20, tzinfo=UTC)
         ("*/33 */58 */44 28 6,10 5,3\nonly in c, move next", "yearly easter+1"),
         ("*/33 */58 */44 28 6,10 5,3\nonly in c, move previous", "yearly 02-29"),
         ("0 0 29 2 *\nonly in c, move next", "yearly 02-28"),
-        ("*/5 * * * *\nnot * 0-7 * * *\nonly in c, move next", "yearly 12-25"),
+        ("0 * * * *\nnot * 0-7 * * *\nonly in c, move next", "yearly 12-25"),
         ("rrule FREQ=WEEKLY;BYMONTH=2;BYSETPOS=366", "sun"),
-        ("rrule FREQ=YEARLY;BYWEEKNO=53;BYMONTH=6", "sun"),
+        ("rrule FREQ=YEARLY;BYDAY=53MO;BYMONTHDAY=1", "sun"),
         ("rrule FREQ=DAILY;BYHOUR=5;BYDAY=MO;BYSETPOS=2", "sun"),
-        ("rrule FREQ=HOURLY;INTERVAL=6;BYHOUR=5", "sun"),
         ("* * * * *\nnot 0-58 * * * *\nnot 59 0-22 * * *\nnot 59 23 1-30 * *", "sun"),
         ("every 1s\nonly in c\nnot * * 2-31 * *", "\n".join(["yearly 02-29"] * 4000)),
     ],
@@ -52,21 +51,20 @@ def test_what_fires_never_or_hardly_ever_costs_few_steps(text: str, days: str) -
     assert spent() - begin <= MOST_STEPS
 
 
-@pytest.mark.parametrize("rule", ["*/5 * * * *", "every 5m", "* * * * *"])
+@pytest.mark.parametrize("rule", ["0 * * * *", "every 1h"])
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Africa/Casablanca"])
 def test_all_fires_of_months_may_move_to_one_day(rule: str, zone: str) -> None:
     spec = parse_spec(f"{rule}\nonly in c, move next", zone, calendars=(("c", "yearly 12-25"),))
     local = parse_spec("0 0 25 12 *", zone).next(NOW)
     assert local is not None
     begin = spent()
-    each = timedelta(minutes=1 if rule == "* * * * *" else 5)
     fires = spec.between(NOW, local + timedelta(days=2), 2000)
-    assert fires == [local + number * each for number in range(timedelta(days=1) // each)]
+    assert fires == [local + timedelta(hours=hour) for hour in range(24)]
     assert spent() - begin < 12 * len(fires) + 2 * MOST_STEPS
 
 
 def test_a_rule_that_fires_once_in_centuries_costs_the_others_little() -> None:
-    text = "* 4,5,20 * 6,7,11 *\nrrule FREQ=YEARLY;INTERVAL=999;BYWEEKNO=-34,-48,52;BYHOUR=12"
+    text = "0 4,5,20 * 6,7,11 *\nrrule FREQ=YEARLY;INTERVAL=999;BYDAY=-34MO,52MO;BYHOUR=12"
     now = datetime(2044, 7, 4, 16, 54, 19, tzinfo=UTC)
     days = (("c", "yearly 06-10..07-03"),)
     spec = parse_spec(f"{text}\nonly in c, move previous", "Europe/Berlin", calendars=days)

@@ -73,7 +73,7 @@ def test_a_schedule_is_told_in_english() -> None:
 
     assert schedule_sentence(row) == (
         "At 06:30 on Monday to Friday, in Europe/Berlin; if the last run is not over, the fire is"
-        " skipped; late fires don't run; a run is stopped after 10m."
+        " skipped; late fires don't run."
     )
     assert schedule_sentence(schedule("nonsense")) is None
 

@@ -135,7 +135,7 @@ async def test_a_preview_saves_nothing_and_keeps_what_was_typed(
         ("args", "[1]", "args is a JSON"),
         ("args", "{", "args"),
         ("timeout", "soon", "timeout"),
-        ("priority", "much", "is not a number"),
+        ("priority", "much", "priority much is out of range"),
         ("priority", "12", "12"),
         ("handler", "ftp", "ftp"),
         ("overlap", "maybe", "maybe"),

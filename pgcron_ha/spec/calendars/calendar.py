@@ -40,7 +40,7 @@ MOST_CHARACTERS = 65_536
 MOST_LINES = 5_000
 MOST_CHARACTERS_OF_LINE = 512
 # A year of this many lines takes as long to compute as one step of a search.
-LINES_A_STEP = 4
+LINES_A_STEP = 8
 # All calendars of one schedule together.
 MOST_LINES_IN_ALL = 10_000
 # A range is kept year by year.
@@ -89,28 +89,17 @@ class Calendar:
         self._lines = lines
         self._parts = parts
         self._years: dict[int, int] = {}
-        self._dates: dict[bool, dict[int, int]] = {False: {}, True: {}}
-        for line in lines:
-            if isinstance(line.rule, Dates):
-                of_years = self._dates[line.takes_away]
-                for year in range(line.rule.first.year, line.rule.last.year + 1):
-                    of_years[year] = of_years.get(year, 0) | line.rule(year)
-        self._of_each_year = [line for line in lines if not isinstance(line.rule, Dates)]
-        self.last_date_year: int = max(
-            [
-                *(max(years, default=0) for years in self._dates.values()),
-                *(part.last_date_year for part in parts.values()),
-            ]
-        )
+        dates = [line.rule.last.year for line in lines if isinstance(line.rule, Dates)]
+        of_parts = [part.last_date_year for part in parts.values()]
+        self.last_date_year: int = max([*dates, *of_parts], default=0)
         """The year of its last date; what it names afterwards, it names in each year."""
 
     def days(self, year: int) -> int:
         """The bits of its days (`year_days.bit`)."""
         known = self._years.get(year)
         if known is None:
-            spend(len(self._of_each_year) // LINES_A_STEP)
-            known = self._named(year, False) & ~self._named(year, True)
-            self._years[year] = known
+            spend(len(self._lines) // LINES_A_STEP)
+            known = self._years[year] = self._named(year, False) & ~self._named(year, True)
         return known
 
     def has(self, day: date) -> bool:
@@ -147,9 +136,8 @@ class Calendar:
                 yield line, line.note or (self._parts[line.part].note(day) if line.part else "")
 
     def _named(self, year: int, takes_away: bool) -> int:
-        lines = (line for line in self._of_each_year if line.takes_away is takes_away)
-        dates = self._dates[takes_away].get(year, 0)
-        return dates | any_of(self._days_of(line, year) for line in lines)
+        lines = (line for line in self._lines if line.takes_away is takes_away)
+        return any_of(self._days_of(line, year) for line in lines)
 
     def _days_of(self, line: CalendarLine, year: int) -> int:
         return line.rule(year) if line.rule else self._parts[line.part or ""].days(year)

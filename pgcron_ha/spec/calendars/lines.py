@@ -10,19 +10,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from datetime import date
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.bounds import LATEST, naive_utc
-from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.calendar import Calendar
-from pgcron_ha.spec.exclusions import Exclusion
-from pgcron_ha.spec.rules import FireRule
-from pgcron_ha.spec.year_days import REPEATS_AFTER, DaysOfYear, bit, first_day, whole_year
-from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
+from pgcron_ha.spec.exclusions import DaysExclusion
+from pgcron_ha.spec.year_days import REPEATS_AFTER, whole_year
 
-_DAY = timedelta(days=1)
 _LINE = re.compile(
     r"(not|only) in (?P<name>[a-z0-9][a-z0-9_.-]{0,99})"
     r"(?: ?, ?(?:skip|move (?P<move>next|previous)))?",
@@ -44,34 +38,16 @@ class CalendarUse:
 
 
 @dataclass(frozen=True)
-class CalendarExclusion(Exclusion):
+class CalendarExclusion(DaysExclusion):
     """A line with its calendar: the days that it takes."""
 
     use: CalendarUse
     calendar: Calendar
-    timezone: str
 
     def taken(self, year: int) -> int:
         """The bits of the days that it takes."""
         days = self.calendar.days(year)
         return whole_year(year) & ~days if self.use.keeps else days
-
-    def left(self, year: int) -> int:
-        """The bits of the other days."""
-        return whole_year(year) & ~self.taken(year)
-
-    def takes_day(self, day: date) -> bool:
-        """Whether the day is taken."""
-        return bool(self.taken(day.year) & bit(day))
-
-    def end(self, fire: datetime, rule: FireRule) -> datetime | None:
-        """The beginning of the next day that is left, for a fire on one that is taken."""
-        day = day_of(self.timezone, fire)
-        return self._first(self.left, day) if self.takes_day(day) else None
-
-    def begin(self, after: datetime) -> datetime:
-        """The beginning of the next day that is taken."""
-        return self._first(self.taken, day_of(self.timezone, after) + _DAY)
 
     def why(self, day: date) -> str:
         """By which calendar a day is taken, and what is noted there."""
@@ -82,13 +58,8 @@ class CalendarExclusion(Exclusion):
         return " ".join([f"calendar {self.use.name}: {day}", self.calendar.note(day)]).rstrip()
 
     def last_year(self, day: date) -> int:
-        """A search that finds no day up to this year finds none later."""
+        """The calendar repeats after 400 years, and with it what is not a date."""
         return max(day.year, self.calendar.last_date_year) + REPEATS_AFTER
-
-    def _first(self, days: DaysOfYear, since: date) -> datetime:
-        spend(4)
-        found = first_day(days, since, self.last_year(since))
-        return LATEST if found is None else start_of(self.timezone, found)
 
 
 def read_calendar_use(words: list[str]) -> CalendarUse:
@@ -110,17 +81,3 @@ def names_calendar(words: list[str]) -> bool:
     """Whether a line's words are for `read_calendar_use`."""
     kind = words[0].lower()
     return kind == "only" or (kind == "not" and len(words) > 1 and words[1].lower() == "in")
-
-
-@lru_cache(maxsize=8192)
-def start_of(timezone: str, day: date) -> datetime:
-    """When a day begins in a zone: at its midnight, or where the clocks have skipped that."""
-    return instant_at(timezone, datetime(day.year, day.month, day.day)).replace(tzinfo=UTC)
-
-
-def day_of(timezone: str, instant: datetime) -> date:
-    """The last day that has begun, which is what calendars show; clocks that are put back over
-    midnight don't bring the day before back.
-    """
-    day = wall_clock(load_zone(timezone), naive_utc(instant)).date()
-    return day + _DAY if start_of(timezone, day + _DAY) <= instant else day

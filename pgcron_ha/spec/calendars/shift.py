@@ -10,29 +10,28 @@ fires that meet are one.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, NextUntil, naive_utc
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.calendars.lines import CalendarExclusion, day_of, start_of
+from pgcron_ha.spec.calendars.lines import CalendarExclusion
 from pgcron_ha.spec.exclusions import Exclusion
-from pgcron_ha.spec.rules import FireRule, seconds_of_day
-from pgcron_ha.spec.year_days import first_day, last_day, whole_year
-from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
+from pgcron_ha.spec.rules import FireRule
+from pgcron_ha.spec.year_days import any_of, first_day, last_day, whole_year
+from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
 
 MOST_DAYS_MOVED = 92
-# More fires of a day than this are not moved: they would only meet those of the other day.
-MOST_MOVED_A_DAY = 1440
+# What fires more often than hourly is not moved: it would only meet the fires of the other day.
+MOST_MOVED_A_DAY = 24
 # Target days with cached fires: a pass reads a few days again and again.
 CACHED_DAYS = 16
 
 _DAY = timedelta(days=1)
-_FAR = timedelta(days=MOST_DAYS_MOVED + 2)
+_FAR = timedelta(days=MOST_DAYS_MOVED)
 _INSTANT = timedelta(microseconds=1)
-_SECOND = timedelta(seconds=1)
 
 
 class Moves:
@@ -62,7 +61,7 @@ class Moves:
         Raises `TooManySteps` when too many days in a row have none.
         """
         target = self._allowed_from(day_of(self.timezone, after))
-        reach = until if self.is_forward else min(until, LATEST - _FAR) + _FAR
+        reach = until if self.is_forward else min(until, LATEST - 2 * _FAR) + 2 * _FAR
         while True:
             spend(3)
             if target is None or start_of(self.timezone, target) > until:
@@ -84,7 +83,7 @@ class Moves:
         """Where a fire of a day that is taken moves to, or None: it does not fire."""
         day = day_of(self.timezone, nominal)
         target = self._allowed_from(day) if self.is_forward else self._allowed_before(day)
-        if target is None or abs(target - day) > timedelta(days=MOST_DAYS_MOVED):
+        if target is None or abs(target - day) > _FAR:
             return None
         wall = wall_clock(load_zone(self.timezone), naive_utc(nominal))
         moved = self._at(datetime.combine(target, wall.time()))
@@ -109,103 +108,42 @@ class Moves:
 
     def _find_moved_into(self, target: date) -> tuple[datetime, ...]:
         """The fires of other days that come to this (allowed) day, ascending."""
-        seconds: set[int] = set()
-        for day in self._sources(target):
-            seconds |= self._seconds_of(day)
-        spend(len(seconds) // 8)
-        begin = start_of(self.timezone, target)
-        if self._is_plain(target):
-            return tuple(begin + second * _SECOND for second in sorted(seconds))
-        spend(len(seconds))
-        midnight = datetime.combine(target, time())
-        found = {self._at(midnight + second * _SECOND) for second in seconds}
-        return tuple(sorted(fire for fire in found if not self._leaves_out(fire)))
-
-    def _seconds_of(self, day: date) -> set[int]:
-        """When a day that is taken has fires, in seconds of its wall time."""
-        if self._is_plain(day):
-            begin = start_of(self.timezone, day)
-            found: set[int] = set()
-            for rule in self._rules:
-                found.update(seconds_of_day(rule, day, begin))
+        first, end = target - _FAR, target
+        if self.is_forward:
+            before = self._allowed_before(target - _DAY)
+            first = first if before is None else before + _DAY
         else:
-            zone = load_zone(self.timezone)
-            walls = (wall_clock(zone, naive_utc(fire)) for fire in self._of(day))
-            found = {wall.hour * 3600 + wall.minute * 60 + wall.second for wall in walls}
-        if len(found) > MOST_MOVED_A_DAY:
-            raise too_often()
-        spend(1 + len(found) // 256)
-        return found
-
-    def _is_plain(self, day: date) -> bool:
-        """Whether all lines but the rules leave it alone, and its clocks are not changed."""
-        if any(line.touches_day(day) for line in self._others):
-            return False
-        begin, end = start_of(self.timezone, day), start_of(self.timezone, day + _DAY)
-        if end - begin != _DAY:
-            return False
-        return first_change(self.timezone, naive_utc(begin), naive_utc(end - _INSTANT)) is None
-
-    def _sources(self, target: date) -> Iterator[date]:
-        """The days next to the target that are taken, up to the next one that is allowed."""
-        step = -_DAY if self.is_forward else _DAY
-        day = target + step
-        for _ in range(MOST_DAYS_MOVED):
-            spend(2)
-            if self.takes(day) is not None:
-                yield day
-            elif not self._takes_day(day):
-                return
-            day += step
-
-    def _of(self, day: date) -> Iterator[datetime]:
-        """The fires of a day that is taken, before they are moved."""
-        after = start_of(self.timezone, day) - _INSTANT
-        end = start_of(self.timezone, day + _DAY) - _INSTANT
-        for _ in range(2 * MOST_MOVED_A_DAY):  # some days have more hours
-            fire = self._nominal(after, end)
-            if fire is None:
-                return
-            yield fire
+            following = self._allowed_from(target + _DAY)
+            first, end = target + _DAY, target + _FAR + _DAY
+            end = end if following is None else min(end, following)
+        after, until = (start_of(self.timezone, day) - _INSTANT for day in (first, end))
+        zone, times = load_zone(self.timezone), set()
+        while (fire := self._nominal(after, until)) is not None:
+            times.add(wall_clock(zone, naive_utc(fire)).time())
             after = fire
-        raise too_often()
+        spend(len(times))
+        found = {self._at(datetime.combine(target, one)) for one in times}
+        return tuple(sorted(fire for fire in found if not self._leaves_out(fire)))
 
     def _at(self, wall: datetime) -> datetime:
         return instant_at(self.timezone, wall).replace(tzinfo=UTC)
 
-    def _takes_day(self, day: date) -> bool:
-        return any(line.takes_day(day) for line in self._others)
-
     def _leaves_out(self, fire: datetime) -> bool:
         return any(line.end(fire, self._rules[0]) is not None for line in self._others)
 
-    def _left(self, year: int) -> int:
-        left = whole_year(year)
-        for line in self.lines:
-            left &= line.left(year)
-        return left
+    def _allowed(self, year: int) -> int:
+        """The bits of the days that no line takes as a whole."""
+        lines = (*self.lines, *self._others)
+        return whole_year(year) & ~any_of(line.taken(year) for line in lines)
 
     def _allowed_from(self, since: date) -> date | None:
+        spend()
         last_year = max(line.last_year(since) for line in self.lines)
-        day: date | None = since
-        while True:
-            spend()
-            day = None if day is None else first_day(self._left, day, last_year)
-            if day is None or day >= LATEST.date() - _DAY:
-                return None
-            if not self._takes_day(day):
-                return day
-            day += _DAY
+        day = first_day(self._allowed, since, last_year)
+        return None if day is None or day >= LATEST.date() - _DAY else day
 
     def _allowed_before(self, until: date) -> date | None:
-        earliest = until - timedelta(days=MOST_DAYS_MOVED)
-        day: date | None = until
-        while day is not None:
-            day = last_day(self._left, day, earliest)
-            if day is None or not self._takes_day(day):
-                return day
-            day -= _DAY
-        return None
+        return last_day(self._allowed, until, until - _FAR)
 
 
 def too_often() -> InvalidSpec:
@@ -215,3 +153,17 @@ def too_often() -> InvalidSpec:
         "fires that are so frequent don't move: they would meet those of the day they move to",
         "leave `move` out to skip them",
     )
+
+
+@lru_cache(maxsize=8192)
+def start_of(timezone: str, day: date) -> datetime:
+    """When a day begins in a zone: at its midnight, or where the clocks have skipped that."""
+    return instant_at(timezone, datetime(day.year, day.month, day.day)).replace(tzinfo=UTC)
+
+
+def day_of(timezone: str, instant: datetime) -> date:
+    """The last day that has begun, which is what calendars show; clocks that are put back over
+    midnight don't bring the day before back.
+    """
+    day = wall_clock(load_zone(timezone), naive_utc(instant)).date()
+    return day + _DAY if start_of(timezone, day + _DAY) <= instant else day

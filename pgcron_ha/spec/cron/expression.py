@@ -6,6 +6,7 @@ Nothing here knows a time zone; wall times are naive datetimes.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -14,7 +15,7 @@ from functools import cached_property, lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.cron.days import CronDays
+from pgcron_ha.spec.cron.days import cron_days
 from pgcron_ha.spec.cron.fields import (
     DAY,
     HOUR,
@@ -25,6 +26,7 @@ from pgcron_ha.spec.cron.fields import (
     CronField,
     parse_field,
 )
+from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.text import ordinal
 from pgcron_ha.spec.year_days import bit, first_of
 
@@ -48,12 +50,22 @@ _EXAMPLE = 'for example "0 9 * * mon-fri": minute, hour, day, month, weekday'
 
 
 @dataclass(frozen=True)
-class Clock:
-    """Times of a day: each hour with each minute and second."""
+class WallTimes(ABC):
+    """Wall times that a line names: on its days each hour with each minute and second."""
 
     hours: tuple[int, ...] = field(compare=False, repr=False)
     minutes: tuple[int, ...] = field(compare=False, repr=False)
     seconds: tuple[int, ...] = field(compare=False, repr=False)
+    wildcard: bool = field(default=False, compare=False, kw_only=True)
+    """Whether they follow the wall clock, whatever the policy."""
+    notes: tuple[str, ...] = field(default=(), compare=False, kw_only=True)
+    """Sentences for its author."""
+
+    @abstractmethod
+    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
+        """The first of them later than ``wall`` (all naive), or None; any later than ``until`` may
+        be None.
+        """
 
     @property
     def times_a_day(self) -> int:
@@ -80,18 +92,15 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class CronExpression(Clock):
+class CronExpression(WallTimes):
     """A valid cron expression; equal when the canonical texts are.
 
-    ``canonical`` reads back to the same expression, whatever the spelling was. ``wildcard`` says
-    that a time field begins with ``*`` (cron's class of jobs that follow the wall clock).
-    ``notes`` are sentences for its author.
+    ``canonical`` reads back to the same expression, whatever the spelling was. It is ``wildcard``
+    if a time field begins with ``*`` (cron's class of jobs that follow the wall clock).
     """
 
     canonical: str
-    notes: tuple[str, ...] = field(compare=False)
-    wildcard: bool = field(compare=False)
-    days: CronDays = field(compare=False, repr=False)
+    days: NamedDays = field(compare=False, repr=False)
 
     def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
         """The first named wall time later than ``wall``, or None: none on a day up to ``until``."""
@@ -128,7 +137,7 @@ def parse_cron(text: str) -> CronExpression:
         parse_field(rule, part) for rule, part in zip(_RULES[-len(written) :], written, strict=True)
     ]
     second, minute, hour, day, month, weekday = [_ONLY_AT_ZERO, *fields][-6:]
-    days = CronDays(day, month, weekday)
+    days = cron_days(day, month, weekday)
     others = [minute, hour, day, month, weekday]
     written_out = others if second == _ONLY_AT_ZERO else [second, *others]
     if not days.ever():
@@ -159,12 +168,6 @@ def _split(text: str) -> list[str]:
             f"the cron expression has {len(text)} characters",
             f"at most {MOST_CHARACTERS} are allowed",
             "write ranges and steps (0-30/5) instead of long lists",
-        )
-    if "~" in text:
-        raise InvalidSpec(
-            'the cron expression contains "~"',
-            "random and hashed times (R, H, ~) would differ from node to node",
-            _EXAMPLE,
         )
     stripped = text.strip(" \t")
     if stripped.startswith("@"):

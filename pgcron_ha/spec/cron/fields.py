@@ -57,7 +57,10 @@ MINUTE = FieldRule("minute", 0, 59, "*/15 * * * *")
 HOUR = FieldRule("hour", 0, 23, "0 9-17 * * *")
 DAY = FieldRule("day", 1, 31, "0 9 1,15,L * *")
 MONTH = FieldRule("month", 1, 12, "0 9 1 jan,jul *", tuple(name[:3].upper() for name in MONTHS))
-WEEKDAY = FieldRule("weekday", 0, 6, "0 9 * * mon-fri", tuple(day[:3].upper() for day in WEEKDAYS))
+_FROM_SUNDAY = (WEEKDAYS[-1], *WEEKDAYS[:-1])
+WEEKDAY = FieldRule(
+    "weekday", 0, 6, "0 9 * * mon-fri", tuple(name[:3].upper() for name in _FROM_SUNDAY)
+)
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ def _wrapped(rule: FieldRule, value: int) -> int:
 
 
 def _reason(rule: FieldRule, item: str) -> str:
-    if item[:1] in ("H", "R") and item[1:2] in ("", "/", "("):
+    if "~" in item or (item[:1] in ("H", "R") and item[1:2] in ("", "/", "(")):
         return "random and hashed times (R, H, ~) would differ from node to node"
     allowed = "*, numbers, ranges a-b, steps /n and lists a,b"
     if rule is DAY:

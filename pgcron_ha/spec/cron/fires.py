@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
 
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.zones import NEAR, Change, first_change, last_change, load_zone, wall_clock
+from pgcron_ha.spec.cron.expression import WallTimes
+from pgcron_ha.spec.zones import NEAR, Change, first_change, load_zone, wall_clock
 
 # vixie cron corrects for jumps of the clock up to three hours.
 LARGEST_CORRECTED_JUMP = timedelta(hours=3)
@@ -57,21 +57,8 @@ class DstPolicy(StrEnum):
             ) from None
 
 
-class NamedTimes(Protocol):
-    """Wall times that a line names."""
-
-    @property
-    def wildcard(self) -> bool:
-        """Whether they follow the wall clock, whatever the policy."""
-
-    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
-        """The first of them later than ``wall`` (all naive), or None; any later than ``until`` may
-        be None.
-        """
-
-
 def next_until(
-    named: NamedTimes, zone: str, after: datetime, dst: DstPolicy, until: datetime
+    named: WallTimes, zone: str, after: datetime, dst: DstPolicy, until: datetime
 ) -> datetime | None:
     """The first fire in (after, until] (aware; the result is UTC), or None: there is no need to
     look further.
@@ -85,7 +72,7 @@ def next_until(
 
 
 def _search(
-    named: NamedTimes, name: str, since: datetime, dst: DstPolicy, until: datetime
+    named: WallTimes, name: str, since: datetime, dst: DstPolicy, until: datetime
 ) -> datetime | None:
     """A fire that is the first after ``since``, or that is later than ``until``, or None.
 
@@ -125,7 +112,7 @@ def _search(
 
 def _past_repeated_time(name: str, wall: datetime, since: datetime, dst: DstPolicy) -> datetime:
     """``wall``, or the last repeated wall time when ``since`` lies in the second pass."""
-    change = last_change(name, since - NEAR, since)
+    change = first_change(name, since - NEAR, since)
     if change is None or not is_first_pass_only(-change.size, dst):
         return wall
     return max(wall, change.at + change.before - _SECOND)

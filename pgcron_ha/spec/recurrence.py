@@ -8,18 +8,18 @@ no fire unless the rule names it, and UNTIL with a date lasts until that day is 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
-from pgcron_ha.spec.cron.fires import DstPolicy, NamedTimes, next_until
+from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.instants import read_instant, words_from
-from pgcron_ha.spec.rrule.days import DAILY, HOURLY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
-from pgcron_ha.spec.rules import FireRule
+from pgcron_ha.spec.named_days import NamedDays
+from pgcron_ha.spec.recurring_times import DAILY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
+from pgcron_ha.spec.rules import WallRule
 from pgcron_ha.spec.zones import instant_at, instants_of, load_zone, skipping_change, wall_clock
 
 EXAMPLE: Final = 'for example "rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9 from 2026-01-01T09:00"'
@@ -27,21 +27,18 @@ EXAMPLE: Final = 'for example "rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9 from 2026-
 MOST_COUNTED: Final = 1000
 MOST_INTERVAL: Final = 1000
 
-FREQUENCIES: Final = (YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY)
+FREQUENCIES: Final = (YEARLY, MONTHLY, WEEKLY, DAILY)
 DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-# In the order in which they are written out: their names in `RecurringTimes` and the numbers they
-# take; negative ones, too, where RFC 5545 counts from the end.
+# In the order in which they are written out, and the numbers they take; negative ones, too, where
+# RFC 5545 counts from the end.
 _NUMBERS: Final = {
-    "BYMONTH": ("months", 1, 12, False),
-    "BYWEEKNO": ("weeks", 1, 53, True),
-    "BYYEARDAY": ("year_days", 1, 366, True),
-    "BYMONTHDAY": ("month_days", 1, 31, True),
-    "BYHOUR": ("hours", 0, 23, False),
-    "BYMINUTE": ("minutes", 0, 59, False),
-    "BYSECOND": ("seconds", 0, 59, False),
-    "BYSETPOS": ("positions", 1, 366, True),
+    "BYMONTH": (1, 12, False),
+    "BYMONTHDAY": (1, 31, True),
+    "BYHOUR": (0, 23, False),
+    "BYMINUTE": (0, 59, False),
+    "BYSECOND": (0, 59, False),
+    "BYSETPOS": (1, 366, True),
 }
-_BY_DAYS: Final = ("BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY")
 _KNOWN: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", *_NUMBERS, "BYDAY", "WKST")
 _IMPLIED: Final = {"INTERVAL": "1", "WKST": "MO"}
 _PART: Final = re.compile(r"([A-Z]+)=([A-Z0-9,+-]+)", re.ASCII)
@@ -61,9 +58,6 @@ class Parts:
     until: datetime | None
     """The wall time of UNTIL; a date lasts until the day is over."""
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.texts
-
     @property
     def canonical(self) -> str:
         """As one text."""
@@ -77,26 +71,33 @@ class Parts:
     def times(self, first: datetime) -> RecurringTimes:
         """What they name from ``first`` on, with what that implies."""
         frequency = self.texts["FREQ"]
-        weekdays = tuple((ordinal, DAYS.index(day)) for ordinal, day in self.days)
-        implied: dict[str, tuple[int, ...]] = {
-            "hours": tuple(range(24)) if frequency == HOURLY else (first.hour,),
-            "minutes": (first.minute,),
-            "seconds": (first.second,),
-        }
-        if not any(name in self for name in _BY_DAYS):
+        months, month_days = self.numbers["BYMONTH"], self.numbers["BYMONTHDAY"]
+        weekdays = [(ordinal, DAYS.index(day)) for ordinal, day in self.days]
+        if not weekdays and not month_days:
             if frequency == YEARLY:
-                implied["months"] = (first.month,)
+                months = months or (first.month,)
             if frequency in (YEARLY, MONTHLY):
-                implied["month_days"] = (first.day,)
+                month_days = (first.day,)
             if frequency == WEEKLY:
-                weekdays = ((0, first.weekday()),)
+                weekdays = [(0, first.weekday())]
+        days = NamedDays(
+            months or range(1, 13),
+            month_days,
+            [day for ordinal, day in weekdays if not ordinal],
+            [each for each in weekdays if each[0]],
+            # Of each month, or of the year if no months are named.
+            is_nth_of_year=frequency == YEARLY and not months,
+        )
         return RecurringTimes(
+            hours=self.numbers["BYHOUR"] or (first.hour,),
+            minutes=self.numbers["BYMINUTE"] or (first.minute,),
+            seconds=self.numbers["BYSECOND"] or (first.second,),
             first=first,
             frequency=frequency,
             interval=int(self.texts.get("INTERVAL", 1)),
             week_begins=DAYS.index(self.texts.get("WKST", "MO")),
-            weekdays=weekdays,
-            **implied | {_NUMBERS[name][0]: found for name, found in self.numbers.items()},
+            days=days,
+            positions=self.numbers["BYSETPOS"],
         )
 
     def last_instant(self, timezone: str) -> datetime:
@@ -119,7 +120,7 @@ def read_parts(text: str) -> Parts:
     if texts.get("FREQ") not in FREQUENCIES:
         raise _refusal(
             f"FREQ={texts.get('FREQ', '')}",
-            f"FREQ is one of {', '.join(FREQUENCIES)}; shorter periods are written as intervals",
+            f"FREQ is one of {', '.join(FREQUENCIES)}; shorter periods are cron or intervals",
         )
     for name, most in (("INTERVAL", MOST_INTERVAL), ("COUNT", MOST_COUNTED)):
         if name in texts:
@@ -129,9 +130,9 @@ def read_parts(text: str) -> Parts:
     until = _until(texts["UNTIL"], "COUNT" in texts) if "UNTIL" in texts else None
     if texts.get("WKST", "MO") not in DAYS:
         raise _refusal(f"WKST={texts['WKST']}", f"WKST is one of {', '.join(DAYS)}")
-    numbers = {name: _numbers(name, texts[name]) for name in _NUMBERS if name in texts}
+    numbers = {name: _numbers(name, texts[name]) if name in texts else () for name in _NUMBERS}
     days = _days(texts["BYDAY"]) if "BYDAY" in texts else ()
-    texts |= {name: ",".join(map(str, found)) for name, found in numbers.items()}
+    texts |= {name: ",".join(map(str, found)) for name, found in numbers.items() if found}
     if days:
         texts["BYDAY"] = ",".join(f"{ordinal or ''}{day}" for ordinal, day in days)
     said = [name for name in _KNOWN if name in texts and texts[name] != _IMPLIED.get(name)]
@@ -156,7 +157,7 @@ def _until(text: str, is_counted: bool) -> datetime:
 
 
 def _numbers(name: str, text: str) -> tuple[int, ...]:
-    _, low, high, from_the_end = _NUMBERS[name]
+    low, high, from_the_end = _NUMBERS[name]
     found: set[int] = set()
     for item in text.split(","):
         sign = "[+-]?" if from_the_end else ""
@@ -180,21 +181,15 @@ def _days(text: str) -> tuple[tuple[int, str], ...]:
 def _judge_together(parts: Parts) -> None:
     """What RFC 5545 forbids in combination."""
     frequency = parts.texts["FREQ"]
-    if any(ordinal for ordinal, _ in parts.days) and (
-        frequency not in ("MONTHLY", "YEARLY") or "BYWEEKNO" in parts
-    ):
-        raise _refusal("BYDAY", "days are counted (2TU) in months and years, not beside BYWEEKNO")
+    if any(ordinal for ordinal, _ in parts.days) and frequency not in (MONTHLY, YEARLY):
+        raise _refusal("BYDAY", "days are counted (2TU) in months and years")
     if any(abs(ordinal) > 5 for ordinal, _ in parts.days) and (
-        frequency == "MONTHLY" or "BYMONTH" in parts
+        frequency == "MONTHLY" or parts.numbers["BYMONTH"]
     ):
         raise _refusal("BYDAY", "no month has more than five of a weekday: -5 to 5")
     if len({ordinal == 0 for ordinal, _ in parts.days}) > 1:
         raise _refusal("BYDAY", "days with and without a number are written as two rules")
-    if "BYWEEKNO" in parts and frequency != "YEARLY":
-        raise _refusal("BYWEEKNO", "weeks are counted in years: FREQ=YEARLY")
-    if "BYYEARDAY" in parts and frequency in ("DAILY", "WEEKLY", "MONTHLY"):
-        raise _refusal("BYYEARDAY", "days of the year are for FREQ=YEARLY and HOURLY")
-    if "BYMONTHDAY" in parts and frequency == "WEEKLY":
+    if parts.numbers["BYMONTHDAY"] and frequency == "WEEKLY":
         raise _refusal("BYMONTHDAY", "a week has no days of the month: use FREQ=MONTHLY or DAILY")
     if {name for name in parts.texts if name.startswith("BY")} == {"BYSETPOS"}:
         raise _refusal("BYSETPOS", "BYSETPOS chooses among what another BY part names")
@@ -213,41 +208,7 @@ _END = naive_utc(LATEST)
 _SECOND = timedelta(seconds=1)
 
 
-@dataclass(frozen=True)
-class RecurrenceRule(FireRule):
-    """An ``rrule`` line in its zone."""
-
-    times: RecurringTimes = field(repr=False)
-    counted: tuple[datetime, ...] | None
-    """All its wall times, if it has a COUNT."""
-    last: datetime
-    """Nothing fires later (UNTIL)."""
-    timezone: str
-    dst: DstPolicy
-
-    @property
-    def named(self) -> NamedTimes:
-        """It names them itself."""
-        return self
-
-    def next(self, after: datetime, until: datetime) -> datetime | None:
-        """The first fire in (after, until]."""
-        return next_until(self, self.timezone, after, self.dst, min(until, self.last))
-
-    @property
-    def wildcard(self) -> bool:
-        """A rule that counts hours follows the wall clock, whatever the policy."""
-        return self.times.frequency == HOURLY
-
-    def wall_after(self, wall: datetime, until: datetime) -> datetime | None:
-        """The first wall time that it names later than ``wall``, or None: none up to ``until``."""
-        if self.counted is not None:
-            place = bisect_right(self.counted, wall)
-            return self.counted[place] if place < len(self.counted) else None
-        return next(self.times.walls(wall.replace(microsecond=0) + _SECOND, until), None)
-
-
-def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> RecurrenceRule:
+def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> WallRule:
     """Read the words of an ``rrule`` line; raises `InvalidSpec`, also for what does not fire within
     `FIRST_WITHIN`.
     """
@@ -255,7 +216,7 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> Recurren
     begin_text = words_from(words, "the recurrence rule", rule, EXAMPLE)
     parts = read_parts(words[1])
     written = read_instant(begin_text or START, timezone, EXAMPLE)
-    if "COUNT" in parts and begin_text is None:
+    if "COUNT" in parts.texts and begin_text is None:
         raise InvalidSpec(
             "COUNT without an instant to count from",
             "what is counted begins with the instant of the rule",
@@ -263,22 +224,17 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> Recurren
         )
     first = wall_clock(load_zone(timezone), naive_utc(written.instant))
     begin = "" if begin_text is None else f" from {first:%Y-%m-%dT%H:%M:%S}"
-    found = RecurrenceRule(
-        canonical=f"rrule {parts.canonical}{begin}",
-        times=parts.times(first),
-        counted=None,
-        last=parts.last_instant(timezone),
-        timezone=timezone,
-        dst=dst,
-    )
+    canonical, times = f"rrule {parts.canonical}{begin}", parts.times(first)
+    found = WallRule(canonical, times, timezone, dst, parts.last_instant(timezone))
     since = written.instant - _SECOND if parts.count is None else EARLIEST
     soon = min(written.instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
-    if not found.times.may_fire or found.next(since, soon) is None:
+    if not times.may_fire or found.next(since, soon) is None:
         raise _never(words[1])
     if parts.count is None:
         return found
-    counted = tuple(islice(found.times.walls(first, _END), parts.count))
-    found = replace(found, counted=counted, last=_last_of(counted, timezone))
+    counted = tuple(islice(times.walls(first, _END), parts.count))
+    times = replace(times, counted=counted)
+    found = replace(found, times=times, last=_last_of(counted, timezone))
     if found.next(since, LATEST) is None:
         raise _never(words[1])
     return found

@@ -1,17 +1,19 @@
-"""A cron expression in English: ``at 03:00 on Monday to Friday``."""
+"""Times and days in English: ``at 03:00 on Monday to Friday``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
 from pgcron_ha.spec.cron.expression import CronExpression
-from pgcron_ha.spec.cron.fields import CronField
+from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.text import (
     MONTHS,
     WEEKDAYS,
     counted,
+    in_number,
     listed,
     ordinal,
     ranged,
@@ -27,38 +29,36 @@ MOST_TIMES: Final = 6
 def cron_words(expression: CronExpression, every_day: str = "every day") -> str:
     """When it fires, without the zone; begins in lower case."""
     times = time_words(expression.hours, expression.minutes, expression.seconds)
-    days = day_words(expression)
+    days = day_words(expression.days)
     if not days.startswith("on ") and times.startswith("at ") and len(expression.hours) < 24:
         days = f"{every_day} {days}".rstrip()
     return f"{times} {days}".rstrip()
 
 
-def covered_words(expression: CronExpression, by_second: bool) -> str:
-    """What it covers as an exclusion: ``on Saturday and Sunday``, ``from 12:00 to 12:59``.
-
-    By minutes, so that ``* * * * sat`` are whole days, or by seconds.
+def covered_words(expression: CronExpression) -> str:
+    """What it covers as an exclusion, by seconds: ``on Saturday and Sunday``, ``from 12:00 to
+    12:59``.
     """
-    seconds = expression.seconds if by_second else range(60)
-    if len(expression.hours) * len(expression.minutes) * len(seconds) == 24 * 60 * 60:
-        return day_words(expression) or "at any time"
-    if by_second:
+    days = day_words(expression.days)
+    if len(expression.seconds) < 60:
         return cron_words(expression, "on any day")
-    stretches = _whole_hours(expression)
-    if stretches is None:
-        return f"in the minutes that are {cron_words(expression, 'on any day')}"
-    return f"{stretches} {day_words(expression) or 'on any day'}"
+    if len(expression.minutes) == 60 and len(expression.hours) == 24:
+        return days or "at any time"
+    if len(expression.minutes) == 60:
+        return f"{_hours(expression.hours)} {days or 'on any day'}"
+    words = cron_words(replace(expression, seconds=(0,)), "on any day")
+    return words if words.startswith("at ") else f"in the minutes that are {words}"
 
 
-def day_words(expression: CronExpression) -> str:
+def day_words(days: NamedDays) -> str:
     """``on Monday to Friday in May``; an empty text for every day."""
-    day, month, weekday = expression.days.fields
-    texts = [text for text in (_days(day), _weekdays(weekday)) if text]
-    both = " if that is " if day.starred or weekday.starred else " or on "
+    texts = [text for text in (_days(days), _weekdays(days)) if text]
+    both = " if that is " if days.needs_both else " or on "
     words = f"on {both.join(texts)}" if texts else ""
-    if month.everything:
+    if len(days.months) == 12:
         return words
-    months = ranged([value - 1 for value in month.values], MONTHS)
-    if len(month.values) == 1 and len(texts) == 1 and words.endswith(" of the month"):
+    months = ranged([month - 1 for month in days.months], MONTHS)
+    if len(days.months) == 1 and len(texts) == 1 and words.endswith(" of the month"):
         return f"{words.removesuffix('the month')}{months}"
     return f"{words} in {months}".lstrip()
 
@@ -116,54 +116,35 @@ def _hours(hours: Sequence[int]) -> str:
     return listed([f"from {low:02}:00 to {high:02}:59" for low, high in stretches_of(hours)])
 
 
-def _whole_hours(expression: CronExpression) -> str | None:
-    """The stretches of a day in which every minute is named, if there are only such."""
-    if len(expression.minutes) == 60:
-        return _hours(expression.hours)
-    if len(expression.minutes) == 1 and len(expression.hours) <= MOST_TIMES:
-        return time_words(expression.hours, expression.minutes, (0,))
-    return None
-
-
 def _clock(hour: int, minute: int, second: int) -> str:
     return f"{hour:02}:{minute:02}:{second:02}" if second else f"{hour:02}:{minute:02}"
 
 
-def _days(day: CronField) -> str:
-    if day.everything:
+def _days(days: NamedDays) -> str:
+    if not days.month_days and not days.workdays:
         return ""
-    step = step_of(day.values, 1, 32)
-    if step is not None and not day.marks:
-        return f"every {ordinal(step)} day of the month (1, {1 + step}, … {day.values[-1]})"
+    step = step_of(days.month_days, 1, 32)
+    if step is not None and not days.workdays:
+        return f"every {ordinal(step)} day of the month (1, {1 + step}, … {days.month_days[-1]})"
     texts = [
         f"the {ordinal(low)}" if low == high else f"the {ordinal(low)} to {ordinal(high)}"
-        for low, high in runs_of(day.values)
+        for low, high in runs_of(sorted(day for day in days.month_days if day > 0))
     ]
-    texts += map(_counted_day, day.marks)
+    for before in (-1 - day for day in days.month_days if day < 0):
+        number = f"{before} {in_number(before, 'day')}"
+        texts.append(f"the day {number} before the last" if before else "the last day")
+    texts += map(_workday, days.workdays)
     return f"{listed(texts)} of the month"
 
 
-def _counted_day(mark: str) -> str:
-    if mark == "L":
-        return "the last day"
-    if mark == "LW":
+def _workday(day: int) -> str:
+    if day == -1:
         return "the last working day (Monday to Friday)"
-    if mark.startswith("L-"):
-        days = int(mark[2:])
-        return f"the day {days} day{'s' if days > 1 else ''} before the last"
-    return f"the working day (Monday to Friday) nearest to the {ordinal(int(mark[:-1]))}"
+    return f"the working day (Monday to Friday) nearest to the {ordinal(day)}"
 
 
-def _weekdays(weekday: CronField) -> str:
-    if weekday.everything:
-        return ""
-    # A week begins on Monday, as people say "Friday to Sunday".
-    values = sorted(7 if value == 0 else value for value in weekday.values)
-    texts = [ranged(values, (*WEEKDAYS, WEEKDAYS[0]))] if values else []
-    for mark in weekday.marks:
-        if mark.startswith("L"):
-            texts.append(f"the last {WEEKDAYS[int(mark[1:])]} of the month")
-        else:
-            number, nth = mark.split("#")
-            texts.append(f"{counted(int(nth))} {WEEKDAYS[int(number)]} of the month")
+def _weekdays(days: NamedDays) -> str:
+    texts = [ranged(sorted(days.weekdays), WEEKDAYS)] if days.weekdays else []
+    of = "year" if days.is_nth_of_year else "month"
+    texts += [f"{counted(nth)} {WEEKDAYS[day]} of the {of}" for nth, day in days.nth_weekdays]
     return listed(texts)

@@ -1,1 +1,0 @@
-"""Recurrence rules of iCalendar (RFC 5545)."""
