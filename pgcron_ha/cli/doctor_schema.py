@@ -43,11 +43,6 @@ _EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
         "everybody may execute {name} with its owner's rights",
         "As the owner: REVOKE ALL ON FUNCTION {name} FROM PUBLIC;",
     ),
-    "loose path": (
-        "problem",
-        "{name} has its owner's rights ({who}) and looks where its caller says",
-        "As the owner: ALTER FUNCTION {name} SET search_path = pg_catalog, pg_temp;",
-    ),
     "writable path": (
         "advice",
         "{who} may create objects in schema {name}, where roles with a part look up what they name",
@@ -57,11 +52,6 @@ _EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
         "problem",
         "{name} is of {who}, not of the owner of the other objects",
         "As a superuser: {remedy}",
-    ),
-    "default rights": (
-        "advice",
-        "new {name} of the schema's owner are for {who}, too: so is each new partition",
-        "As the owner: {remedy} Those that are made already keep them: see \\dp of psql.",
     ),
 }
 

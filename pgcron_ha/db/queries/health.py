@@ -10,20 +10,15 @@ from pgcron_ha.db.queries.rows import Rows
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
 OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
 LONG_TRANSACTION_SECONDS: Final = 300.0
-# A log that grows so far is not one that a standby fetches after its restart.
-MUCH_LOG_BYTES: Final = 1024**3
 # Fewer dead rows than this are gone before anybody feels them.
 MANY_DEAD_ROWS: Final = 100_000
 LARGE_INDEX_BYTES: Final = 64 * 1024 * 1024
-LARGE_DAY_BYTES: Final = 64 * 1024 * 1024
 # The widest of our indexes needs about a hundred when it is half empty.
 MOST_BYTES_AN_ENTRY: Final = 400
 # A statement of the engine's holds an advisory lock for milliseconds.
 LONG_LOCK_SECONDS: Final = 30.0
 # Of findings that have one cause, mostly.
 FEW: Final = 5
-# Younger statistics do not show that a table was never vacuumed.
-YOUNG_STATISTICS_SECONDS: Final = 86_400.0
 # Functions with the owner's rights that all roles may call: each checks the caller.
 FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
 
@@ -42,17 +37,12 @@ READINGS: Final[dict[str, Any]] = {
     "snapshot_holders": _listed(
         "list_snapshot_holders", age=OLD_SNAPSHOT_TRANSACTIONS, seconds=LONG_TRANSACTION_SECONDS
     ),
-    # Replication slots that nobody reads, and that keep much of the log: name, bytes.
-    "idle_slots": _listed("list_idle_slots", least=MUCH_LOG_BYTES),
     # Tables of the schema for which somebody turned autovacuum off: name, option.
     "tables_without_autovacuum": _listed("list_tables_without_autovacuum"),
     # Indexes of the schema that no statement uses: name, relation, has_partitions.
     "broken_indexes": _listed("list_broken_indexes"),
     # Tables with ``least`` dead rows that outnumber the living: name, dead, living, vacuumed_at.
     "dead_rows": _listed("list_dead_rows", least=MANY_DEAD_ROWS),
-    # Days of history of `LARGE_DAY_BYTES` that rules of retention have emptied by half or more, and
-    # that nodes leave as they are: name, bytes, remaining runs, dropped_at.
-    "spent_days": _listed("list_spent_days", least=LARGE_DAY_BYTES),
     # Indexes of ``least`` bytes that are mostly empty: name, bytes, entries.
     "swollen_indexes": _listed(
         "list_swollen_indexes", least=LARGE_INDEX_BYTES, bytes_an_entry=MOST_BYTES_AN_ENTRY
@@ -68,12 +58,6 @@ READINGS: Final[dict[str, Any]] = {
     "unaccounted": Rows("unaccounted", at_most=DEFAULT_LIMIT),
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
     "broken_workflows": Rows("check_workflows", limit=FEW),
-    # Ages of the oldest transaction id: of the schema's oldest table, and of all databases.
-    "wraparound": Rows("read_wraparound").the,
-    # Tables that nobody ever vacuumed though much has changed: name, dead, inserted.
-    "never_vacuumed": _listed(
-        "list_never_vacuumed", least=MANY_DEAD_ROWS, seconds=YOUNG_STATISTICS_SECONDS
-    ),
     # Spans to come without a partition between others: relation, since, until.
     "partition_gaps": _listed("list_partition_gaps"),
     # Partitions that are detached, or half so: relation, partition, low, high, was_own,

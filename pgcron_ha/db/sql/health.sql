@@ -74,17 +74,6 @@ WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.
       WHERE NOT EXISTS (SELECT FROM opened o WHERE o.xid = r.xmin)) h
 WHERE h.age > :age::int OR h.seconds > :seconds::float8 ORDER BY h.age DESC LIMIT :limit::int;
 
--- name: list_idle_slots
--- Slots that nobody reads: the server keeps its log for them, until the disk is full or
--- max_slot_wal_keep_size is reached.
-SELECT s.slot_name::text AS name, s.bytes FROM (
-  SELECT i.slot_name,
-         pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-                              ELSE pg_current_wal_lsn() END,
-                         i.restart_lsn)::bigint AS bytes
-  FROM pg_catalog.pg_replication_slots i WHERE NOT i.active) s
-WHERE s.bytes > :least::bigint ORDER BY s.bytes DESC LIMIT :limit::int;
-
 -- name: list_tables_without_autovacuum
 SELECT c.oid::regclass::text AS name, o.option FROM pg_catalog.pg_class c
 LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid,
@@ -160,35 +149,6 @@ WHERE r.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'i' AND r.reltuple
   AND pg_relation_size(i.indexrelid) > :bytes_an_entry::int * greatest(c.reltuples, 1)
 ORDER BY 2 DESC LIMIT :limit::int;
 
--- name: read_wraparound
--- The oldest transaction ids and multixacts, of which a number is left before the server takes no
--- more writes: of the schema's tables, and of every database.
-WITH aged AS (SELECT c.oid::regclass::text AS name,
-                     greatest(age(c.relfrozenxid), mxid_age(c.relminmxid), age(t.relfrozenxid),
-                              mxid_age(t.relminmxid)) AS age
-              FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid
-              WHERE c.relkind IN ('r', 'm') AND c.relnamespace = 'pgcron'::regnamespace),
-     database AS (SELECT d.datname::text AS name,
-                  greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) AS age
-         FROM pg_catalog.pg_database d)
-SELECT o.name AS table_name, o.age AS table_age, d.name AS database_name, d.age AS database_age,
-       current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age
-FROM (SELECT a.* FROM aged a ORDER BY a.age DESC LIMIT 1) o,
-     (SELECT b.* FROM database b ORDER BY b.age DESC, b.name = current_database() DESC LIMIT 1) d;
-
--- name: list_never_vacuumed
--- Tables that autovacuum should have come to long ago, by its own thresholds and then some, and
--- never did since the statistics began.
-SELECT t.relname AS name, t.n_dead_tup AS dead, t.n_ins_since_vacuum AS inserted
-FROM pg_catalog.pg_stat_all_tables t
-WHERE t.schemaname = 'pgcron' AND t.last_vacuum IS NULL AND t.last_autovacuum IS NULL
-  AND greatest(t.n_dead_tup, t.n_ins_since_vacuum) > greatest(:least::bigint, t.n_live_tup / 2)
-  AND (SELECT coalesce(d.stats_reset,
-                       pg_postmaster_start_time()) < clock_timestamp()
-                           - make_interval(secs => :seconds::float8)
-      FROM pg_catalog.pg_stat_database d WHERE d.datname = current_database())
-ORDER BY 2 DESC LIMIT :limit::int;
-
 -- name: list_partition_gaps
 -- Spans of time to come that no partition takes, between others that are there; what lies beyond
 -- the last one is seen elsewhere.
@@ -228,9 +188,6 @@ SELECT found.kind, found.name, found.who, found.remedy FROM (
      AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
          WHERE a.grantee = 0)
   UNION ALL
-  SELECT 'loose path', p.oid::regprocedure::text, p.proowner::regrole::text, NULL FROM routine p
-   WHERE p.prosecdef AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
-  UNION ALL
   SELECT DISTINCT 'writable path', n.oid::regnamespace::text,
          CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,
          format('REVOKE CREATE ON SCHEMA %s FROM %s;', n.oid::regnamespace,
@@ -256,19 +213,7 @@ SELECT found.kind, found.name, found.who, found.remedy FROM (
   UNION ALL
   SELECT 'other owner', p.oid::regprocedure::text, p.proowner::regrole::text,
          format('ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure, mine.owner::regrole)
-  FROM routine p, mine WHERE p.proowner <> mine.owner
-  UNION ALL
-  SELECT 'default rights', g.what, g.who,
-         format('ALTER DEFAULT PRIVILEGES FOR ROLE %s%s REVOKE ALL ON %s FROM %s;', g.owner,
-                g.place, g.what, g.who)
-    FROM (SELECT DISTINCT CASE d.defaclobjtype WHEN 'r' THEN 'tables' ELSE 'sequences' END AS what,
-          CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who,
-                 mine.owner::regrole::text AS owner,
-                 CASE d.defaclnamespace WHEN 0 THEN ''
-                      ELSE format(' IN SCHEMA %s', d.defaclnamespace::regnamespace) END AS place
-          FROM mine, home, pg_catalog.pg_default_acl d, aclexplode(d.defaclacl) a
-          WHERE d.defaclrole = mine.owner AND d.defaclnamespace IN (0, home.oid)
-            AND d.defaclobjtype IN ('r', 'S') AND a.grantee <> mine.owner) g) found
+  FROM routine p, mine WHERE p.proowner <> mine.owner) found
 ORDER BY 1, 2, 3 LIMIT :limit::int;
 
 -- name: read_role

@@ -38,19 +38,6 @@ WHERE s.partition = :partition::text
   AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) < s.bytes * 0.75
 RETURNING true AS is_smaller;
 
--- name: list_spent_days
--- Days of which rules have removed half or more, and whose space nodes do not free: it would take
--- too long, or the table is always in use.
-SELECT format('%s.%I', 'pgcron'::regnamespace, s.partition) AS name, size.bytes, s.remaining,
-       s.until + k.keep AS dropped_at
-FROM pgcron.retention_sweep s CROSS JOIN pgcron.retention k
-CROSS JOIN LATERAL (SELECT pg_relation_size(to_regclass(format('pgcron.%I',
-    s.partition))) AS bytes) size
-WHERE k.relation = 'history' AND s.ended_at IS NOT NULL AND s.gone > 0 AND s.gone >= s.remaining
-  AND size.bytes >= :least::bigint
-  AND (s.tries >= 24 OR s.remaining > 100000 OR size.bytes > 1073741824)
-ORDER BY size.bytes DESC LIMIT :limit::int;
-
 -- name: list_retention
 -- Tables first, then the rules of ended runs as they go before one another: the first that is about
 -- a run counts.
