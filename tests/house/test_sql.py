@@ -70,8 +70,6 @@ ALLOWED = (
     ("pgcron_ha/cli/grants.py", "SELECT …", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "BEGIN;", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "COMMIT;", "printed for a DBA, never executed"),
-    ("pgcron_ha/db/driver/pool.py", "BEGIN ", "the reader's transaction; can't be prepared"),
-    ("pgcron_ha/db/driver/pool.py", "ROLLBACK", "the reader's transaction; can't be prepared"),
     ("pgcron_ha/cli/doctor_server.py", "REINDEX ", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor_server.py", "ALTER SYSTEM", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor_server.py", "SELECT pg_reload", "a hint for people, never executed"),

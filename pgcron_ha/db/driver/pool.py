@@ -291,9 +291,6 @@ class ClientPools:
             await pool.close()
 
 
-_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
-
 class ReadPool(Pool):
     """Read-only transactions on a few connections, which are made when they are needed.
 
@@ -322,12 +319,8 @@ class ReadPool(Pool):
         connection = await self.acquire(_ANSWER_SECONDS)
         try:
             with answers():
-                await connection.execute(_BEGIN)
-                yield connection
-                await connection.execute("ROLLBACK")  # there is nothing to commit
-        except BaseException:
-            await _give_up(connection)
-            raise
+                async with _one_moment(connection):
+                    yield connection
         finally:
             await self.release(connection)
 
@@ -336,15 +329,9 @@ class ReadPool(Pool):
         await super().close(seconds)
 
     async def _check(self, connection: Any) -> None:
-        await connection.execute(_BEGIN)
-        await require_revision(connection, self._schema)
-        await connection.execute("ROLLBACK")
+        async with _one_moment(connection):
+            await require_revision(connection, self._schema)
 
 
-async def _give_up(connection: Any) -> None:
-    """Ends the transaction of a connection that goes back to the pool after an error."""
-    try:
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await connection.execute("ROLLBACK")
-    except Exception:
-        cut(connection)
+def _one_moment(connection: Any) -> Any:
+    return connection.transaction(isolation="repeatable_read", readonly=True)
