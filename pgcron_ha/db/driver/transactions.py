@@ -54,11 +54,8 @@ class HeldConnection:
         raises what `_reported` makes of the refusal when the token does not hold the run any more,
         TransactionEnded, and Unanswered.
         """
-        values: tuple[Any, ...] = (run, str(token), elapsed, result, self._pool.node, keep_args)
+        values = (run, str(token), elapsed, result, self._pool.node, keep_args, updates)
         finish = self._pool.statements["finish_run"].sql
-        if updates is not None:
-            values = (*values, updates)
-            finish = self._pool.statements["finish_updating"].sql
         row = await self._answer(self.connection.fetchrow(finish, *values))
         if not row["is_same"]:
             raise TransactionEnded("a statement of the run's own ended its transaction")

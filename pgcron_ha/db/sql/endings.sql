@@ -130,16 +130,11 @@ WHERE a.run_id = ANY(:run_ids);
 -- running -> succeeded
 -- Inside the transaction that holds the handler's effects; raises PC012 when the claim is over.
 -- `is_same`: no statement of the handler has ended the transaction that the node began, and begun
--- another.
-SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node, :keep_args),
-       coalesce(current_setting('pgcron_ha.transaction', true) = 'open', false) AS is_same;
-
--- name: finish_updating
--- running -> succeeded
--- As finish_run, with the assets that the handler has updated: both are true, or neither.
+-- another. The assets that the handler has updated come with it: both are true, or neither.
 SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node, :keep_args),
        coalesce(current_setting('pgcron_ha.transaction', true) = 'open', false) AS is_same,
-       pgcron.update_assets(:run_id, :updates::text::jsonb);
+       CASE WHEN :updates::text IS NOT NULL
+            THEN pgcron.update_assets(:run_id, :updates::text::jsonb) END;
 
 -- name: previous_result
 -- The last run that has ended of an earlier fire of this run's schedule.

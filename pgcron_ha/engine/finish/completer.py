@@ -318,7 +318,7 @@ class Completer(Service):
         [(context, _, _)] = batch
         try:
             await self._link.rows(
-                "finish_updating",
+                "finish_run",
                 run_id=context.run_id,
                 token=context.token,
                 elapsed=context.elapsed,
