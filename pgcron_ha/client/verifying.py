@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from time import monotonic
 from typing import Any, Final
 
@@ -14,11 +14,9 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import ledger_checks as ask
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.verifying import Bound, Entry, Pause, Range, Timing, Verdict, verify
+from pgcron_ha.model.verifying import Timing, Verdict, verify
 from pgcron_ha.spec.spec import Spec, spec_of
 from pgcron_ha.spec.zones import TZDATA
-
-_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 MOST_INSTANTS: Final = 20_000
 """Of one schedule: some tenths of a second of computing."""
@@ -103,71 +101,13 @@ def verdict_of(read: ask.LedgerOf, most: int) -> Verdict:
     """The rows compared with the versions."""
     until = min(read.watermark, read.complete_until)
     known = [row for row in read.versions if row["since"] is not None]
-    entries = {
-        row["fire_at"]: Entry(row["is_by_hand"], row["made_at"] if row["is_counted"] else None)
-        for row in read.entries
-    }
-    ranges = [
-        Range(row["first_at"], row["last_at"], row["reason"] == "paused") for row in read.ranges
-    ]
     return verify(
         list(_timings(known, read.after, until)),
-        entries,
-        ranges,
+        {row["fire_at"]: row["is_by_hand"] for row in read.entries},
+        [(row["first_at"], row["last_at"]) for row in read.ranges],
         until,
         most,
-        list(_pauses(known)),
-        _bound(known, read),
     )
-
-
-def _pauses(versions: list[Row]) -> Iterator[Pause]:
-    """Consecutive versions that were paused, up to the one that fired again."""
-    began: Row | None = None
-    for row, following in zip(versions, [*versions[1:], None], strict=True):
-        content = row["content"]
-        if content["enabled"]:
-            continue
-        if began is None:
-            began, drops = row, True
-        # A probe of what failures have paused runs, and so may what the catch-up policy decides.
-        drops = drops and _drops(content) and content.get("paused_by") != "pgcron_ha"
-        if following is None:
-            yield Pause(began["since"], *(_paused_until(content, _NEVER), _NEVER), drops)
-        elif following["content"]["enabled"]:
-            end = following["since"]
-            drops = drops and _drops(following["content"])
-            yield Pause(began["since"], _paused_until(content, end), end, drops)
-            began = None
-
-
-def _drops(content: Row) -> bool:
-    return bool(content.get("after_pause", "drop") == "drop")
-
-
-def _paused_until(content: Row, end: datetime) -> datetime:
-    until = content.get("paused_until")
-    return end if until is None else min(datetime.fromisoformat(until), end)
-
-
-def _bound(versions: list[Row], read: ask.LedgerOf) -> Bound | None:
-    """`max_runs` of the current version, since the first of the unbroken series that had it."""
-    bound: Bound | None = None
-    for row in versions:
-        runs = row["content"].get("max_runs")
-        if runs is None:
-            bound = None
-        elif bound is None:
-            bound = Bound(row["since"], runs, runs, False)
-        else:
-            bound = bound._replace(runs=runs, most=max(bound.most, runs))
-    is_whole = bound is not None and bound.since > read.after
-    is_whole = is_whole and read.complete_until == read.watermark
-    is_whole = is_whole and not any(row["is_gone"] for row in read.entries)  # by retention
-    spec = _spec(versions[-1]["content"]) if versions else None
-    if bound is None or spec is None or not (is_whole and read.has_ended):
-        return bound
-    return bound._replace(is_over=spec.next(read.watermark) is not None)
 
 
 def _timings(versions: list[Row], after: datetime, until: datetime) -> Iterator[Timing]:

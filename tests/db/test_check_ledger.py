@@ -175,45 +175,11 @@ async def test_each_version_answers_for_its_own_time(connection: Connection) -> 
     assert await rules(connection, now) == []
 
 
-async def bound(connection: Connection, runs: int) -> None:
-    """As if it had had the bound from its beginning."""
-    await connection.execute(
-        f"SET session_replication_role = replica; UPDATE pgcron.schedule SET max_runs = {runs};"
-        f" UPDATE pgcron.schedule_version SET content = content || '{{\"max_runs\": {runs}}}';"
-        " RESET session_replication_role"
-    )
-
-
-async def test_a_schedule_with_a_number_of_runs_has_just_so_many(connection: Connection) -> None:
-    schedule, now = await fires_every_minute(connection)
-    kept = [now - minutes(n) for n in range(59, 49, -1)]
-    await bound(connection, 10)
-    cursor = await cursor_of(connection, schedule)
-    await materialize(connection, cursor, kept, next_fire=now, max_runs=10)
-    cursor = await cursor_of(connection, schedule)
-    assert (cursor["watermark"], cursor["next_fire"].year) == (kept[-1], 9999)
-    assert await rules(connection, now) == []
-
-    await bound(connection, 9)
-    assert await rules(connection, now) == [
-        ("a schedule had more runs than max_runs", kept[-1]),
-    ]
-    await bound(connection, 11)
-    assert await rules(connection, now) == [
-        ("a schedule ended before it had max_runs", kept[-1]),
-    ]
-    await connection.execute(
-        "INSERT INTO pgcron.given_back (schedule_id, runs) VALUES ($1, 1)", schedule
-    )
-    assert await rules(connection, now) == []
-
-
-async def paused_for_20_minutes(connection: Connection, **content: Any) -> datetime:
-    """It fired each minute, was paused from the 40th to the 20th minute before now, and told so."""
+async def test_what_a_pause_has_dropped_has_its_answer(connection: Connection) -> None:
     schedule, now = await fires_every_minute(connection)
     for version, since, changes in (
-        (2, now - minutes(40), {"enabled": False, **content}),
-        (3, now - minutes(20), {"enabled": True, **content, "paused_until": None}),
+        (2, now - minutes(40), {"enabled": False}),
+        (3, now - minutes(20), {"enabled": True, "paused_until": None}),
     ):
         await connection.execute(
             "INSERT INTO pgcron.schedule_version"
@@ -234,54 +200,8 @@ async def paused_for_20_minutes(connection: Connection, **content: Any) -> datet
         "SET session_replication_role = replica; UPDATE pgcron.schedule SET version = 3;"
         " RESET session_replication_role"
     )
-    return now
 
-
-RUNS_IN_THE_PAUSE = (
-    "UPDATE pgcron.occurrence SET fire_at = fire_at - interval '15 minutes' WHERE fire_at = $1",
-    "UPDATE pgcron.run SET scheduled_for = scheduled_for - interval '15 minutes'"
-    " WHERE scheduled_for = $1",
-)
-
-
-async def test_what_ran_in_a_pause_is_found(connection: Connection) -> None:
-    now = await paused_for_20_minutes(connection)
     assert await rules(connection, now) == []
-    for statement in RUNS_IN_THE_PAUSE:
-        await connection.execute(statement, now - minutes(10))
-
-    assert await rules(connection, now) == [
-        ("a fire of a pause became a run", now - minutes(25)),
-        ("an instant has no answer", now - minutes(10)),
-    ]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"after_pause": "catchup"},
-        {"paused_until": "2000-01-01T00:00:00+00:00"},
-        {"paused_by": "pgcron_ha"},
-    ],
-    ids=["caught up", "over already", "a probe"],
-)
-async def test_what_may_run_in_a_pause_is_no_fault(
-    connection: Connection, content: dict[str, Any]
-) -> None:
-    now = await paused_for_20_minutes(connection, **content)
-    for statement in RUNS_IN_THE_PAUSE:
-        await connection.execute(statement, now - minutes(10))
-
-    assert await rules(connection, now) == [("an instant has no answer", now - minutes(10))]
-
-
-async def test_what_is_told_as_paused_and_was_not_is_found(connection: Connection) -> None:
-    now = await paused_for_20_minutes(connection)
-    await connection.execute("UPDATE pgcron.missed SET last_at = last_at + interval '1 minute'")
-
-    assert await rules(connection, now) == [
-        ("a range is recorded as paused, and the schedule was not", now - minutes(39))
-    ]
 
 
 async def test_what_somebody_settled_ahead_of_its_time_is_no_fault(connection: Connection) -> None:

@@ -28,8 +28,6 @@ class LedgerOf:
     watermark: datetime
     complete_until: datetime
     """Later rows were too many to be read."""
-    has_ended: bool
-    """By its cursor it never fires again, and no run is on its way back."""
 
 
 broken_rows: Final = Rows("check_ledger", schedule=None, at_most=MOST_BROKEN)
@@ -75,4 +73,4 @@ async def ledger_of(
     for rows, key in ((entries, "fire_at"), (ranges, "first_at")):
         if len(rows) > most:
             complete = min(complete, rows[most - 1][key])
-    return LedgerOf(after, versions, entries, ranges, watermark, complete, found["has_ended"])
+    return LedgerOf(after, versions, entries, ranges, watermark, complete)

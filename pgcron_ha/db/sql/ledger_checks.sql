@@ -31,36 +31,30 @@ WHERE v.schedule_id = :schedule_id::bigint AND v.operation <> 'delete'
 ORDER BY v.version;
 
 -- name: entries_of_schedule
--- Single fires of the ledger; whether they are runs that max_runs counts; whether a backfill or a
--- person (an override, a run cancelled or let go ahead of its time) put them there, and not the
--- spec. Of a run that retention has removed nothing is known.
-SELECT o.fire_at, o.decision, coalesce(r.created_at, past.created_at) AS made_at,
-       o.decision NOT IN ('skipped', 'superseded')
-           AND coalesce(r.origin, past.origin, 'backfill') = 'schedule' AS is_counted,
+-- Single fires of the ledger; whether a backfill or a person (an override, a run cancelled or let
+-- go ahead of its time) put them there, and not the spec. Of a run that retention has removed
+-- nothing is known.
+SELECT o.fire_at,
        coalesce(r.origin, past.origin) IS NOT DISTINCT FROM 'backfill'
            OR (o.decision <> 'run' AND o.decided_at < o.fire_at)
        OR coalesce(coalesce(past.began, r.claimed_at,
                             CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at, false)
        OR EXISTS (SELECT FROM pgcron.occurrence_override e
            WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)
-       OR (o.run_id IS NOT NULL AND r.id IS NULL AND past.origin IS NULL) AS is_by_hand,
-       o.run_id IS NOT NULL AND r.id IS NULL AND past.origin IS NULL AS is_gone
+       OR (o.run_id IS NOT NULL AND r.id IS NULL AND past.origin IS NULL) AS is_by_hand
 FROM pgcron.occurrence o LEFT JOIN pgcron.run r ON r.id = o.run_id
-LEFT JOIN LATERAL (SELECT h.origin, h.created_at, coalesce(h.claimed_at, h.finished_at) AS began
+LEFT JOIN LATERAL (SELECT h.origin, coalesce(h.claimed_at, h.finished_at) AS began
 FROM pgcron.history h WHERE h.id = o.run_id LIMIT 1) past ON true
 WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at > :after::timestamptz
   AND o.fire_at <= :until::timestamptz
 ORDER BY o.fire_at LIMIT :at_most::int;
 
 -- name: ranges_of_schedule
-SELECT m.first_at, m.last_at, m.reason FROM pgcron.missed m
+SELECT m.first_at, m.last_at FROM pgcron.missed m
 WHERE m.schedule_id = :schedule_id::bigint AND m.last_at > :after::timestamptz
   AND m.first_at <= :until::timestamptz
 ORDER BY m.first_at LIMIT :at_most::int;
 
 -- name: watermark_of
-SELECT c.watermark, c.rules_since, c.status = 'valid' AND c.next_fire = 'infinity'
-    AND NOT c.is_paused
-       AND NOT EXISTS (SELECT FROM pgcron.given_back g
-           WHERE g.schedule_id = c.schedule_id) AS has_ended
-FROM pgcron.cursor c WHERE c.schedule_id = :schedule_id::bigint;
+SELECT c.watermark, c.rules_since FROM pgcron.cursor c
+WHERE c.schedule_id = :schedule_id::bigint;
