@@ -43,11 +43,6 @@ _EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
         "everybody may execute {name} with its owner's rights",
         "As the owner: REVOKE ALL ON FUNCTION {name} FROM PUBLIC;",
     ),
-    "writable path": (
-        "advice",
-        "{who} may create objects in schema {name}, where roles with a part look up what they name",
-        "As its owner: {remedy} Or take it out of their search_path.",
-    ),
     "other owner": (
         "problem",
         "{name} is of {who}, not of the owner of the other objects",

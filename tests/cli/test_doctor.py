@@ -40,23 +40,6 @@ def test_the_doctor_finds_rights_that_somebody_added(
     assert f'"{role}" can read' not in cli("--dsn", dsn_of(role, database), "doctor").out
 
 
-def test_the_doctor_names_a_schema_on_the_path_of_a_part_that_others_may_write(
-    cli: Cli, execute: Execute, role: str
-) -> None:
-    execute(f"""
-        CREATE SCHEMA shared; GRANT CREATE ON SCHEMA shared TO PUBLIC;
-        ALTER ROLE "{role}" SET search_path = shared, public
-        """)
-    assert "schema shared" not in cli("doctor").out
-    execute(f'GRANT USAGE ON SCHEMA pgcron TO "{role}"')
-
-    [found] = [row for row in cli("doctor", "--json").rows if row["check"] == "privileges"]
-    assert found["level"] == "advice"
-    assert found["message"].startswith("PUBLIC may create objects in schema shared, where roles")
-    execute(found["hint"].partition(": ")[2].partition(";")[0])
-    assert "schema shared" not in cli("doctor").out
-
-
 def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
     cli: Cli, execute: Execute, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,25 +188,6 @@ SELECT found.kind, found.name, found.who, found.remedy FROM (
      AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
          WHERE a.grantee = 0)
   UNION ALL
-  SELECT DISTINCT 'writable path', n.oid::regnamespace::text,
-         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,
-         format('REVOKE CREATE ON SCHEMA %s FROM %s;', n.oid::regnamespace,
-                CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END)
-    FROM home, pg_catalog.pg_roles part
-    LEFT JOIN LATERAL (
-      SELECT split_part(option, '=', 2) AS path FROM pg_catalog.pg_db_role_setting s
-      CROSS JOIN unnest(s.setconfig) option
-      WHERE starts_with(option, 'search_path=') AND s.setrole IN (part.oid, 0)
-        AND s.setdatabase IN (0, (SELECT d.oid FROM pg_catalog.pg_database d
-                                  WHERE d.datname = current_database()))
-      ORDER BY s.setrole = 0, s.setdatabase = 0 LIMIT 1) own ON true
-    CROSS JOIN LATERAL string_to_table(coalesce(own.path, '"$user", public'), ',') item
-    JOIN pg_catalog.pg_namespace n
-      ON n.nspname = replace(btrim(item, ' "'), '$user', part.rolname)
-    CROSS JOIN LATERAL aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
-   WHERE NOT part.rolsuper AND has_schema_privilege(part.oid, home.oid, 'USAGE')
-     AND a.privilege_type = 'CREATE' AND a.grantee NOT IN (n.nspowner, part.oid)
-  UNION ALL
   SELECT 'other owner', r.oid::regclass::text, r.relowner::regrole::text,
          format('ALTER TABLE %s OWNER TO %s;', r.oid::regclass, mine.owner::regrole)
   FROM relation r, mine WHERE r.relowner <> mine.owner
