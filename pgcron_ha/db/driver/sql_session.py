@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NoReturn
-from uuid import UUID
 
 import asyncpg
 
@@ -23,7 +22,7 @@ from pgcron_ha.db.driver.link import unanswered
 from pgcron_ha.db.driver.pool import HandlerPool, cut
 from pgcron_ha.db.driver.session_settings import PROFILE
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.driver.transactions import MARK_TRANSACTION, HeldConnection
+from pgcron_ha.db.driver.transactions import HeldConnection
 from pgcron_ha.errors import PgcronError
 
 _NUMBERS: Final = ("int2", "int4", "int8", "oid")
@@ -189,12 +188,6 @@ class SqlSession(HeldConnection):
         self._signalling = asyncio.Lock()
         self._may_be_cancelled = True
 
-    async def begin(self) -> None:
-        """All that follows is one transaction."""
-        self._transaction = self.connection.transaction()
-        await self._answer(self._transaction.start())
-        await self._answer(self.connection.execute(MARK_TRANSACTION))
-
     async def execute(
         self, text: str, values: Sequence[Any], keep: int, say: Say
     ) -> list[dict[str, Any]]:
@@ -214,18 +207,10 @@ class SqlSession(HeldConnection):
             with suppress(asyncpg.InterfaceError):  # the connection is gone
                 self.connection.remove_log_listener(heard)
 
-    async def finish(
-        self,
-        run: int,
-        token: UUID,
-        elapsed: float,
-        result: Any,
-        keep_args: bool = True,
-        updates: str | None = None,
-    ) -> None:
+    async def finish(self, *values: Any, **options: Any) -> None:
         """As its base, and nobody cancels it."""
         await self._hush()
-        await super().finish(run, token, elapsed, result, keep_args, updates)
+        await super().finish(*values, **options)
 
     async def commit(self) -> None:
         """As its base, and nobody cancels it."""

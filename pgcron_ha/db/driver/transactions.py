@@ -37,9 +37,31 @@ class HeldConnection:
     def __init__(self, pool: HandlerPool, connection: Any) -> None:
         self.connection = connection
         """An `asyncpg.Connection`."""
+        self.isolation: Isolation | None = None
         self._pool = pool
         self._transaction: Any = None
         self._is_over = False
+
+    async def begin(self, isolation: Isolation | None = None) -> None:
+        """All that follows is one transaction. Without an `isolation` it has the session's."""
+        self.isolation = isolation
+        self._transaction = self.connection.transaction(isolation=isolation)
+        await self._answer(self._transaction.start())
+        await self._answer(self.connection.execute(MARK_TRANSACTION))
+
+    async def savepoint(self) -> Any:
+        """Has ``commit()`` and ``rollback()``, of what comes from here on."""
+        savepoint = self.connection.transaction()
+        await savepoint.start()
+        return savepoint
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether somebody ended the transaction with a statement of their own."""
+        try:
+            return not self.connection.is_closed() and not self.connection.is_in_transaction()
+        except asyncpg.InterfaceError:  # the connection broke, and the pool took it back
+            return False
 
     async def finish(
         self,
@@ -114,20 +136,22 @@ class Transactions(HandlerPool):
     def __init__(self, dsn: str, most: int, schema: str = DEFAULT_SCHEMA, node: str = "") -> None:
         super().__init__(lambda: dsn, most, TRANSACTION, schema=schema, node=node)
 
-    async def begin(self, run: int, token: UUID, elapsed: float, isolation: Isolation) -> Open:
+    async def begin(
+        self, run: int, token: UUID, elapsed: float, isolation: Isolation
+    ) -> HeldConnection:
         """Begins one, `elapsed` seconds after its run's handler.
 
         Raises DatabaseUnavailable, or the server's error.
         """
         connection = await self.acquire()
-        held = Open(self, connection, isolation)
+        held = HeldConnection(self, connection)
         try:
             if isolation != "read_committed":
                 # Its snapshot is taken at its beginning: a later write to the row makes it fail.
                 # So a node writes to the row of a long run before that.
                 mark = self.statements["mark_started"].sql
                 await connection.fetch(mark, [run], [token], [elapsed])
-            await held.begin(MARK_TRANSACTION)
+            await held.begin(isolation)
         except BaseException as error:
             held.drop()
             if isinstance(error, CONNECTION_ERRORS):
@@ -151,31 +175,3 @@ class Transactions(HandlerPool):
                     self.give_back(connection)
         except CONNECTION_ERRORS as error:
             raise unavailable(error) from error
-
-
-class Open(HeldConnection):
-    """A transaction under way."""
-
-    def __init__(self, pool: HandlerPool, connection: Any, isolation: Isolation) -> None:
-        super().__init__(pool, connection)
-        self.isolation = isolation
-        self._transaction = connection.transaction(isolation=isolation)
-
-    async def begin(self, command: str) -> None:
-        """Begins it, and sends what belongs to its beginning."""
-        await self._transaction.start()
-        await self.connection.execute(command)
-
-    @property
-    def was_ended(self) -> bool:
-        """Whether somebody ended it with a statement of their own."""
-        try:
-            return not self.connection.is_closed() and not self.connection.is_in_transaction()
-        except asyncpg.InterfaceError:  # the connection broke, and the pool took it back
-            return False
-
-    async def savepoint(self) -> Any:
-        """Has ``commit()`` and ``rollback()``, of what comes from here on."""
-        savepoint = self.connection.transaction()
-        await savepoint.start()
-        return savepoint

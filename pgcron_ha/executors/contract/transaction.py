@@ -16,7 +16,6 @@ from pgcron_ha.db.driver.link import Unanswered
 from pgcron_ha.db.driver.transactions import (
     HeldConnection,
     Isolation,
-    Open,
     TransactionEnded,
     Transactions,
 )
@@ -44,7 +43,7 @@ class RunTransaction:
     transactions: Transactions
     flush: FlushLines
     loop: asyncio.AbstractEventLoop
-    _held: Open | None = None
+    _held: HeldConnection | None = None
     _savepoint: Any = None
     _statement: Future[Any] | None = None
     _is_entered: bool = False
@@ -131,7 +130,7 @@ class RunTransaction:
             held.drop()
             return _doubtful(f"{type(error).__name__} during the commit")
 
-    async def _begin(self, isolation: Isolation) -> Open:
+    async def _begin(self, isolation: Isolation) -> HeldConnection:
         context = self.context
         context.check()
         held = await self.transactions.begin(
@@ -141,7 +140,7 @@ class RunTransaction:
             held.drop()
         return held
 
-    async def _settle(self, held: Open, outcome: Outcome) -> Outcome:
+    async def _settle(self, held: HeldConnection, outcome: Outcome) -> Outcome:
         problem: Outcome
         if not isinstance(outcome, Succeeded):
             problem = outcome
