@@ -10,7 +10,7 @@ from time import monotonic
 import pytest
 
 from pgcron_ha.errors import DatabaseUnavailable
-from tests.product.db import ClientPools, connect, driver_dsn, each_host, is_pooled
+from tests.product.db import ClientPools, connect, driver_dsn, each_host
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.waiting import slowness
 
@@ -87,8 +87,6 @@ async def test_a_service_that_is_not_there_is_refused_whatever_else_is_set(
         reported = await refusal(dsn)
         assert reported.message == f"the service 'nosuch' can't be read from {services}"
         assert "PGSERVICEFILE" in (reported.hint or "")
-    with pytest.raises(DatabaseUnavailable, match="nosuch"):
-        await is_pooled("postgresql:///?service=nosuch", timeout=5)
     monkeypatch.setenv("PGSERVICE", "neither")
     assert "'neither'" in (await refusal("postgresql:///shop")).message
     services.unlink()

@@ -28,7 +28,6 @@ from tests.product.db import (
     check,
     connect,
     connect_client,
-    is_pooled,
     migrate,
     pooling_of,
 )
@@ -67,14 +66,16 @@ async def links(database: str) -> AsyncIterator[list[Link]]:
 
 
 async def test_a_pooler_is_found_out_and_a_server_is_not_taken_for_one(database: str) -> None:
-    assert await is_pooled(database, timeout=5)
-    assert not await is_pooled(straight(database), timeout=5)
+    for dsn, is_pooled in ((database, True), (straight(database), False)):
+        connection = await connect(dsn)
+        assert connection.is_pooled is is_pooled
+        await connection.close()
 
 
 async def test_it_is_found_out_whether_it_keeps_track_of_prepared_statements(
     database: str, pooler: Pooler
 ) -> None:
-    await is_pooled(database, timeout=5)
+    await (await connect(database)).close()
 
     assert pooling_of(database) is (Pooling.PREPARED if statements() else Pooling.TRANSACTION)
     assert pooling_of(straight(database)) is Pooling.SESSION

@@ -27,7 +27,7 @@ from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Row, TableBusy, Unanswered
 from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, command_in_use, use_command
 from pgcron_ha.db.driver.pool import ClientPools, HandlerPool, ReadPool, connect_client
-from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, is_pooled, pooling_of
+from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, pooling_of
 from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
 from pgcron_ha.db.driver.session_settings import CONTROL, HANDLER, PROFILE
 from pgcron_ha.db.driver.sql_session import SqlDatabase
@@ -107,7 +107,6 @@ __all__ = [
     "hash_of_token",
     "health",
     "is_newer",
-    "is_pooled",
     "known_callbacks",
     "known_names",
     "ledger_of",

@@ -11,7 +11,7 @@ from typing import Any, Final
 import asyncpg
 
 from pgcron_ha.db.driver.far_values import read_far_values
-from pgcron_ha.db.driver.pooling import connect_plainly
+from pgcron_ha.db.driver.pooling import ClientConnection, connect_plainly
 from pgcron_ha.db.driver.session_settings import CONTROL, SessionSettings
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 
@@ -72,42 +72,36 @@ async def connect(
     *,
     timeout: float = 10,
     keeps_statements: bool = False,
-) -> asyncpg.Connection:
+    **options: Any,
+) -> ClientConnection:
     """A connection to the database of `dsn` with these settings; `timeout` seconds for connecting.
+    `options` are the driver's.
 
-    Through a pooler its transactions begin with the settings. Raises DatabaseUnavailable with a
-    hint.
+    Through a pooler, where settings of the session would be the next client's, too, each of its
+    transactions begins with them. Raises DatabaseUnavailable with a hint, also for a server that is
+    too old.
     """
     with reaching():
         connection, is_pooled = await connect_plainly(
-            dsn, timeout=timeout, keeps_statements=keeps_statements
+            dsn, timeout=timeout, keeps_statements=keeps_statements, **options
         )
     try:
-        await prepare_connection(connection, settings, is_pooled=is_pooled)
+        version = connection.get_server_version()
+        if version.major < OLDEST_SERVER:
+            raise DatabaseUnavailable(
+                f"the server is PostgreSQL {version.major}.{version.minor}",
+                "pgcron_ha needs PostgreSQL 14 or newer.",
+                "Upgrade the server, or point the DSN at another one.",
+            )
+        await connection.execute(settings.in_session(version.major, is_pooled=is_pooled))
+        if not settings.is_for_handlers:
+            await read_far_values(connection)
+        if is_pooled:
+            connection.begin_with(settings.in_transaction(version.major))
     except BaseException:
         connection.terminate()
         raise
     return connection
-
-
-async def prepare_connection(
-    connection: Any, settings: SessionSettings, *, is_pooled: bool
-) -> None:
-    """Checks the server's version and gives the session its settings; through a pooler, where they
-    would be the next client's, too, each transaction of a ClientConnection.
-    """
-    version = connection.get_server_version()
-    if version.major < OLDEST_SERVER:
-        raise DatabaseUnavailable(
-            f"the server is PostgreSQL {version.major}.{version.minor}",
-            "pgcron_ha needs PostgreSQL 14 or newer.",
-            "Upgrade the server, or point the DSN at another one.",
-        )
-    await connection.execute(settings.in_session(version.major, is_pooled=is_pooled))
-    if not settings.is_for_handlers:
-        await read_far_values(connection)
-    if is_pooled:
-        connection.begin_with(settings.in_transaction(version.major))
 
 
 @contextmanager

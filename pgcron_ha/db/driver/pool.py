@@ -16,9 +16,8 @@ from weakref import WeakKeyDictionary
 import asyncpg
 
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, connect, prepare_connection, reaching
-from pgcron_ha.db.driver.hosts import open_connection
-from pgcron_ha.db.driver.pooling import ClientConnection, cache_options, is_pooled
+from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, connect, reaching
+from pgcron_ha.db.driver.pooling import ClientConnection
 from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.db.driver.session_settings import (
     CLIENT,
@@ -42,7 +41,6 @@ _ANSWER_SECONDS: Final = PAGE_TIMEOUT_MS / 1000 + 2
 _CLOSE_SECONDS: Final = 3.0
 # Then it is the pool's, which closes what nobody uses for some minutes.
 _SPARE_SECONDS: Final = 60.0
-_CONNECT: Final[Any] = open_connection  # asyncpg's protocol for it names what nobody needs
 _RELEASE_SECONDS: Final = 10.0
 # What asyncpg's own reset leaves as the handler made it.
 _TIDY: Final = "SET SESSION AUTHORIZATION DEFAULT; DISCARD TEMP; "
@@ -71,21 +69,22 @@ class Pool:
         password: Callable[[], str] | None = None,
         needs_session: bool = False,
         is_tidied: bool = False,
+        idle_seconds: float = 300.0,
         **options: Any,
     ) -> None:
-        """Each connection is made within `seconds`; `password` is asked before, `prepare` is called
-        after. With `needs_session` a pooler that hands sessions around is refused. `is_tidied`:
-        nothing of one user's session reaches the next one. `options` are the driver's.
+        """Each connection is made within `seconds`; `dsn` and `password` are asked before,
+        `prepare` is called after. With `needs_session` a pooler that hands sessions around is
+        refused. `is_tidied`: nothing of one user's session reaches the next one. What nobody uses
+        for `idle_seconds` is closed. `options` are the driver's.
         """
         self._dsn = dsn
+        self._most = most
         self._settings = settings
         self._prepare_more = prepare
-        self._seconds = seconds
-        self._password = password
         self._needs_session = needs_session
         self._is_tidied = is_tidied
-        self._options = {"max_size": most, "min_size": 0, **options}
-        self._is_pooled = False
+        self._idle_seconds = idle_seconds
+        self._options = {"timeout": seconds, "password": password, **options}
         self._pool: Any = None
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -93,7 +92,15 @@ class Pool:
         """A connection of asyncpg's; waits for it up to `seconds`. Raises DatabaseUnavailable."""
         with reaching():
             if self._pool is None:
-                await self._make()
+                self._pool = await asyncpg.create_pool(
+                    connect=self._connect,
+                    connection_class=ClientConnection,
+                    init=self._prepare,
+                    reset=self._tidy,
+                    min_size=0,
+                    max_size=self._most,
+                    max_inactive_connection_lifetime=self._idle_seconds,
+                )
             try:
                 return await self._pool.acquire(timeout=seconds)
             except TimeoutError as error:
@@ -137,38 +144,24 @@ class Pool:
             finally:
                 self._pool = None
 
-    async def _make(self) -> None:
-        dsn = self._dsn()
-        pooled = await is_pooled(dsn, timeout=self._seconds, password=self._password)
-        if pooled and self._needs_session:
+    async def _connect(self, *_: Any, **__: Any) -> Any:
+        # What the driver's pool would give its own function is all here.
+        return await connect(self._dsn(), self._settings, **self._options)
+
+    async def _prepare(self, connection: Any) -> None:
+        if connection.is_pooled and self._needs_session:
             raise DatabaseUnavailable(
                 "this DSN leads through a pooler that hands sessions around",
                 "A session's settings would be left to others, and others' statements be ended.",
                 "Point it at the server itself.",
             )
-        made = await asyncpg.create_pool(
-            dsn,
-            connect=_CONNECT,
-            connection_class=ClientConnection,
-            password=self._password,
-            init=self._prepare,
-            reset=self._tidy,
-            timeout=self._seconds,
-            **cache_options(pooled),
-            **self._options,
-        )
-        if self._pool is None:  # nobody else has made it meanwhile
-            self._pool, self._is_pooled = made, pooled
-
-    async def _prepare(self, connection: Any) -> None:
-        await prepare_connection(connection, self._settings, is_pooled=self._is_pooled)
         if self._prepare_more is not None:
             await self._prepare_more(connection)
 
     async def _tidy(self, connection: Any) -> None:
         # A RESET would undo the settings of sessions in which nothing is left behind; a pooler's
         # session is another's by now.
-        if self._is_tidied and not self._is_pooled:
+        if self._is_tidied and not connection.is_pooled:
             # The pool has rolled back and forgotten listeners before. All of it in one round trip.
             major = connection.get_server_version().major
             settings = self._settings.in_session(major, is_pooled=False)
@@ -182,7 +175,7 @@ class HandlerPool(Pool):
         self, *arguments: Any, schema: str = DEFAULT_SCHEMA, node: str = "", **options: Any
     ) -> None:
         """`node` is the name that runs keep which are completed on them."""
-        super().__init__(*arguments, is_tidied=True, max_inactive_connection_lifetime=60, **options)
+        super().__init__(*arguments, is_tidied=True, idle_seconds=60, **options)
         self.schema = schema
         self.statements = load(schema)
         self.node = node

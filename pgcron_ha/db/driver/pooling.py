@@ -20,7 +20,7 @@ noticed when a prepared statement is gone: see `distrust_statements`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any, Final
@@ -60,6 +60,11 @@ class ClientConnection(asyncpg.Connection):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._settings = ""
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether it leads through a pooler, so that its session is another client's next."""
+        return bool(self._settings)
 
     def begin_with(self, settings: str) -> None:
         """From now on each transaction begins with these commands, ``SET LOCAL …; …``."""
@@ -103,14 +108,10 @@ _known: dict[str, Pooling] = {}
 
 
 async def connect_plainly(
-    dsn: str,
-    *,
-    timeout: float,
-    password: Callable[[], str] | None = None,
-    keeps_statements: bool = False,
-) -> tuple[asyncpg.Connection, bool]:
-    """A connection without any setting, and whether a pooler shares its sessions. Raises what
-    asyncpg raises.
+    dsn: str, *, timeout: float, keeps_statements: bool = False, **options: Any
+) -> tuple[ClientConnection, bool]:
+    """A connection without any setting, and whether a pooler shares its sessions. `options` are the
+    driver's. Raises what asyncpg raises.
 
     Through such a pooler it keeps no prepared statements, unless the pooler tracks them and
     `keeps_statements` is set. That is for our own statements, which are sent often and whose sender
@@ -118,10 +119,13 @@ async def connect_plainly(
     """
     known = _known.get(dsn)
     is_careful = known is not None and _is_careful(known, keeps_statements)
-    options = cache_options(is_careful) | {"connection_class": ClientConnection}
-    if password is not None:
-        options["password"] = password
-    connection = await open_connection(dsn, timeout=timeout, **options)
+    connection = await open_connection(
+        dsn,
+        timeout=timeout,
+        statement_cache_size=0 if is_careful else _ASKED,
+        connection_class=ClientConnection,
+        **options,
+    )
     if known is None:
         try:
             known = _known.setdefault(dsn, await _find_out(connection))
@@ -131,17 +135,7 @@ async def connect_plainly(
     if _is_careful(known, keeps_statements) == is_careful:
         return connection, known is not Pooling.SESSION
     connection.terminate()
-    return await connect_plainly(
-        dsn, timeout=timeout, password=password, keeps_statements=keeps_statements
-    )
-
-
-async def is_pooled(dsn: str, *, timeout: float, password: Callable[[], str] | None = None) -> bool:
-    """Whether sessions are shared, for callers that let the driver make their connections."""
-    if dsn not in _known:
-        connection, _ = await connect_plainly(dsn, timeout=timeout, password=password)
-        await connection.close(timeout=timeout)
-    return was_pooled(dsn)
+    return await connect_plainly(dsn, timeout=timeout, keeps_statements=keeps_statements, **options)
 
 
 def was_pooled(dsn: str) -> bool:
@@ -167,11 +161,6 @@ def distrust_statements(dsn: str) -> None:
     statements. Connections made from now on keep no prepared statements.
     """
     _known[dsn] = Pooling.TRANSACTION
-
-
-def cache_options(is_careful: bool) -> dict[str, Any]:
-    """The driver's options for a connection: without prepared statements, to be careful."""
-    return {"statement_cache_size": 0 if is_careful else _ASKED}
 
 
 def _is_careful(known: Pooling, keeps_statements: bool) -> bool:

@@ -166,10 +166,8 @@ class SqlDatabase(HandlerPool):
     @asynccontextmanager
     async def outside(self) -> AsyncIterator[asyncpg.Connection]:
         """Another connection of the same role, beside the pool: for what must not wait."""
-        password = None if self._password is None else self._password()
-        connection = await open_connection(
-            self._dsn(), password=password, timeout=_OUTSIDE_SECONDS, command_timeout=2
-        )
+        options = self._options | {"timeout": _OUTSIDE_SECONDS, "command_timeout": 2}
+        connection = await open_connection(self._dsn(), **options)
         try:
             yield connection
         finally:

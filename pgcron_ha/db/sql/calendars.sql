@@ -41,7 +41,7 @@ WHERE :names::text[] IS NULL OR c.name = ANY(:names::text[]) OR c.source = :sour
 ORDER BY c.name LIMIT :at_most::int;
 
 -- name: page_calendars
-SELECT v.name, v.version, v.updated_at, v.updated_by, v.schedules, length(v.content) AS characters
+SELECT v.name, v.version, v.updated_at, v.updated_by, v.schedules
 FROM pgcron.calendars v ORDER BY v.name LIMIT :limit::int;
 
 -- name: page_calendar_parents
