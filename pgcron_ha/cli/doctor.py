@@ -46,7 +46,6 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("blocked", doctor_schema.check_no_node),
     ("handlers", doctor_schema.check_handlers),
     ("invalid", doctor_schema.check_invalid),
-    ("unaccounted", doctor_schema.check_unaccounted),
     ("ledger", doctor_schema.check_ledger),
     ("workflows", doctor_schema.check_workflows),
     ("locks", doctor_schema.check_locks),

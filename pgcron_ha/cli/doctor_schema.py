@@ -284,16 +284,6 @@ def check_invalid(found: Diagnosis) -> Iterator[Finding]:
         yield problem(message, invalid["error"].get("hint"))
 
 
-def check_unaccounted(found: Diagnosis) -> Iterator[Finding]:
-    """The invariant of the ledger: fires whose runs are nowhere."""
-    for fire in found.unaccounted:
-        yield problem(
-            f"the fire of schedule {fire['schedule_id']} at {shown(fire['fire_at'])}: "
-            f"its run {fire['run_id']} is neither alive nor in history",
-            _IMPOSSIBLE,
-        )
-
-
 def check_ledger(found: Diagnosis) -> Iterator[Finding]:
     """Whether the instants of the last hour have one answer each."""
     proof = found.ledger

@@ -54,8 +54,6 @@ READINGS: Final[dict[str, Any]] = {
     "unserved_schedules": _listed("list_unserved_schedules", look=LOOK),
     # The version of tzdata that decides, and nodes with older ones.
     "zones": Rows("read_zones", limit=DEFAULT_LIMIT).the,
-    # Fires of the last day that were decided and have no run; there must be none.
-    "unaccounted": Rows("unaccounted", at_most=DEFAULT_LIMIT),
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
     "broken_workflows": Rows("check_workflows", limit=FEW),
     # Spans to come without a partition between others: relation, since, until.

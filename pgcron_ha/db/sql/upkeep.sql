@@ -225,13 +225,4 @@ DELETE FROM pgcron.progress g WHERE g.ctid = ANY(ARRAY(
   WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)
   ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
--- name: unaccounted
--- Breaks of the ledger's invariant, as far as rows show: decided fires whose run is neither alive
--- nor in history, twice alive, or missing.
-SELECT o.schedule_id, o.fire_at, o.run_id FROM pgcron.occurrence o
-WHERE o.decision = 'run' AND o.fire_at <= now() AND o.fire_at > now() - interval '1 day'
-  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)
-  AND NOT EXISTS (SELECT FROM pgcron.ended_runs h WHERE h.id = o.run_id)
-LIMIT :at_most;
-
 -- name: channel
