@@ -114,7 +114,7 @@ async def examine(settings: Settings, session: Session) -> list[tuple[str, Findi
                 ),
                 is_pooled=was_pooled(settings.required_dsn()),
                 notified=await listen_past(session, settings.listen_dsn),
-                nodes=await session.call(overview.nodes),
+                nodes=await session.call(overview.nodes, limit=arguments.MOST_ROWS),
                 blocked=await session.call(overview.blocked),
                 invalid_schedules=await session.call(overview.invalid_schedules),
                 **await session.call(health.readings),

@@ -207,23 +207,25 @@ def _causes(found: Diagnosis) -> Iterator[tuple[str, node_health.Failing | node_
 
 def check_zones(found: Diagnosis) -> Iterator[Finding]:
     """The newest tzdata of the nodes decides; nodes with an older one materialize no schedules."""
-    tzdata = found.zones["tzdata"]
+    tzdata = found.tzdata
     reported = (
         "no node has brought any so far" if tzdata is None else f"schedules follow tzdata {tzdata}"
     )
     here = "" if tzdata in (None, TZDATA) else f"; {TZDATA} is installed here"
     yield ok(reported + here)
-    for node in found.zones["older"]:
-        yield advice(
-            f"node {node} has an older tzdata: it materializes no schedules",
-            "Upgrade the package tzdata there, and start the node anew.",
-        )
+    for node in found.nodes:
+        if tzdata is not None and node["tzdata"] is not None and node["tzdata"] < tzdata:
+            yield advice(
+                f"node {node['name']} ({node['tzdata']}) has an older tzdata: it materializes no"
+                " schedules",
+                "Upgrade the package tzdata there, and start the node anew.",
+            )
 
 
 def check_lease(found: Diagnosis) -> Iterator[Finding]:
     """Leases that a short failover or a busy machine outlasts."""
-    leases = [found.settings.node.lease_ttl, found.risks["shortest_lease"]]
-    shortest = min(lease for lease in leases if lease is not None)
+    leases = [found.settings.node.lease_ttl, *(node["lease_ttl"] for node in found.nodes)]
+    shortest = min(leases)
     if shortest < SHORTEST_ADVISED_LEASE:
         yield advice(
             f"a lease of {shortest:g} s is short",
@@ -245,7 +247,7 @@ def check_delivery(found: Diagnosis) -> Iterator[Finding]:
 
 def check_nodes(found: Diagnosis) -> Iterator[Finding]:
     """Whether somebody works."""
-    nodes = found.risks["nodes"]
+    nodes = sum(node["state"] == "alive" and node["has_lease"] for node in found.nodes)
     yield Finding(
         "ok" if nodes else "advice",
         f"{nodes} alive",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pgcron_ha.db.queries.ledger_checks import deciding_tzdata
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
 from pgcron_ha.db.queries.rows import Rows
 
@@ -47,13 +48,13 @@ READINGS: Final[dict[str, Any]] = {
     "swollen_indexes": _listed(
         "list_swollen_indexes", least=LARGE_INDEX_BYTES, bytes_an_entry=MOST_BYTES_AN_ENTRY
     ),
-    # Overflow rows, at-most-once work, living nodes, the shortest lease, where partitions end.
+    # Overflow rows, at-most-once work, where partitions end.
     "risks": Rows("read_risks").the,
     # What schedules want and no living node takes: handler, queue, requires, how many `schedules`,
     # and the name of one.
     "unserved_schedules": _listed("list_unserved_schedules", look=LOOK),
-    # The version of tzdata that decides, and nodes with older ones.
-    "zones": Rows("read_zones", limit=DEFAULT_LIMIT).the,
+    # The version of tzdata that decides.
+    "tzdata": deciding_tzdata,
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
     "broken_workflows": Rows("check_workflows", limit=FEW),
     # Spans to come without a partition between others: relation, since, until.

@@ -84,23 +84,11 @@ WHERE c.relnamespace = 'pgcron'::regnamespace
   AND o.option IN ('autovacuum_enabled', 'toast.autovacuum_enabled') AND NOT o.option_value::boolean
 ORDER BY 1, 2 LIMIT :limit::int;
 
--- name: read_zones
--- The tzdata that decides, and the nodes with an older one.
-SELECT c.tzdata,
-       ARRAY(SELECT n.name || ' (' || n.tzdata || ')' FROM pgcron.node n
-           WHERE n.state <> 'dead' AND n.tzdata < c.tzdata ORDER BY n.name
-           LIMIT :limit::int) AS older
-FROM pgcron.cluster c;
-
 -- name: read_risks
 SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o) AS overflow,
        (SELECT count(*) FROM pgcron.schedule s
         WHERE s.delivery = 'at_most_once') AS at_most_once_schedules,
        EXISTS (SELECT FROM pgcron.run r WHERE r.delivery = 'at_most_once') AS has_at_most_once_run,
-       (SELECT count(*) FROM pgcron.node n
-        WHERE n.state = 'alive' AND n.lease_until > now()) AS nodes,
-       (SELECT extract(epoch FROM min(n.lease_ttl))::float8 FROM pgcron.node n
-        WHERE n.state <> 'dead') AS shortest_lease,
        (SELECT min((SELECT max(p.high) FROM pgcron.partitions_of(k.relation) p))
         FROM pgcron.retention k) AS partitions_end;
 
