@@ -177,7 +177,7 @@ def blocked(rows: Sequence[Row]) -> Iterator[Finding]:
 def check_services(found: Diagnosis) -> Iterator[Finding]:
     """Services whose passes fail."""
     for where, cause in _causes(found):
-        if isinstance(cause, node_health.Failing):
+        if not cause.what:
             lasting = f"no pass has succeeded for {cause.seconds:.0f} s"
             yield problem(
                 f"{cause.service} of {where}: {lasting}: {cause.error}",
@@ -188,7 +188,7 @@ def check_services(found: Diagnosis) -> Iterator[Finding]:
 def check_set_aside(found: Diagnosis) -> Iterator[Finding]:
     """Rows that services have set aside."""
     for where, cause in _causes(found):
-        if isinstance(cause, node_health.Without):
+        if cause.what:
             yield Finding(
                 "problem" if cause.seconds > node_health.LONG_SECONDS else "advice",
                 f"{cause.what}: on {where} {node_health.without_words(cause)}",
@@ -198,7 +198,7 @@ def check_set_aside(found: Diagnosis) -> Iterator[Finding]:
         yield problem(f"{more} more", "The logs of the nodes name them.")
 
 
-def _causes(found: Diagnosis) -> Iterator[tuple[str, node_health.Failing | node_health.Without]]:
+def _causes(found: Diagnosis) -> Iterator[tuple[str, node_health.Trouble]]:
     """The nodes that have it, in words, and what is wrong there."""
     healths = ((node["name"], node_health.read_health(node)) for node in found.nodes)
     for nodes, cause in node_health.merged(healths):

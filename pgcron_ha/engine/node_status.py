@@ -11,9 +11,8 @@ from typing import Final
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.queries.node_health import (
     MOST_ENTRIES,
-    Failing,
     NodeHealth,
-    Without,
+    Trouble,
     in_turns,
     kind_of,
     written,
@@ -56,12 +55,12 @@ class ServiceHealth:
     def _health(self) -> NodeHealth:
         now = monotonic()
         failing = [
-            Failing(service.name, mask(trouble), now - service.good_at)
+            Trouble(service.name, mask(trouble), now - service.good_at)
             for service in self._services
             if (trouble := service.trouble) is not None
         ]
         without = [
-            Without(service.name, mask(each.what), mask(each.error), now - each.since, each.tries)
+            Trouble(service.name, mask(each.error), now - each.since, mask(each.what), each.tries)
             for service in self._services
             for each in in_turns(service.aside.entries(), lambda entry: kind_of(entry.what))[
                 :MOST_ENTRIES

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.product.db import Failing, NodeHealth, Without, written
+from tests.product.db import NodeHealth, Trouble, written
 
 NODE = """
     INSERT INTO pgcron.node (incarnation, name, host, process_id, version, lease_ttl, lease_until,
@@ -23,8 +23,8 @@ def test_failing_services_and_what_is_set_aside_are_told(
     cli: Cli, database: str, seconds: float, level: str
 ) -> None:
     health = NodeHealth(
-        (Failing("dispatcher", "canceling statement due to lock timeout", 41.0),),
-        (Without("completer", "run 7", "the row is locked", seconds, 4),),
+        (Trouble("dispatcher", "canceling statement due to lock timeout", 41.0),),
+        (Trouble("completer", "the row is locked", seconds, "run 7", 4),),
     )
     with psycopg.connect(database, autocommit=True) as connection:
         for name in ("n1", "n2"):
@@ -66,7 +66,7 @@ def test_what_a_node_reports_in_another_form_hides_nothing_else(
 ) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(NODE, ("n1", health))
-        connection.execute(NODE, ("n2", written(NodeHealth((Failing("reaper", "a lock", 41.0),)))))
+        connection.execute(NODE, ("n2", written(NodeHealth((Trouble("reaper", "a lock", 41.0),)))))
 
     status = cli("status")
     assert status.code == 0
@@ -78,7 +78,7 @@ def test_what_a_node_reports_in_another_form_hides_nothing_else(
 def test_what_a_node_of_a_newer_version_reports_besides_is_left_out(
     cli: Cli, database: str
 ) -> None:
-    health = json.loads(written(NodeHealth((Failing("reaper", "a lock", 41.0),))) or "")
+    health = json.loads(written(NodeHealth((Trouble("reaper", "a lock", 41.0),))) or "")
     health["failing"][0]["severity"] = health["other"] = "high"
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(NODE, ("n1", json.dumps(health)))

@@ -42,7 +42,7 @@ from pgcron_ha.db.driver.statements import (
 from pgcron_ha.db.driver.transactions import Isolation, Transactions
 from pgcron_ha.db.queries import health, overview, pages, storage
 from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
-from pgcron_ha.db.queries.node_health import Failing, NodeHealth, Without, written
+from pgcron_ha.db.queries.node_health import NodeHealth, Trouble, written
 from pgcron_ha.db.queries.overview import LISTED_NODES
 from pgcron_ha.db.queries.overview import runs as overview_runs
 from pgcron_ha.db.queries.pages import runs as pages_runs
@@ -64,7 +64,6 @@ __all__ = [
     "Busy",
     "CallbackKey",
     "ClientPools",
-    "Failing",
     "HandlerPool",
     "Isolation",
     "Link",
@@ -82,8 +81,8 @@ __all__ = [
     "Style",
     "TableBusy",
     "Transactions",
+    "Trouble",
     "Unanswered",
-    "Without",
     "answers",
     "apply_schedules",
     "as_sql",

@@ -12,7 +12,7 @@ import pytest
 
 from tests.db.control import Connection
 from tests.product.config import load_settings, read_sources
-from tests.product.db import Failing, NodeHealth, Without, written
+from tests.product.db import NodeHealth, Trouble, written
 from tests.product.engine import Node, SetAside
 from tests.product.executors import remember_secret
 from tests.product.telemetry import Counters
@@ -118,8 +118,8 @@ async def test_what_many_of_one_kind_have_hides_nothing_else(site: Site, node: N
 
 async def test_one_cause_on_several_nodes_is_one_row(site: Site, connection: Connection) -> None:
     health = NodeHealth(
-        (Failing("dispatcher", "canceling statement", 40.0),),
-        (Without("reaper", "run 5", "locked", 4.0, 3),),
+        (Trouble("dispatcher", "canceling statement", 40.0),),
+        (Trouble("reaper", "locked", 4.0, "run 5", 3),),
     )
     for number in range(5):
         await connection.execute(

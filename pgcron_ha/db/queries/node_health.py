@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from pgcron_ha.harmless import storable
 
@@ -41,48 +41,33 @@ _WITHOUT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
-    """A service whose passes do not succeed."""
+class Trouble:
+    """A service whose passes do not succeed; or something, `what`, that it goes on without."""
 
     service: str
     error: str
     seconds: float
-    """Since its last good pass."""
+    """Since its last good pass, or since that was set aside."""
+    what: str = ""
+    tries: int = 0
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Each service is a kind of its own."""
-        return self.service, ""
+        """Each service that fails is a kind of its own; of what is set aside, service and kind."""
+        return self.service, kind_of(self.what)
 
     @property
     def consequence(self) -> str:
-        """What the node does not do meanwhile."""
+        """What the node does not do while the service fails."""
         return _WITHOUT.get(self.service, "")
-
-
-@dataclass(frozen=True, slots=True)
-class Without:
-    """Something that a service goes on without."""
-
-    service: str
-    what: str
-    error: str
-    seconds: float
-    """Since it was set aside."""
-    tries: int
-
-    @property
-    def kind(self) -> tuple[str, str]:
-        """The service and the kind of thing."""
-        return self.service, kind_of(self.what)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
     """Empty: nothing is wrong."""
 
-    failing: tuple[Failing, ...] = ()
-    without: tuple[Without, ...] = ()
+    failing: tuple[Trouble, ...] = ()
+    without: tuple[Trouble, ...] = ()
     more: int = 0
     """How many more things are set aside."""
 
@@ -114,19 +99,19 @@ def read_health(row: Mapping[str, Any]) -> NodeHealth:
     age = min(max(0.0, row["health_age"]), _LONGEST_SECONDS)
     try:
         return NodeHealth(
-            tuple(_read(Failing, each, age) for each in found["failing"]),
-            tuple(_read(Without, each, age) for each in found["without"]),
+            tuple(_read(each, age) for each in found["failing"]),
+            tuple(_read(each, age) for each in found["without"]),
             int(found["more"]),
         )
     except (TypeError, ValueError, KeyError) as error:
         unread = f"what it reports of its services can't be read: {type(error).__name__}: {error}"
-        return NodeHealth((Failing("node", unread, age),))
+        return NodeHealth((Trouble("node", unread, age),))
 
 
-def _read(kind: type[Item], written: Mapping[str, Any], age: float) -> Item:
+def _read(written: Mapping[str, Any], age: float) -> Trouble:
     """Of what it knows: a node of a newer version may report more."""
-    known = {field.name: written[field.name] for field in fields(cast(Any, kind))}
-    return kind(**{**known, "seconds": float(written["seconds"]) + age})
+    known = {each.name: written[each.name] for each in fields(Trouble) if each.name in written}
+    return Trouble(**{**known, "seconds": float(written["seconds"]) + age})
 
 
 def kind_of(what: str) -> str:
@@ -144,7 +129,7 @@ def in_turns(items: Iterable[Item], kind: Callable[[Item], Hashable]) -> list[It
     return [item for _, item in sorted(turns, key=lambda turn: turn[0])]
 
 
-def without_words(each: Without) -> str:
+def without_words(each: Trouble) -> str:
     """Why a service goes on without it."""
     times = "once" if each.tries == 1 else f"{each.tries} times"
     return f"the {each.service} goes on without it, tried {times}: {each.error}"
@@ -152,16 +137,14 @@ def without_words(each: Without) -> str:
 
 def merged(
     health: Iterable[tuple[str, NodeHealth]],
-) -> Sequence[tuple[tuple[str, ...], Failing | Without]]:
+) -> Sequence[tuple[tuple[str, ...], Trouble]]:
     """What is wrong on nodes (names, and the health of each; a name may have several, of which one
     lives), each cause once with the nodes that have it.
     """
-    causes: dict[tuple[str, str, str], tuple[list[str], Failing | Without]] = {}
+    causes: dict[tuple[str, str], tuple[list[str], Trouble]] = {}
     for node, found in health:
-        wrong: tuple[Failing | Without, ...] = (*found.failing, *found.without)
-        for cause in wrong:
-            what = cause.error if isinstance(cause, Failing) else cause.what
-            key = type(cause).__name__, cause.service, what
+        for cause in (*found.failing, *found.without):
+            key = cause.service, cause.what or cause.error
             nodes, longest = causes.get(key, ([], cause))
             causes[key] = [*nodes, node], max(longest, cause, key=lambda each: each.seconds)
     rows = [(tuple(nodes), cause) for nodes, cause in causes.values()]

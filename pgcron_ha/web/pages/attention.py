@@ -15,7 +15,6 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, session_words
 from pgcron_ha.db.queries.health import READINGS
 from pgcron_ha.db.queries.node_health import (
-    Failing,
     in_turns,
     merged,
     unresponsive_words,
@@ -249,7 +248,7 @@ def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
     for names, cause in merged((node["name"], node["services"]) for node in nodes):
         href = hrefs[names[0]] if len(names) == 1 else link("nodes")
         since = _since(seen, cause.seconds)
-        if isinstance(cause, Failing):
+        if not cause.what:
             mark, what = (
                 Mark("✕", "failing", "fail"),
                 f"{capital(cause.service)} of {_named(names)}",

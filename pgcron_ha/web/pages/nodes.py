@@ -14,8 +14,7 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.node_health import (
-    Failing,
-    Without,
+    Trouble,
     read_health,
     unresponsive_words,
     without_words,
@@ -145,12 +144,12 @@ def node_row(facts: Row, now: datetime) -> Row:
     return {**row, "sentence": " ".join(filter(None, said)) or None}
 
 
-def _failing_words(each: Failing) -> str:
+def _failing_words(each: Trouble) -> str:
     fails = f"no pass has succeeded for {duration(each.seconds)}"
     return f"{capital(each.service)}: {fails}: {each.error}"
 
 
-def _aside_words(each: Without) -> str:
+def _aside_words(each: Trouble) -> str:
     return f"{capital(each.what)}: {without_words(each)}"
 
 
