@@ -10,27 +10,22 @@ WITH looked AS MATERIALIZED (
               ELSE e.due_at END AS at,
          CASE WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
               WHEN e.state <> 'running' AND e.attempt = 0 AND e.due_at > now() THEN 'scheduled'
-              ELSE e.state END AS word
-  FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at
-         FROM pgcron.run r
+              ELSE e.state END AS word,
+         (:error::text IS NULL
+          OR position(lower(:error::text) IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)
+           AND (:tags::text[] IS NULL OR e.tags @> :tags::text[]) AS fits
+  FROM ((SELECT r.* FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[]) AND r.state = 'blocked'
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
          LIMIT :look::int)) e),
@@ -43,11 +38,7 @@ matched AS MATERIALIZED (
     AND (:node::text IS NULL
          OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
     AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
-    AND (num_nonnulls(:error::text, :tags::text[]) = 0
-         OR EXISTS (SELECT FROM pgcron.run e
-             WHERE e.id = l.id AND (:tags::text[] IS NULL OR e.tags @> :tags::text[])
-               AND (:error::text IS NULL OR position(lower(:error::text)
-                 IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)))
+    AND l.fits
   ORDER BY l.id DESC LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.at,
        CASE WHEN m.word = 'retrying'
