@@ -7,7 +7,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final, Literal, NamedTuple
 
-from pgcron_ha.cli.output import plural, shown
+from pgcron_ha.cli.output import shown
 from pgcron_ha.db.queries.storage import LOGICAL, release_words
 
 FREE_CONNECTIONS: Final = 10
@@ -123,17 +123,11 @@ def check_holders(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_indexes(found: Diagnosis) -> Iterator[Finding]:
-    """Indexes that are broken or swollen."""
+    """Indexes that are broken."""
     for index in found.broken_indexes:
         yield problem(
             f"{index['name']} of {index['relation']} is not valid: no statement uses it",
             _mended(index),
-        )
-    for index in found.swollen_indexes:
-        size = index["bytes"] // 2**20
-        yield advice(
-            f"{index['name']} has {size:,} MiB for {plural(index['entries'], 'entry')}",
-            f"REINDEX INDEX CONCURRENTLY {index['name']}; nodes may go on meanwhile.",
         )
 
 
@@ -151,7 +145,7 @@ def check_dead_rows(found: Diagnosis) -> Iterator[Finding]:
 
 def check_storage(found: Diagnosis) -> Iterator[Finding]:
     """Whether there is nothing to say of indexes and dead rows."""
-    if not (found.broken_indexes or found.swollen_indexes or found.dead_rows):
+    if not (found.broken_indexes or found.dead_rows):
         yield ok("indexes are valid and dead rows few")
 
 

@@ -13,9 +13,6 @@ OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
 LONG_TRANSACTION_SECONDS: Final = 300.0
 # Fewer dead rows than this are gone before anybody feels them.
 MANY_DEAD_ROWS: Final = 100_000
-LARGE_INDEX_BYTES: Final = 64 * 1024 * 1024
-# The widest of our indexes needs about a hundred when it is half empty.
-MOST_BYTES_AN_ENTRY: Final = 400
 # A statement of the engine's holds an advisory lock for milliseconds.
 LONG_LOCK_SECONDS: Final = 30.0
 # Of findings that have one cause, mostly.
@@ -44,10 +41,6 @@ READINGS: Final[dict[str, Any]] = {
     "broken_indexes": _listed("list_broken_indexes"),
     # Tables with ``least`` dead rows that outnumber the living: name, dead, living, vacuumed_at.
     "dead_rows": _listed("list_dead_rows", least=MANY_DEAD_ROWS),
-    # Indexes of ``least`` bytes that are mostly empty: name, bytes, entries.
-    "swollen_indexes": _listed(
-        "list_swollen_indexes", least=LARGE_INDEX_BYTES, bytes_an_entry=MOST_BYTES_AN_ENTRY
-    ),
     # Overflow rows, at-most-once work, where partitions end.
     "risks": Rows("read_risks").the,
     # What schedules want and no living node takes: handler, queue, requires, how many `schedules`,

@@ -125,18 +125,6 @@ FROM pg_catalog.pg_stat_all_tables t
 WHERE t.schemaname = 'pgcron' AND t.n_dead_tup > :least::bigint AND t.n_dead_tup > t.n_live_tup
 ORDER BY t.n_dead_tup DESC LIMIT :limit::int;
 
--- name: list_swollen_indexes
--- Large indexes with much more room than their entries explain, as far as these were ever counted;
--- what a claim walks over.
-SELECT i.indexrelid::regclass::text AS name, pg_relation_size(i.indexrelid) AS bytes,
-       greatest(c.reltuples, 0)::bigint AS entries
-FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
-JOIN pg_catalog.pg_class r ON r.oid = i.indrelid
-WHERE r.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'i' AND r.reltuples >= 0
-  AND pg_relation_size(i.indexrelid) > :least::bigint
-  AND pg_relation_size(i.indexrelid) > :bytes_an_entry::int * greatest(c.reltuples, 1)
-ORDER BY 2 DESC LIMIT :limit::int;
-
 -- name: list_partition_gaps
 -- Spans of time to come that no partition takes, between others that are there; what lies beyond
 -- the last one is seen elsewhere.
