@@ -92,6 +92,7 @@ class Pool:
         """A connection of asyncpg's; waits for it up to `seconds`. Raises DatabaseUnavailable."""
         with reaching():
             if self._pool is None:
+                # It makes no connection yet, so nobody else comes between and makes another pool.
                 self._pool = await asyncpg.create_pool(
                     connect=self._connect,
                     connection_class=ClientConnection,
