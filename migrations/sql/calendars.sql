@@ -62,26 +62,21 @@ LANGUAGE sql STABLE SECURITY DEFINER AS $$
 -- For the trigger of a schedule that is written. A calendar that is being changed is waited for:
 -- its writer sees this schedule, or this schedule sees it.
 CREATE FUNCTION pgcron.take_calendars(spec text) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  unknown text;
-BEGIN
-  PERFORM FROM pgcron.calendar c
-    WHERE c.name IN (SELECT jsonb_object_keys(pgcron.calendars_of(take_calendars.spec)))
-    ORDER BY c.id FOR SHARE;
-  SELECT min(named) INTO unknown FROM pgcron.calendars_named(take_calendars.spec) named
-  WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = named);
-  IF unknown IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC002', format('calendar %L is not known', unknown),
-        'A spec names calendars that exist, spelled exactly.',
-        'There are: ' || coalesce((
-              SELECT string_agg(known.name, ', ')
-              FROM (SELECT c.name FROM pgcron.calendar c
-                    ORDER BY lower(c.name) <> lower(unknown), c.name LIMIT 5) known),
-            'none') || '. `pgcron-ha calendars put` makes one.');
-  END IF;
-  RETURN pgcron.calendars_of(take_calendars.spec);
-END $$;
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT FROM pgcron.calendar c
+  WHERE c.name IN (SELECT jsonb_object_keys(pgcron.calendars_of(take_calendars.spec)))
+  ORDER BY c.id FOR SHARE;
+  SELECT pgcron.refuse('PC002', format('calendar %L is not known', unknown),
+           'A spec names calendars that exist, spelled exactly.',
+           'There are: ' || coalesce((
+                 SELECT string_agg(known.name, ', ')
+                 FROM (SELECT c.name FROM pgcron.calendar c
+                       ORDER BY lower(c.name) <> lower(unknown), c.name LIMIT 5) known),
+               'none') || '. `pgcron-ha calendars put` makes one.')
+  FROM pgcron.calendars_named(take_calendars.spec) unknown
+  WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = unknown)
+  ORDER BY unknown LIMIT 1;
+  SELECT pgcron.calendars_of(take_calendars.spec) $$;
 
 -- Refuses calendars that name an unknown one, or themselves by way of others.
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
@@ -225,24 +220,17 @@ LANGUAGE sql STABLE AS $$
          LIMIT 5)) u $$;
 
 CREATE FUNCTION pgcron.delete_calendar(calendar text, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  users text;
-BEGIN
-  PERFORM pgcron.lock_calendars();
-  PERFORM FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar FOR UPDATE;
-  IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC010',
-        format('calendar %L does not exist', left(delete_calendar.calendar, 200)),
-        'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.');
-  END IF;
-  users := pgcron.users_of_calendar(delete_calendar.calendar);
-  IF users IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.calendar),
-        'By ' || users || '.', 'Take it out of their specs first.');
-  END IF;
-  DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar;
-END $$;
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.lock_calendars();
+  SELECT FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar FOR UPDATE;
+  SELECT pgcron.refuse('PC010',
+           format('calendar %L does not exist', left(delete_calendar.calendar, 200)),
+           'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.')
+  WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar);
+  SELECT pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.calendar),
+           'By ' || users || '.', 'Take it out of their specs first.')
+  FROM pgcron.users_of_calendar(delete_calendar.calendar) users WHERE users IS NOT NULL;
+  DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar $$;
 COMMENT ON FUNCTION pgcron.delete_calendar IS 'Deletes a calendar that nobody uses.';
 
 CREATE VIEW pgcron.calendars AS
