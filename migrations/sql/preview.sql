@@ -36,12 +36,9 @@ DECLARE
   wrong jsonb;
   shown int;
 BEGIN
-  IF count IS NULL OR count NOT BETWEEN 1 AND 20 THEN
-    PERFORM pgcron.refuse('PC001',
-        format('count %s is out of range', coalesce(count::text, 'NULL')),
-        'Nodes keep the next 20 fires of a schedule.',
-        'Ask for 1 to 20; `pgcron-ha next` computes more.');
-  END IF;
+  PERFORM pgcron.is_within('count', coalesce(count, 0), 1, 20,
+      'Nodes keep the next 20 fires of a schedule.',
+      'Ask for 1 to 20; `pgcron-ha next` computes more.');
   SELECT * INTO state FROM pgcron.cursor c
   WHERE c.schedule_id = pgcron.schedule_id(preview.schedule);
   SELECT * INTO row_found FROM pgcron.schedule_preview p

@@ -3,8 +3,8 @@
 -- one attempt run.timeout.
 
 -- {"give_up_after": s, "give_up_at": instant, "silence_timeout": s}; NULL without limits. Raises
--- PC001. They are judged in seconds, as runs keep them: a year of an interval has 360 days when it
--- is compared, and 365.25 as seconds.
+-- PC001. give_up_after is judged in seconds, as runs keep it: a year of an interval has 360 days
+-- when it is compared, and 365.25 as seconds.
 CREATE FUNCTION pgcron.time_limits(give_up_after interval, silence_timeout interval,
     due_at timestamptz) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
@@ -14,12 +14,10 @@ BEGIN
         'A run is given up so long after it was due, whatever it is doing: more than nothing, at '
         'most 366 days.',
         'Leave it out to wait for its last attempt.');
-  ELSIF extract(epoch FROM silence_timeout) < 1
-      OR extract(epoch FROM silence_timeout) > 2592000 THEN
-    PERFORM pgcron.refuse('PC001', format('silence_timeout %s is out of range', silence_timeout),
-        'A run that gives no sign for so long is stopped: 1 second to 30 days.',
-        'Write for example ''5 minutes'', or leave it out.');
   END IF;
+  PERFORM pgcron.is_within('silence_timeout', silence_timeout, '1 second', '30 days',
+      'A run that gives no sign for so long is stopped: 1 second to 30 days.',
+      'Write for example ''5 minutes'', or leave it out.');
   RETURN nullif(jsonb_strip_nulls(jsonb_build_object('give_up_after',
               trim_scale(extract(epoch FROM give_up_after)), 'give_up_at', due_at + give_up_after,
               'silence_timeout', trim_scale(extract(epoch FROM silence_timeout)))),

@@ -25,7 +25,6 @@ SCRIPTS = (
     "versions",
     "calendars",
     "calendar_files",
-    "zones",
     "schedule_files",
     "partitions",
     # Runs, and how they come to be.
