@@ -3,8 +3,7 @@
 
 -- A breaker opens, or opens again. The caller has locked its row.
 CREATE FUNCTION pgcron.open_breaker(name text, failure text, because text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
+LANGUAGE sql AS $$
   UPDATE pgcron.breaker b
   SET state = 'open',
       opened_at = CASE WHEN b.state = 'closed' THEN clock_timestamp() ELSE b.opened_at END,
@@ -14,8 +13,7 @@ BEGIN
       reason = because, last_error = left(failure, 500), failed_at = '{}', probe_run = NULL,
       probe_attempt = NULL
   WHERE b.name = open_breaker.name;
-  PERFORM pgcron.notify(pgcron.channel(), 'breaker');
-END $$;
+  SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 
 -- Attempts that failed, as an array of objects: handler, run_id, fence, error. A batch may hold
 -- several of one breaker; breakers are locked in the order of their names, after the runs. While a
@@ -101,14 +99,12 @@ END $$;
 
 -- The caller has locked the row.
 CREATE FUNCTION pgcron.close_breaker(name text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
+LANGUAGE sql AS $$
   UPDATE pgcron.breaker b
   SET state = 'closed', failed_at = '{}', opened_at = NULL, open_until = NULL, openings = 0,
       reason = NULL, probe_run = NULL, probe_attempt = NULL
   WHERE b.name = close_breaker.name;
-  PERFORM pgcron.notify(pgcron.channel(), 'breaker');
-END $$;
+  SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 
 -- blocked -> ready
 -- Of a breaker whose time is over one run becomes ready, as its one probe, if a living node offers
@@ -284,11 +280,9 @@ COMMENT ON FUNCTION pgcron.reset_breaker IS
     'Closes a breaker by hand; the runs that wait for it go at once.';
 
 CREATE FUNCTION pgcron.delete_breaker(breaker text) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pgcron.require_breaker(delete_breaker.breaker);
+LANGUAGE sql AS $$
+  SELECT pgcron.require_breaker(breaker);
   DELETE FROM pgcron.breaker b WHERE b.name = delete_breaker.breaker;
-  PERFORM pgcron.notify(pgcron.channel(), 'breaker');
-END $$;
+  SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;
 COMMENT ON FUNCTION pgcron.delete_breaker IS
     'Removes a breaker; a node that declares it makes it again when it starts.';

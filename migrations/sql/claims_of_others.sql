@@ -66,15 +66,8 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET enable_seqscan = off AS $$
 DECLARE
   ending pgcron.run;
 BEGIN
-  IF octet_length(finish_run.result::text) > 262144 THEN
-    PERFORM pgcron.refuse('PC004',
-        format('the result has %s bytes', octet_length(finish_run.result::text)),
-        'A result may have 262144 bytes (256 KiB) as JSON text.',
-        'Store it in a table of yours and give its key.');
-  ELSIF pgcron.is_too_deep(finish_run.result) THEN
-    PERFORM pgcron.refuse('PC004', 'the result is nested more than 100 levels deep',
-        'Objects and lists of a result may be nested 100 levels deep.',
-        'Write it flatter.');
+  IF octet_length(finish_run.result::text) > 262144 OR pgcron.is_too_deep(finish_run.result) THEN
+    PERFORM pgcron.refuse_size('the result', finish_run.result);
   END IF;
   SELECT r.* INTO ending FROM pgcron.run r
   WHERE r.id = finish_run.run_id AND r.token = finish_run.token FOR UPDATE;

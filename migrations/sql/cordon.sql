@@ -24,7 +24,7 @@ LANGUAGE sql STABLE AS $$
            'forgotten after a day.',
            '`pgcron-ha nodes` lists them.')
   WHERE NOT EXISTS (SELECT FROM pgcron.node n
-                    WHERE n.name = require_node.node OR n.incarnation::text = require_node.node)
+                    WHERE require_node.node IN (n.name, n.incarnation::text))
     AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = require_node.node) $$;
 
 -- The nodes that may claim now. A cordon counts from its commit on and locks no node's row: that is
@@ -56,8 +56,7 @@ BEGIN
     set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
   PERFORM pgcron.notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.node n
-          WHERE n.state <> 'dead'
-            AND (n.name = cordon_node.node OR n.incarnation::text = cordon_node.node));
+          WHERE n.state <> 'dead' AND cordon_node.node IN (n.name, n.incarnation::text));
 END $$;
 COMMENT ON FUNCTION pgcron.cordon_node IS
     'The nodes of that name (until it is lifted, also after a restart), or the process of that '
@@ -86,8 +85,7 @@ BEGIN
                               WHERE n.name = uncordon_node.node));
   PERFORM pgcron.notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.nodes n
-          WHERE n.state = 'alive'
-            AND (n.name = uncordon_node.node OR n.incarnation::text = uncordon_node.node));
+          WHERE n.state = 'alive' AND uncordon_node.node IN (n.name, n.incarnation::text));
 END $$;
 COMMENT ON FUNCTION pgcron.uncordon_node IS
     'The nodes of that name, or the process of that incarnation, claim runs again. Returns how '

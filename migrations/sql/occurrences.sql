@@ -31,10 +31,6 @@ DECLARE
   is_over boolean;
 BEGIN
   PERFORM pgcron.require_read_committed('changes of one fire');
-  IF instant IS NULL THEN
-    PERFORM pgcron.refuse('PC001', 'the fire is NULL', 'A fire is named by its time.',
-        '`pgcron-ha schedules show` lists the next ones.');
-  END IF;
   SELECT s.id INTO schedule FROM pgcron.hold_schedule(name) s;
   SELECT * INTO fires FROM pgcron.cursor c WHERE c.schedule_id = schedule FOR UPDATE;
   SELECT * INTO decided FROM pgcron.occurrence o

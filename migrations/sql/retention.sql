@@ -63,11 +63,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   longest interval := (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history');
 BEGIN
-  IF set_retention.keep IS NULL THEN
-    PERFORM pgcron.refuse('PC001', 'keep is not given',
-        'It says how long the runs are kept after their end.',
-        'Write for example ''7 days''; pgcron.delete_retention removes a rule.');
-  ELSIF set_retention.keep > longest THEN
+  IF set_retention.keep > longest THEN
     PERFORM pgcron.refuse('PC001',
         format('retention of %s is longer than that of history', set_retention.keep),
         format('Rules shorten what is kept: after %s whole days of history are dropped.', longest),
@@ -109,10 +105,6 @@ CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval,
     actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF set_table_retention.keep IS NULL THEN
-    PERFORM pgcron.refuse('PC001', 'keep is not given',
-        'It says how long the table''s rows are kept.', 'Write for example ''30 days''.');
-  END IF;
   UPDATE pgcron.retention kept SET keep = set_table_retention.keep,
     set_by = coalesce(set_table_retention.actor, session_user), set_at = now()
   WHERE kept.relation = set_table_retention.relation;

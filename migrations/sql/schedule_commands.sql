@@ -103,22 +103,19 @@ COMMENT ON FUNCTION pgcron.put_schedule IS
 CREATE FUNCTION pgcron.pause_schedule(schedule text, note text DEFAULT NULL,
     actor text DEFAULT NULL, interface text DEFAULT NULL, until timestamptz DEFAULT NULL)
   RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pgcron.act_as(pause_schedule.actor, pause_schedule.interface);
+LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor, interface);
   UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until
-  WHERE id = pgcron.schedule_id(pause_schedule.schedule);
-END $$;
+  WHERE id = pgcron.schedule_id(pause_schedule.schedule) $$;
 COMMENT ON FUNCTION pgcron.pause_schedule IS
     'No fires from now on; those that pass meanwhile are one missed range with the note.';
 
 CREATE FUNCTION pgcron.resume_schedule(schedule text, actor text DEFAULT NULL,
     interface text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pgcron.act_as(resume_schedule.actor, resume_schedule.interface);
-  UPDATE pgcron.schedule SET enabled = true WHERE id = pgcron.schedule_id(resume_schedule.schedule);
-END $$;
+LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor, interface);
+  UPDATE pgcron.schedule SET enabled = true
+  WHERE id = pgcron.schedule_id(resume_schedule.schedule) $$;
 COMMENT ON FUNCTION pgcron.resume_schedule IS 'Fires again from now on.';
 
 -- Resumes a schedule whose pause had an end that has passed; fires from that end on are owed. True
@@ -154,11 +151,9 @@ COMMENT ON FUNCTION pgcron.rename_schedule IS
 
 CREATE FUNCTION pgcron.delete_schedule(schedule text, actor text DEFAULT NULL,
     interface text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pgcron.act_as(delete_schedule.actor, delete_schedule.interface);
-  DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.schedule);
-END $$;
+LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor, interface);
+  DELETE FROM pgcron.schedule WHERE id = pgcron.schedule_id(delete_schedule.schedule) $$;
 COMMENT ON FUNCTION pgcron.delete_schedule IS
     'Ends what has not started and removes the schedule; its history stays, and its name can be '
     'used again.';

@@ -84,19 +84,24 @@ RETURN jsonb_typeof(args) = 'object'
   AND (octet_length(args::text) <= 200
        OR (octet_length(args::text) <= 262144 AND NOT pgcron.is_too_deep(args)));
 
+CREATE FUNCTION pgcron.refuse_size(what text, written jsonb) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT CASE WHEN octet_length(written::text) > 262144
+                THEN pgcron.refuse('PC004',
+                       format('%s has %s bytes', what, octet_length(written::text)),
+                       what || ' may have 262144 bytes (256 KiB) as JSON text.',
+                       'Store it in a table or file of yours and give its key.')
+              ELSE pgcron.refuse('PC004', what || ' is nested more than 100 levels deep',
+                     'Objects and lists may be nested 100 levels deep.',
+                     'Write it flatter, or give the nested value as one text.') END $$;
+
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT CASE WHEN jsonb_typeof(args) <> 'object' THEN pgcron.refuse('PC001',
                     format('args is a JSON %s', jsonb_typeof(args)),
                     'args must be a JSON object: names and values.',
                     'Write for example ''{"day": 1}''.')
-              WHEN octet_length(args::text) <= 262144
-                THEN pgcron.refuse('PC004', 'args is nested more than 100 levels deep',
-                       'Objects and lists of args may be nested 100 levels deep.',
-                       'Write it flatter, or pass the nested value as one text.')
-              ELSE pgcron.refuse('PC004', format('args has %s bytes', octet_length(args::text)),
-                     'args may have 262144 bytes (256 KiB) as JSON text.',
-                     'Store the payload in a table or file of yours and pass its key.') END $$;
+              ELSE pgcron.refuse_size('args', args) END $$;
 
 -- A key's name is anything that is not blank, without a star, which is the end of a
 -- concurrency_limit for many keys.

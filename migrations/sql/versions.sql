@@ -136,14 +136,6 @@ DECLARE
   known pgcron.schedule;
   unknown text;
 BEGIN
-  IF jsonb_typeof(changes) <> 'object' THEN
-    PERFORM pgcron.refuse('PC001', format('the changes are a JSON %s', jsonb_typeof(changes)),
-        'They are an object: columns of pgcron.schedule and their values.',
-        'Write for example {"spec": "@daily"}.');
-  ELSIF changes -> 'spec' = 'null' OR changes -> 'handler' = 'null' THEN
-    PERFORM pgcron.refuse('PC001', 'a schedule has no spec or no handler',
-        'It says when it fires, and what runs then.', 'Leave out what is to stay as it is.');
-  END IF;
   SELECT min(k) INTO unknown FROM jsonb_object_keys(changes) k
   WHERE k = 'name' OR k <> ALL (pgcron.written_columns());
   IF unknown IS NOT NULL THEN
