@@ -1,5 +1,5 @@
 -- What a claim's token is good for in the transaction of another program: to refuse what comes too
--- late, and to complete the run with it.
+-- late, to read what the fire before it did, and to complete the run with it.
 
 -- An assertion lives no longer than its transaction: it is judged, and removed, at the very end of
 -- it. A plain table, and not an unlogged one, which no standby could be dumped with.
@@ -55,6 +55,24 @@ COMMENT ON FUNCTION pgcron.assert_token IS
     'Raises PC012 now, or at the end of the caller''s transaction, if the token does not hold the '
     'run (any more): it can''t commit after the run was taken away. Nobody waits for the caller '
     'before its COMMIT.';
+
+-- As pgcron.previous_run, for a service that works for a run and may read no table. All NULL
+-- without a schedule, too.
+CREATE FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previous bigint,
+    OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
+    OUT error text)
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+  SELECT pgcron.refuse_claim(run_id)
+  WHERE NOT EXISTS (SELECT FROM pgcron.run r
+                    WHERE r.id = previous_of.run_id AND r.token = previous_of.token);
+  SELECT p.* FROM pgcron.run r
+  CROSS JOIN LATERAL pgcron.previous_run(r.schedule_id,
+      coalesce(r.scheduled_for, r.nominal_for)) p
+  WHERE r.id = previous_of.run_id $$;
+COMMENT ON FUNCTION pgcron.previous_of IS
+    'How the last run before this one''s fire time ended, and with what result, for a service or '
+    'a statement that works for the run and has its token. Raises PC012 if that does not hold the '
+    'run.';
 
 -- running -> succeeded
 -- The fenced completion inside the transaction that holds the handler's effects. Raising, and not

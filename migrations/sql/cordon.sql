@@ -43,10 +43,8 @@ CREATE VIEW pgcron.claiming_node AS
 -- processes take nothing new.
 CREATE FUNCTION pgcron.cordon_node(node text, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS int
-LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-BEGIN
-  PERFORM pgcron.require_node(cordon_node.node);
+LANGUAGE sql AS $$
+  SELECT pgcron.require_node(cordon_node.node);
   INSERT INTO pgcron.cordon AS c (node, incarnation, note, set_by)
   VALUES (cordon_node.node,
           (SELECT n.incarnation FROM pgcron.node n WHERE n.incarnation::text = cordon_node.node),
@@ -54,10 +52,9 @@ BEGIN
   ON CONFLICT (node) DO UPDATE SET note = EXCLUDED.note, set_by = EXCLUDED.set_by,
     lifted_by = NULL, lifted_at = NULL,
     set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
-  PERFORM pgcron.notify(pgcron.channel(), 'node');
-  RETURN (SELECT count(*) FROM pgcron.node n
-          WHERE n.state <> 'dead' AND cordon_node.node IN (n.name, n.incarnation::text));
-END $$;
+  SELECT pgcron.notify(pgcron.channel(), 'node');
+  SELECT count(*)::int FROM pgcron.node n
+  WHERE n.state <> 'dead' AND cordon_node.node IN (n.name, n.incarnation::text) $$;
 COMMENT ON FUNCTION pgcron.cordon_node IS
     'The nodes of that name (until it is lifted, also after a restart), or the process of that '
     'incarnation, claim nothing more; what they hold goes on. Returns how many live.';

@@ -62,14 +62,10 @@ COMMENT ON FUNCTION pgcron.redrive IS
 -- id.
 CREATE FUNCTION pgcron.archive_dead_letters(run_ids bigint[], note text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS bigint[]
-LANGUAGE plpgsql AS $$
-DECLARE
-  closed bigint[];
-BEGIN
-  IF cardinality(run_ids) > 1000 THEN
-    PERFORM pgcron.refuse('PC001', format('%s dead letters are too many', cardinality(run_ids)),
-        'One call archives up to 1000 dead letters.', 'Give them in several calls.');
-  END IF;
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC001', format('%s dead letters are too many', cardinality(run_ids)),
+           'One call archives up to 1000 dead letters.', 'Give them in several calls.')
+  WHERE cardinality(run_ids) > 1000;
   WITH open AS MATERIALIZED (
     SELECT d.run_id FROM pgcron.dead_letter d WHERE d.run_id = ANY(run_ids) AND d.closed_at IS NULL
     ORDER BY d.run_id FOR UPDATE SKIP LOCKED),
@@ -78,9 +74,7 @@ BEGIN
     SET closed_at = now(), closed_by = coalesce(actor, session_user),
         note = archive_dead_letters.note
     FROM open o WHERE d.run_id = o.run_id RETURNING d.run_id)
-  SELECT coalesce(array_agg(a.run_id ORDER BY a.run_id), '{}') INTO closed FROM archived a;
-  RETURN closed;
-END $$;
+  SELECT coalesce(array_agg(a.run_id ORDER BY a.run_id), '{}') FROM archived a $$;
 COMMENT ON FUNCTION pgcron.archive_dead_letters IS
     'Closes open dead letters that nobody will send again, up to 1000. Returns those it closed.';
 

@@ -31,6 +31,10 @@ DECLARE
   is_over boolean;
 BEGIN
   PERFORM pgcron.require_read_committed('changes of one fire');
+  IF instant IS NULL THEN
+    PERFORM pgcron.refuse('PC001', 'the fire is NULL', 'A fire is named by its time.',
+        '`pgcron-ha schedules show` lists the next ones.');
+  END IF;
   SELECT s.id INTO schedule FROM pgcron.hold_schedule(name) s;
   SELECT * INTO fires FROM pgcron.cursor c WHERE c.schedule_id = schedule FOR UPDATE;
   SELECT * INTO decided FROM pgcron.occurrence o
@@ -129,27 +133,23 @@ COMMENT ON FUNCTION pgcron.skip_occurrence IS
 -- due_at may be before or after its fire time; the run is still that of its fire time.
 CREATE FUNCTION pgcron.move_occurrence(schedule text, fire_time timestamptz, due_at timestamptz,
     note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF (due_at > clock_timestamp() AND due_at <= '9998-12-31 00:00Z' AND due_at <> fire_time)
-      IS NOT TRUE THEN
-    PERFORM pgcron.refuse('PC001',
-        format('a fire can''t be moved from %s to %s', fire_time, coalesce(due_at::text, 'NULL')),
-        'It is moved to another instant to come.',
-        'Skip it, and run the schedule for it now: pgcron.run_now(schedule, fire_time => …).');
-  END IF;
-  PERFORM pgcron.override_occurrence(schedule, fire_time, 'move', due_at, NULL, note, actor);
-END $$;
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC001',
+           format('a fire can''t be moved from %s to %s', fire_time,
+             coalesce(due_at::text, 'NULL')),
+           'It is moved to another instant to come.',
+           'Skip it, and run the schedule for it now: pgcron.run_now(schedule, fire_time => …).')
+  WHERE (due_at > clock_timestamp() AND due_at <= '9998-12-31 00:00Z' AND due_at <> fire_time)
+    IS NOT TRUE;
+  SELECT pgcron.override_occurrence(schedule, fire_time, 'move', due_at, NULL, note, actor) $$;
 COMMENT ON FUNCTION pgcron.move_occurrence IS
     'One fire to come is due at another instant; it stays the fire of its own.';
 
 CREATE FUNCTION pgcron.edit_occurrence(schedule text, fire_time timestamptz, args jsonb,
     note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF edit_occurrence.args IS NULL THEN PERFORM pgcron.refuse_args('null'); END IF;
-  PERFORM pgcron.override_occurrence(schedule, fire_time, 'edit', NULL, args, note, actor);
-END $$;
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse_args('null') WHERE args IS NULL;
+  SELECT pgcron.override_occurrence(schedule, fire_time, 'edit', NULL, args, note, actor) $$;
 COMMENT ON FUNCTION pgcron.edit_occurrence IS 'One fire to come gets other args.';
 
 CREATE FUNCTION pgcron.restore_occurrence(schedule text, fire_time timestamptz,

@@ -3,28 +3,6 @@
 -- free also before it is due, and then it is ready as any other. What is due and finds no slot is
 -- skipped, waits, or takes the place of what runs, as its policy says.
 
--- What a run carries of its schedule's policy: NULL is no limit. `skip` alone means one slot; the
--- others read the number of their schedule.
-CREATE FUNCTION pgcron.run_overlap(overlap text, max_running int) RETURNS text
-LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL
-            WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many'
-            ELSE overlap END;
-
--- The same for one run that is to have another policy than its schedule; raises PC001.
-CREATE FUNCTION pgcron.run_overlap(overlap text, schedule pgcron.schedule) RETURNS text
-LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  IF overlap = 'allow' THEN      -- for this one, whatever runs
-    RETURN NULL;
-  ELSIF overlap NOT IN ('skip', 'queue', 'replace', 'terminate') THEN
-    PERFORM pgcron.refuse_overlap(overlap);
-  ELSIF overlap IN ('replace', 'terminate') AND schedule.max_running > 1 THEN
-    PERFORM pgcron.refuse_replacing(overlap, schedule.max_running);
-  END IF;
-  RETURN pgcron.run_overlap(coalesce(overlap, schedule.overlap), schedule.max_running);
-END $$;
-
 -- ready -> blocked
 -- Every new run with a policy, also by a plain INSERT. One that a person asks for wakes the nodes.
 CREATE FUNCTION pgcron.block_new_run() RETURNS trigger

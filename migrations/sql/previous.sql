@@ -15,27 +15,6 @@ LANGUAGE sql STABLE AS $$
     AND o.decision NOT IN ('skipped', 'superseded')
   ORDER BY o.fire_at DESC LIMIT 1 $$;
 
--- The same for a service that works for a run and may read no table: with the claim's token. All
--- NULL without a schedule, too.
-CREATE FUNCTION pgcron.previous_of(run_id bigint, token uuid, OUT previous bigint,
-    OUT fire_time timestamptz, OUT outcome text, OUT finished_at timestamptz, OUT result jsonb,
-    OUT error text)
-LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-DECLARE
-  working pgcron.run;
-BEGIN
-  SELECT r.* INTO working FROM pgcron.run r
-  WHERE r.id = previous_of.run_id AND r.token = previous_of.token;
-  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(previous_of.run_id); END IF;
-  SELECT p.* INTO previous, fire_time, outcome, finished_at, result, error
-  FROM pgcron.previous_run(working.schedule_id,
-      coalesce(working.scheduled_for, working.nominal_for)) p;
-END $$;
-COMMENT ON FUNCTION pgcron.previous_of IS
-    'How the last run before this one''s fire time ended, and with what result, for a service or '
-    'a statement that works for the run and has its token. Raises PC012 if that does not hold the '
-    'run.';
-
 -- Whether a fire may run after the one before it. `open`: that one is not over; `failed`: it did
 -- not succeed, and since then no other run of the schedule (tried again, redriven, by hand, a
 -- backfill's) has; `fine` otherwise, also when it is not kept any more.

@@ -135,39 +135,34 @@ COMMENT ON VIEW pgcron.own_runs IS
     'The runs that the reader''s role has enqueued, and no others; best read by id.';
 
 CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, note text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  IF NOT EXISTS (SELECT FROM pgcron.runs v
-                 WHERE v.id = cancel_own_run.run_id AND v.created_by = session_user) THEN
-    PERFORM pgcron.refuse('PC010', format('run %s does not exist', run_id),
-        'There is no such run, or another role has enqueued it.',
-        'pgcron.own_runs lists your own.');
-  END IF;
-  RETURN pgcron.cancel_run(run_id, note, session_user);
-END $$;
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.refuse('PC010', format('run %s does not exist', run_id),
+           'There is no such run, or another role has enqueued it.',
+           'pgcron.own_runs lists your own.')
+  WHERE NOT EXISTS (SELECT FROM pgcron.runs v
+                    WHERE v.id = cancel_own_run.run_id AND v.created_by = session_user);
+  SELECT pgcron.cancel_run(run_id, note, session_user) $$;
 COMMENT ON FUNCTION pgcron.cancel_own_run IS
     'As cancel_run, for the role that enqueued it and may not touch the runs of others.';
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
     handlers text[] DEFAULT '{*}', actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles known WHERE known.rolname = role) THEN
-    PERFORM pgcron.refuse('PC010', format('role %L does not exist', left(role, 200)),
-        'Rules are those of a role of the database server.', 'CREATE ROLE makes one.');
-  END IF;
-  IF cardinality(queues) > 0 IS NOT TRUE OR cardinality(handlers) > 0 IS NOT TRUE
-      OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC001', format('role %L is to be confined to no queue or handler', role),
-        'An empty list, or a name that is NULL, makes no rule, and a role without rules may '
-        'enqueue anything.',
-        'Name them, or leave the argument out for all; pgcron.unconfine_producer takes rules '
-        'away, REVOKE the right to enqueue.');
-  END IF;
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC010', format('role %L does not exist', left(confine_producer.role, 200)),
+           'Rules are those of a role of the database server.', 'CREATE ROLE makes one.')
+  WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles known
+                    WHERE known.rolname = confine_producer.role);
+  SELECT pgcron.refuse('PC001',
+           format('role %L is to be confined to no queue or handler', confine_producer.role),
+           'An empty list, or a name that is NULL, makes no rule, and a role without rules may '
+           'enqueue anything.',
+           'Name them, or leave the argument out for all; pgcron.unconfine_producer takes rules '
+           'away, REVOKE the right to enqueue.')
+  WHERE cardinality(queues) > 0 IS NOT TRUE OR cardinality(handlers) > 0 IS NOT TRUE
+    OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL;
   INSERT INTO pgcron.producer_rule (role, queue, handler, set_by)
   SELECT quote_ident(confine_producer.role)::regrole, q, h, coalesce(actor, session_user)
-  FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
-END $$;
+  FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING $$;
 COMMENT ON FUNCTION pgcron.confine_producer IS
     'A role, and each that has its rights, may enqueue these handlers into these queues from now '
     'on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of '

@@ -58,63 +58,54 @@ LANGUAGE sql STABLE AS $$
 
 CREATE FUNCTION pgcron.set_retention(keep interval, queue text DEFAULT NULL,
     outcome text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-  longest interval := (SELECT kept.keep FROM pgcron.retention kept WHERE kept.relation = 'history');
-BEGIN
-  IF set_retention.keep > longest THEN
-    PERFORM pgcron.refuse('PC001',
-        format('retention of %s is longer than that of history', set_retention.keep),
-        format('Rules shorten what is kept: after %s whole days of history are dropped.', longest),
-        'Raise that first, by pgcron.set_table_retention(''history'', …), and shorten the others '
-        'by rules.');
-  END IF;
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC001',
+           format('retention of %s is longer than that of history', set_retention.keep),
+           format('Rules shorten what is kept: after %s whole days of history are dropped.',
+             h.keep),
+           'Raise that first, by pgcron.set_table_retention(''history'', …), and shorten the '
+           'others by rules.')
+  FROM pgcron.retention h WHERE h.relation = 'history' AND set_retention.keep > h.keep;
   INSERT INTO pgcron.retention_rule AS r (queue, outcome, keep, set_by)
   VALUES (set_retention.queue, set_retention.outcome, set_retention.keep,
           coalesce(set_retention.actor, session_user))
   ON CONFLICT (coalesce(queue, ''), coalesce(outcome, '')) DO UPDATE SET keep = EXCLUDED.keep,
-    set_by = EXCLUDED.set_by, set_at = now();
-END $$;
+    set_by = EXCLUDED.set_by, set_at = now() $$;
 COMMENT ON FUNCTION pgcron.set_retention IS
     'Keeps ended runs of a queue (or of every queue) that ended so (or however) for a shorter '
     'time than history. What is over is removed within the hour, day by day.';
 
 CREATE FUNCTION pgcron.delete_retention(queue text DEFAULT NULL, outcome text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  DELETE FROM pgcron.retention_rule r
-  WHERE r.queue IS NOT DISTINCT FROM delete_retention.queue
-    AND r.outcome IS NOT DISTINCT FROM delete_retention.outcome;
-  IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC010',
-        format('there is no retention rule for %s',
-          concat_ws(' and ',
-            coalesce('queue ' || quote_literal(left(delete_retention.queue, 200)), 'every queue'),
-            coalesce('outcome ' || quote_literal(left(delete_retention.outcome, 200)),
-              'every outcome'))),
-        'A rule is named by its queue and its outcome.', '`pgcron-ha retention list` lists them.');
-  END IF;
-END $$;
+LANGUAGE sql AS $$
+  WITH gone AS (
+    DELETE FROM pgcron.retention_rule r
+    WHERE r.queue IS NOT DISTINCT FROM delete_retention.queue
+      AND r.outcome IS NOT DISTINCT FROM delete_retention.outcome RETURNING 1)
+  SELECT pgcron.refuse('PC010',
+           format('there is no retention rule for %s and %s',
+             coalesce('queue ' || quote_literal(left(delete_retention.queue, 200)), 'every queue'),
+             coalesce('outcome ' || quote_literal(left(delete_retention.outcome, 200)),
+               'every outcome')),
+           'A rule is named by its queue and its outcome.',
+           '`pgcron-ha retention list` lists them.')
+  WHERE NOT EXISTS (SELECT FROM gone) $$;
 COMMENT ON FUNCTION pgcron.delete_retention IS
     'Removes a retention rule: what it was about is kept as the next less specific rule says, or '
     'as long as history.';
 
 CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval,
     actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE pgcron.retention kept SET keep = set_table_retention.keep,
-    set_by = coalesce(set_table_retention.actor, session_user), set_at = now()
-  WHERE kept.relation = set_table_retention.relation;
-  IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC010',
-        format('%L is no table with a retention', left(set_table_retention.relation, 200)),
-        'Those are occurrence, history, attempt and log.',
-        'SELECT relation, keep FROM pgcron.retention lists them.');
-  END IF;
-END $$;
+LANGUAGE sql AS $$
+  WITH kept AS (
+    UPDATE pgcron.retention r SET keep = set_table_retention.keep,
+      set_by = coalesce(set_table_retention.actor, session_user), set_at = now()
+    WHERE r.relation = set_table_retention.relation RETURNING 1)
+  SELECT pgcron.refuse('PC010',
+           format('%L is no table with a retention', left(set_table_retention.relation, 200)),
+           'Those are occurrence, history, attempt and log.',
+           'SELECT relation, keep FROM pgcron.retention lists them.')
+  WHERE NOT EXISTS (SELECT FROM kept) $$;
 COMMENT ON FUNCTION pgcron.set_table_retention IS
     'How long occurrence (the ledger), history, attempt or log is kept: whole partitions are '
     'dropped after it.';

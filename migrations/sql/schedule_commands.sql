@@ -158,38 +158,50 @@ COMMENT ON FUNCTION pgcron.delete_schedule IS
     'Ends what has not started and removes the schedule; its history stays, and its name can be '
     'used again.';
 
+-- What a run carries of its schedule's overlap policy: NULL is no limit. `skip` alone means one
+-- slot; the others read the number of their schedule.
+CREATE FUNCTION pgcron.run_overlap(overlap text, max_running int) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL
+            WHEN overlap = 'skip' AND max_running > 1 THEN 'skip many'
+            ELSE overlap END;
+
+-- The same for one run that is to have another policy than its schedule; raises PC001.
+CREATE FUNCTION pgcron.run_overlap(overlap text, schedule pgcron.schedule) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF overlap = 'allow' THEN      -- for this one, whatever runs
+    RETURN NULL;
+  ELSIF overlap NOT IN ('skip', 'queue', 'replace', 'terminate') THEN
+    PERFORM pgcron.refuse_overlap(overlap);
+  ELSIF overlap IN ('replace', 'terminate') AND schedule.max_running > 1 THEN
+    PERFORM pgcron.refuse_replacing(overlap, schedule.max_running);
+  END IF;
+  RETURN pgcron.run_overlap(coalesce(overlap, schedule.overlap), schedule.max_running);
+END $$;
+
 -- A run of the schedule beside its fires, under the same overlap policy; returns its id. fire_time:
 -- for which instant it is, whenever it runs. A deletion under way is waited for: it would not see
 -- this run, which would be executed after it. overlap: another policy than the schedule's, for this
 -- run alone.
 CREATE FUNCTION pgcron.run_now(schedule text, args jsonb DEFAULT NULL, actor text DEFAULT NULL,
     overlap text DEFAULT NULL, fire_time timestamptz DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-  s pgcron.schedule;
-  new_id bigint;
-BEGIN
-  IF run_now.fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z' THEN
-    PERFORM pgcron.refuse('PC001',
-        format('fire time %s is outside of the calendar', run_now.fire_time),
-        'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.');
-  END IF;
-  s := pgcron.hold_schedule(run_now.schedule);
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority,
-        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap,
-        concurrency_key,
-        requires, tags, expire_at, time_limits, weight, created_by)
-  VALUES ('manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
-          s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts,
-          nullif(s.timeout, '1 hour'), nullif(s.retry_base, '2 seconds'),
-          nullif(s.retry_cap, '1 hour'), s.retry, pgcron.run_overlap(run_now.overlap, s),
-          pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires, s.tags,
-          now() + s.give_up_after,
-          pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
-          coalesce(run_now.actor, session_user))
-  RETURNING id INTO new_id;
-  RETURN new_id;
-END $$;
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC001', format('fire time %s is outside of the calendar', fire_time),
+           'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.')
+  WHERE fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z';
+  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler,
+        args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap,
+        concurrency_key, requires, tags, expire_at, time_limits, weight, created_by)
+  SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
+         s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts,
+         nullif(s.timeout, '1 hour'), nullif(s.retry_base, '2 seconds'),
+         nullif(s.retry_cap, '1 hour'), s.retry, pgcron.run_overlap(run_now.overlap, s),
+         pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires, s.tags,
+         now() + s.give_up_after,
+         pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
+         coalesce(run_now.actor, session_user)
+  FROM pgcron.hold_schedule(run_now.schedule) s RETURNING id $$;
 COMMENT ON FUNCTION pgcron.run_now IS
     'A run beside the schedule''s fires; args NULL means the schedule''s. Returns the id of the '
     'run.';

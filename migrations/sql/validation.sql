@@ -14,14 +14,11 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pgcron.require_read_committed(what text) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    PERFORM pgcron.refuse('PC001',
-        what || ' are not decided under ' || current_setting('transaction_isolation'),
-        'Each step must see what was committed before it.', 'Use READ COMMITTED.');
-  END IF;
-END $$;
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.refuse('PC001',
+           what || ' are not decided under ' || current_setting('transaction_isolation'),
+           'Each step must see what was committed before it.', 'Use READ COMMITTED.')
+  WHERE current_setting('transaction_isolation') <> 'read committed' $$;
 
 -- Notes and names of actors are for people: what is longer than a screen is a mistake, or fills the
 -- disk.

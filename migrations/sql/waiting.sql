@@ -42,15 +42,12 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pgcron.judge_wait(timeout interval, most interval, remedy text) RETURNS timestamptz
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF timeout IS NULL OR timeout < '0' OR timeout > most THEN
-    PERFORM pgcron.refuse('PC001',
-        format('timeout %s is out of range', coalesce(timeout::text, 'NULL')),
-        format('Here a wait takes between nothing and %s.', most), remedy);
-  END IF;
-  RETURN clock_timestamp() + timeout;
-END $$;
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC001',
+           format('timeout %s is out of range', coalesce(timeout::text, 'NULL')),
+           format('Here a wait takes between nothing and %s.', most), remedy)
+  WHERE (timeout BETWEEN '0' AND most) IS NOT TRUE;
+  SELECT clock_timestamp() + timeout $$;
 
 -- Until the next look: at first soon, in the end twice a second, and not beyond the end of the
 -- wait.
