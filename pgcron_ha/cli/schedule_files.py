@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -20,9 +21,19 @@ from pgcron_ha.cli.arguments import option, together
 from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
 from pgcron_ha.cli.session import Session, on_database, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
-from pgcron_ha.db.commands import calendars as calendar_commands
 from pgcron_ha.db.commands import schedule_files as interfaces
-from pgcron_ha.db.commands import workflow_files
+from pgcron_ha.db.commands.calendars import (
+    AppliedCalendar,
+    apply_calendars,
+    calendars_to_export,
+    prune_calendars,
+)
+from pgcron_ha.db.commands.workflow_files import (
+    AppliedWorkflow,
+    apply_workflows,
+    prune_workflows,
+    workflows_to_export,
+)
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.db.queries.overview import NO_SCHEDULE
@@ -31,7 +42,6 @@ from pgcron_ha.model.differences import changes
 from pgcron_ha.schedule_files.crontab import import_crontab
 from pgcron_ha.schedule_files.definitions import (
     POLICIES,
-    Definitions,
     as_yaml,
     definition_of,
     files_of,
@@ -51,13 +61,10 @@ _MOST_CHARACTERS = 200
 _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
-class Applied(NamedTuple):
-    """What has changed, or has not."""
-
-    calendars: list[calendar_commands.AppliedCalendar]
-    workflows: list[workflow_files.AppliedWorkflow]
-    schedules: list[interfaces.AppliedSchedule]
-
+Applied = tuple[
+    list[AppliedCalendar], list[AppliedWorkflow], list[interfaces.AppliedSchedule], interfaces.Row
+]
+"""What has changed, or has not; and a schedule with the default of each option."""
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
@@ -83,71 +90,50 @@ def apply_command(
     paused is left alone unless the file says "enabled". A dry run does everything and rolls it
     back, so that it also shows what the database refuses.
     """
-    definitions = read_definitions(files_of(path))
+    found = read_definitions(files_of(path))
     owner = path.resolve().stem if source is None else source
-    if prune and not any((definitions.schedules, definitions.workflows, definitions.calendars)):
+    if prune and not any((found.schedules, found.workflows, found.calendars)):
         raise InvalidInput(
             f"{path} defines no schedule",
             f"Pruning would delete everything that the source '{owner}' owns.",
             "Name the right files; `pgcron-ha schedules delete` deletes a schedule.",
         )
 
-    async def put(session: Session) -> tuple[Applied, interfaces.Row]:
+    async def put(session: Session) -> Applied:
+        how: dict[str, Any] = {"source": owner, "take_over": take_over}
+        names, rows = list(found.schedules), [{"name": n, **v} for n, v in found.schedules.items()]
         async with tried(session.connection, keep=not dry_run):
-            applied = await _apply(session, definitions, owner, prune, take_over)
-        new = [one.content for one in applied.schedules if one.change in ("added", "changed")]
+            # Calendars and workflows first; what is pruned goes in the other order.
+            calendars = await session.act(apply_calendars, found.calendars, schedules=names, **how)
+            workflows = await session.act(apply_workflows, found.workflows, **how)
+            schedules = await session.act(interfaces.apply_schedules, rows, prune=prune, **how)
+            if prune:
+                workflows += await session.act(prune_workflows, owner, list(found.workflows))
+                calendars += await session.act(prune_calendars, owner, list(found.calendars))
+        new = [one.content for one in schedules if one.change in ("added", "changed")]
         # Every node takes workflows, also those that it learns of in a moment.
         runs = [row for row in new if row and not row["handler"].startswith("workflow:")]
         wanted = ((row["handler"], row["queue"], row["requires"]) for row in runs)
         await note_what_nobody_offers(session, wanted)
-        return applied, await session.call(interfaces.default_schedule)
+        default = await session.call(interfaces.default_schedule)
+        return calendars, workflows, schedules, default
 
-    applied, default = on_database(put)
-    for calendar in applied.calendars:
-        _print_calendar(calendar, owner)
-    for workflow in applied.workflows:
-        _print_workflow(workflow, owner)
-    for one in applied.schedules:
+    calendars, workflows, schedules, default = on_database(put)
+    for calendar in calendars:
+        used = f"used by {plural(calendar.users, 'schedule')}" if calendar.users else None
+        _print_text("calendar", calendar, owner, calendar.before, calendar.after, used)
+    for workflow in workflows:
+        before, after = map(_workflow_text, (workflow.before, workflow.after))
+        _print_text("workflow", workflow, owner, before, after)
+        _warn_of_code("workflow", workflow.name, workflow.managed_before)
+    for one in schedules:
         _print_schedule(one, default)
-    if applied.calendars:
-        echo(f"calendars: {_counted([one.change for one in applied.calendars])}")
-    if applied.workflows:
-        echo(f"workflows: {_counted([one.change for one in applied.workflows])}")
-    echo(_counted([one.change for one in applied.schedules]) or "no schedules")
+    for kind, applied in (("calendars", calendars), ("workflows", workflows)):
+        if applied:
+            echo(f"{kind}: {_counted(applied)}")
+    echo(_counted(schedules) or "no schedules")
     if dry_run:
         echo("nothing is changed: this was a dry run")
-
-
-async def _apply(
-    session: Session, definitions: Definitions, source: str, prune: bool, take_over: bool
-) -> Applied:
-    """Calendars and workflows first; what is pruned goes in the other order."""
-    schedules = [{"name": name, **values} for name, values in definitions.schedules.items()]
-    contents = definitions.calendars
-    calendars: list[calendar_commands.AppliedCalendar] = []
-    if contents:
-        names = list(definitions.schedules)
-        calendars = await session.act(
-            calendar_commands.apply_calendars,
-            contents,
-            source,
-            take_over=take_over,
-            schedules=names,
-        )
-    workflows: list[workflow_files.AppliedWorkflow] = []
-    if definitions.workflows:
-        workflows = await session.act(
-            workflow_files.apply_workflows, definitions.workflows, source, take_over=take_over
-        )
-    applied = await session.act(
-        interfaces.apply_schedules, schedules, source, prune=prune, take_over=take_over
-    )
-    if prune:
-        workflows += await session.act(
-            workflow_files.prune_workflows, source, list(definitions.workflows)
-        )
-        calendars += await session.act(calendar_commands.prune_calendars, source, list(contents))
-    return Applied(calendars, workflows, applied)
 
 
 @click.command("export")
@@ -172,8 +158,8 @@ async def export_command(
     if names or source is not None:
         used = sorted({name for row in rows for name in json.loads(row["calendars"] or "{}")})
         started = [row["handler"].removeprefix("workflow:") for row in rows]
-    contents = await session.call(calendar_commands.calendars_to_export, used, source)
-    found = await session.call(workflow_files.workflows_to_export, started, source)
+    contents = await session.call(calendars_to_export, used, source)
+    found = await session.call(workflows_to_export, started, source)
     workflows = {name: workflow_of(definition) for name, definition in found.items()}
     default = await session.call(interfaces.default_schedule)
     missing = sorted(set(names) - {row["name"] for row in rows})
@@ -232,30 +218,29 @@ def _warn_of_code(kind: str, name: str, managed_before: str | None) -> None:
         )
 
 
-def _print_calendar(one: calendar_commands.AppliedCalendar, source: str) -> None:
-    """Its lines that are new or gone, and who uses it."""
-    lines = _changed_lines(one.before, one.after)
-    report({"calendar": one.name, "change": one.change, "lines": lines})
-    shown_lines = [] if one.change == "pruned" else list(lines)
-    if one.change == "changed" and one.source_before != source:
-        shown_lines.insert(0, f"source: {one.source_before or '-'} → {source}")
-    if one.change == "changed" and lines and one.users:
-        shown_lines.append(f"used by {plural(one.users, 'schedule')}")
-    _print_change(f"calendar {one.name}", one.change, shown_lines)
+def _print_text(
+    kind: str,
+    one: AppliedCalendar | AppliedWorkflow,
+    source: str,
+    before: str | None,
+    after: str | None,
+    used: str | None = None,
+) -> None:
+    """Lines of a calendar or workflow that are new or gone, and who uses it."""
+    differing = islice(unified_diff(_lines(before), _lines(after), n=0, lineterm=""), 2, None)
+    lines = [f"{line[0]} {line[1:]}" for line in differing if not line.startswith("@@")]
+    report({kind: one.name, "change": one.change, "lines": lines})
+    if one.change == "pruned":
+        lines = []
+    elif one.change == "changed":
+        lines += [used] if lines and used else []
+        if one.source_before != source:
+            lines.insert(0, f"source: {one.source_before or '-'} → {source}")
+    _print_change(f"{kind} {one.name}", one.change, lines)
 
 
-def _print_workflow(one: workflow_files.AppliedWorkflow, source: str) -> None:
-    """Its lines that are new or gone."""
-    before, after = (
-        None if each is None else yaml_text(workflow_of(each)) for each in (one.before, one.after)
-    )
-    lines = _changed_lines(before, after)
-    report({"workflow": one.name, "change": one.change, "lines": lines})
-    shown_lines = [] if one.change == "pruned" else list(lines)
-    if one.change == "changed" and one.source_before != source:
-        shown_lines.insert(0, f"source: {one.source_before or '-'} → {source}")
-    _print_change(f"workflow {one.name}", one.change, shown_lines)
-    _warn_of_code("workflow", one.name, one.managed_before)
+def _workflow_text(definition: interfaces.Row | None) -> str | None:
+    return None if definition is None else yaml_text(workflow_of(definition))
 
 
 def _print_change(title: str, change: str, lines: Sequence[str]) -> None:
@@ -265,20 +250,16 @@ def _print_change(title: str, change: str, lines: Sequence[str]) -> None:
             echo(f"    {line}")
 
 
-def _counted(changes: Sequence[str]) -> str:
+def _counted(applied: Sequence[Any]) -> str:
     """``2 added, 1 unchanged``; empty if there is nothing."""
-    counts = {word: changes.count(word) for word in ("added", "changed", "unchanged", "pruned")}
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    counts = Counter(one.change for one in applied)
+    words = ("added", "changed", "unchanged", "pruned")
+    return ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
 
 
 def _short(value: object) -> str:
     text = " ".join(shown(value).split())
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
-
-
-def _changed_lines(before: str | None, after: str | None) -> list[str]:
-    differences = islice(unified_diff(_lines(before), _lines(after), n=0, lineterm=""), 2, None)
-    return [f"{line[0]} {line[1:]}" for line in differences if not line.startswith("@@")]
 
 
 def _lines(text: str | None) -> list[str]:
