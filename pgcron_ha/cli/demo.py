@@ -22,6 +22,7 @@ from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.nodes import slots_of, state_of
 from pgcron_ha.cli.output import coloured, columns, plural, shown, table_lines
 from pgcron_ha.cli.schedule_occurrences import proof_lines
+from pgcron_ha.cli.screen import TableScreen
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.cli.web import free_port
 from pgcron_ha.client.verifying import prove
@@ -34,7 +35,6 @@ from pgcron_ha.db.queries.pages.schedules import schedules
 from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
-from pgcron_ha.demo.screen import Screen
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.process.supervisor_client import descendants_die_too
 
@@ -144,7 +144,7 @@ class _Demo:
         self._folder = folder
         self._seconds = seconds
         self._port = port
-        self._screen = Screen()
+        self._screen = TableScreen()
         self._stop = asyncio.Event()
         self._nodes: list[DemoProcess] = []
         self._pages: list[DemoProcess] = []

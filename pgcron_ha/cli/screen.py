@@ -1,11 +1,14 @@
-"""What a followed run shows on stderr: a line that changes on a terminal, elsewhere plain ones."""
+"""What changes in place on a terminal, and is printed anew elsewhere: the line of a followed run
+(on stderr) and the demo's tables.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -18,7 +21,12 @@ from pgcron_ha.harmless import one_line
 PLAIN_SECONDS: Final = 2.0
 """Between two plain lines that differ in the progress only."""
 
-_CLEAR: Final = "\r\x1b[K"
+TERMINAL_SECONDS: Final = 0.5
+TABLE_SECONDS: Final = 5.0
+"""Between two tables; elsewhere than on a terminal more seldom, as the output may be a log."""
+
+_REST_OF_LINE, _REST_OF_SCREEN = "\x1b[K", "\x1b[J"
+_CLEAR: Final = f"\r{_REST_OF_LINE}"
 _BAR_WIDTH: Final = 24
 
 
@@ -96,6 +104,39 @@ class Screen:
             return
         self._shown, self._state, self._reported_at = line, state, now
         click.echo(one_line(line), err=True)
+
+
+class TableScreen:
+    """`say` adds lines; `draw` shows a table, over the last one on a terminal."""
+
+    def __init__(self) -> None:
+        self.is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self.seconds = TERMINAL_SECONDS if self.is_terminal else TABLE_SECONDS
+        """How long to wait between two tables."""
+        self._drawn = 0
+
+    def say(self, *lines: str) -> None:
+        """Print lines below what is there."""
+        self._drawn = 0
+        print(*lines, sep="\n", flush=True)
+
+    def draw(self, table: Sequence[str]) -> None:
+        """Show the table; a line that a terminal has no room for is cut or left out."""
+        if not self.is_terminal:
+            self.say(*table, "")
+            return
+        size = shutil.get_terminal_size()
+        lines = [_cut(line, size.columns) for line in table[: size.lines - 1]]
+        back = f"\x1b[{self._drawn}F" if self._drawn else ""
+        drawn = "".join(f"{line}{_REST_OF_LINE}\n" for line in lines)
+        print(f"{back}{drawn}{_REST_OF_SCREEN}", end="", flush=True)
+        self._drawn = len(lines)
+
+
+def _cut(line: str, columns: int) -> str:
+    """A line that is cut has no colours."""
+    plain = click.unstyle(line)
+    return line if len(plain) <= columns else f"{plain[: columns - 1]}…"
 
 
 def elapsed(seconds: float) -> str:
