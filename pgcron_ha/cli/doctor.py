@@ -35,8 +35,6 @@ CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("partitions", doctor_schema.check_partitions),
     ("autovacuum", doctor_server.check_autovacuum),
     ("old snapshots", doctor_server.check_holders),
-    ("replication", doctor_server.check_replication),
-    ("wraparound", doctor_server.check_wraparound),
     ("indexes", doctor_server.check_indexes),
     ("dead rows", doctor_server.check_dead_rows),
     ("retention", doctor_server.check_retention),

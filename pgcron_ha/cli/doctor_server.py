@@ -11,9 +11,6 @@ from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.db.queries.storage import LOGICAL, release_words
 
 FREE_CONNECTIONS: Final = 10
-# Of 2^31; the server warns at 40 million that are left, and takes no more writes at 3 million.
-MOST_TRANSACTIONS: Final = 1_600_000_000
-_LAST_TRANSACTION: Final = 2**31 - 1 - 3_000_000
 _MUCH_USAGE: Final = 0.25
 _LOOKING: Final = (
     "Nodes work through it but get no notifications: they look every node.poll_interval. Give them "
@@ -130,35 +127,6 @@ def check_holders(found: Diagnosis) -> Iterator[Finding]:
             f"{found.role['name']} may not see what sessions of other roles hold",
             f"As a superuser: GRANT pg_read_all_stats TO {found.role['name']};",
         )
-
-
-def check_replication(found: Diagnosis) -> Iterator[Finding]:
-    """What keeps the server's log."""
-    for slot in found.idle_slots:
-        yield advice(
-            f"nobody reads slot {slot['name']}: {slot['bytes'] // 2**20:,} MiB of log are kept",
-            "The disk fills up, unless max_slot_wal_keep_size bounds it. If nobody needs it: "
-            f"{release_words({**slot, 'kind': 'replication slot'})}",
-        )
-
-
-def check_wraparound(found: Diagnosis) -> Iterator[Finding]:
-    """Transaction ids that run out."""
-    read = found.wraparound
-    table, database = read["table_name"], read["database_name"]
-    felt = max(2 * read["freeze_max_age"], MOST_TRANSACTIONS // 4)
-    into = f"connect to {database} (ALTER DATABASE … ALLOW_CONNECTIONS true lets one in)"
-    for what, age, remedy in (
-        (f"database {database}", read["database_age"], f"{into}, and VACUUM (FREEZE);"),
-        (f"table {table}", read["table_age"], f"VACUUM (FREEZE) {table};"),
-    ):
-        if age > felt:
-            yield Finding(
-                "problem" if age > MOST_TRANSACTIONS else "advice",
-                f"the oldest transaction of {what} is {age:,} old: the server takes no more writes"
-                f" at {_LAST_TRANSACTION:,}",
-                f"End what holds old snapshots (above), then, as a superuser: {remedy}",
-            )
 
 
 def check_indexes(found: Diagnosis) -> Iterator[Finding]:

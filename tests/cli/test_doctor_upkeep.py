@@ -17,7 +17,6 @@ from tests.waiting import wait_for
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(health.READINGS["snapshot_holders"].defaults, "seconds", 0.0)
-    monkeypatch.setitem(health.READINGS["idle_slots"].defaults, "least", -1)
 
 
 @pytest.fixture
@@ -61,21 +60,6 @@ def test_who_has_written_and_does_not_end_is_named_and_others_are_not(
     assert lines(cli("doctor", "--json"), "old snapshots") == []
 
 
-def test_a_slot_that_nobody_reads_is_named(
-    cli: Cli, typed: psycopg.Connection, impatient: None
-) -> None:
-    typed.execute("SELECT pg_create_physical_replication_slot('forgotten', true)")
-    try:
-        found = cli("doctor", "--json")
-        (line,) = lines(found, "replication")
-        assert line.startswith("nobody reads slot forgotten: ")
-        (hint,) = hints(found, "replication")
-        type_in(typed, hint)
-        assert lines(cli("doctor", "--json"), "replication") == []
-    finally:
-        typed.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
-
-
 def test_autovacuum_that_is_off_for_a_table_is_found_however_it_was_said(
     cli: Cli, typed: psycopg.Connection
 ) -> None:
@@ -94,27 +78,6 @@ def test_autovacuum_that_is_off_for_a_table_is_found_however_it_was_said(
     for hint in hints(found, "autovacuum"):
         type_in(typed, hint)
     assert lines(cli("doctor", "--json"), "autovacuum") == ["on"]
-
-
-def test_transaction_ids_that_run_out_are_told_before_they_do(
-    cli: Cli, database: str, typed: psycopg.Connection
-) -> None:
-    # The lock keeps autovacuum, which is forced here, from mending it before doctor looks.
-    with psycopg.connect(database) as locker:
-        locker.execute("LOCK TABLE pgcron.queue IN SHARE UPDATE EXCLUSIVE MODE")
-        typed.execute(
-            "UPDATE pg_class"
-            " SET relfrozenxid = ((2::bigint ^ 32)::bigint - 1700000000"
-            " + pg_current_xact_id()::text::bigint)::text::xid WHERE oid = 'pgcron.queue'::regclass"
-        )
-        found = cli("doctor", "--json")
-
-    (line,) = lines(found, "wraparound")
-    assert line.startswith("the oldest transaction of table pgcron.queue is 1,700,000,0")
-    assert found.code == 1
-    (hint,) = hints(found, "wraparound")
-    type_in(typed, hint)
-    assert lines(cli("doctor", "--json"), "wraparound") == []
 
 
 def test_each_kind_of_broken_index_has_the_remedy_that_mends_it(

@@ -76,7 +76,6 @@ ALLOWED = (
     ("pgcron_ha/cli/doctor_server.py", "ALTER SYSTEM", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor_server.py", "SELECT pg_reload", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor_server.py", "ALTER ", "a hint for people, never executed"),
-    ("pgcron_ha/cli/doctor_server.py", "VACUUM (FREEZE)", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor.py", "SET lock_timeout", "a setting of the session"),
     ("pgcron_ha/cli/status.py", "SET lock_timeout", "a setting of the session"),
     ("pgcron_ha/cli/doctor_schema.py", "SELECT pg_term", "a hint for people, never executed"),

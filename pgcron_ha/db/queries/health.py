@@ -10,8 +10,6 @@ from pgcron_ha.db.queries.rows import Rows
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
 OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
 LONG_TRANSACTION_SECONDS: Final = 300.0
-# A log that grows so far is not one that a standby fetches after its restart.
-MUCH_LOG_BYTES: Final = 1024**3
 # Fewer dead rows than this are gone before anybody feels them.
 MANY_DEAD_ROWS: Final = 100_000
 LARGE_INDEX_BYTES: Final = 64 * 1024 * 1024
@@ -42,8 +40,6 @@ READINGS: Final[dict[str, Any]] = {
     "snapshot_holders": _listed(
         "list_snapshot_holders", age=OLD_SNAPSHOT_TRANSACTIONS, seconds=LONG_TRANSACTION_SECONDS
     ),
-    # Replication slots that nobody reads, and that keep much of the log: name, bytes.
-    "idle_slots": _listed("list_idle_slots", least=MUCH_LOG_BYTES),
     # Tables of the schema for which somebody turned autovacuum off: name, option.
     "tables_without_autovacuum": _listed("list_tables_without_autovacuum"),
     # Indexes of the schema that no statement uses: name, relation, has_partitions.
@@ -68,8 +64,6 @@ READINGS: Final[dict[str, Any]] = {
     "unaccounted": Rows("unaccounted", at_most=DEFAULT_LIMIT),
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
     "broken_workflows": Rows("check_workflows", limit=FEW),
-    # Ages of the oldest transaction id: of the schema's oldest table, and of all databases.
-    "wraparound": Rows("read_wraparound").the,
     # Tables that nobody ever vacuumed though much has changed: name, dead, inserted.
     "never_vacuumed": _listed(
         "list_never_vacuumed", least=MANY_DEAD_ROWS, seconds=YOUNG_STATISTICS_SECONDS

@@ -74,17 +74,6 @@ WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.
       WHERE NOT EXISTS (SELECT FROM opened o WHERE o.xid = r.xmin)) h
 WHERE h.age > :age::int OR h.seconds > :seconds::float8 ORDER BY h.age DESC LIMIT :limit::int;
 
--- name: list_idle_slots
--- Slots that nobody reads: the server keeps its log for them, until the disk is full or
--- max_slot_wal_keep_size is reached.
-SELECT s.slot_name::text AS name, s.bytes FROM (
-  SELECT i.slot_name,
-         pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-                              ELSE pg_current_wal_lsn() END,
-                         i.restart_lsn)::bigint AS bytes
-  FROM pg_catalog.pg_replication_slots i WHERE NOT i.active) s
-WHERE s.bytes > :least::bigint ORDER BY s.bytes DESC LIMIT :limit::int;
-
 -- name: list_tables_without_autovacuum
 SELECT c.oid::regclass::text AS name, o.option FROM pg_catalog.pg_class c
 LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid,
@@ -159,22 +148,6 @@ WHERE r.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'i' AND r.reltuple
   AND pg_relation_size(i.indexrelid) > :least::bigint
   AND pg_relation_size(i.indexrelid) > :bytes_an_entry::int * greatest(c.reltuples, 1)
 ORDER BY 2 DESC LIMIT :limit::int;
-
--- name: read_wraparound
--- The oldest transaction ids and multixacts, of which a number is left before the server takes no
--- more writes: of the schema's tables, and of every database.
-WITH aged AS (SELECT c.oid::regclass::text AS name,
-                     greatest(age(c.relfrozenxid), mxid_age(c.relminmxid), age(t.relfrozenxid),
-                              mxid_age(t.relminmxid)) AS age
-              FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid
-              WHERE c.relkind IN ('r', 'm') AND c.relnamespace = 'pgcron'::regnamespace),
-     database AS (SELECT d.datname::text AS name,
-                  greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) AS age
-         FROM pg_catalog.pg_database d)
-SELECT o.name AS table_name, o.age AS table_age, d.name AS database_name, d.age AS database_age,
-       current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age
-FROM (SELECT a.* FROM aged a ORDER BY a.age DESC LIMIT 1) o,
-     (SELECT b.* FROM database b ORDER BY b.age DESC, b.name = current_database() DESC LIMIT 1) d;
 
 -- name: list_never_vacuumed
 -- Tables that autovacuum should have come to long ago, by its own thresholds and then some, and
