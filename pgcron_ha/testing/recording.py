@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -21,19 +22,20 @@ from pgcron_ha.operating_system import child_processes
 DEADLINE_SECONDS = 20.0
 """Longer than anything a test waits for, also on a busy machine."""
 
+_PAUSE_SECONDS = 0.02
+
 
 class RecordingEngine:
-    """Outcomes, lines and the order of calls. ``at_done`` is called before a `done` is kept, in the
-    thread that says it.
-    """
+    """Outcomes, lines and the order of calls."""
 
-    def __init__(self, at_done: Callable[[Context], None] = lambda context: None) -> None:
+    def __init__(self) -> None:
         self.waiting: deque[Context] = deque()
         self.calls: list[str] = []
         self.lines: list[tuple[int, Stream, str]] = []
         self.late_lines: list[str] = []
         self.reports: list[tuple[int, Progress]] = []
-        self._at_done = at_done
+        self.at_done: Callable[[Context], None] = lambda context: None
+        """Called before a `done` is kept, in the thread that says it."""
         self._changed = threading.Condition()
         self._outcomes: dict[int, list[Outcome]] = {}
         self._last_run = 0
@@ -61,7 +63,7 @@ class RecordingEngine:
 
     def done(self, context: Context, outcome: Outcome) -> None:
         """As the engine's."""
-        self._at_done(context)
+        self.at_done(context)
         with self._changed:
             self.calls.append("done")
             self._outcomes.setdefault(context.run_id, []).append(outcome)
@@ -106,10 +108,12 @@ class RecordingEngine:
         return outcome
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until a report to this engine makes it true."""
-        deadline = DEADLINE_SECONDS
+        """Wait until it is true, by a report to this engine or by itself."""
+        end = time.monotonic() + DEADLINE_SECONDS
         with self._changed:
-            assert self._changed.wait_for(condition, deadline), f"not in {deadline:g} s: {what}"
+            while not condition():
+                assert time.monotonic() < end, f"not in {DEADLINE_SECONDS:g} s: {what}"
+                self._changed.wait(_PAUSE_SECONDS)
 
 
 @dataclass(frozen=True)
