@@ -54,18 +54,34 @@ class Screen:
             state += f", attempt {status.attempt}"
         if why is not None:
             state += f": {why}"
-        if self._is_terminal:
-            self._redraw(self._line(status, state))
-        else:
-            self._report(status, state)
+        drawn = plain = state
+        if status.progress is not None:
+            drawn = f"run {status.id} {bar(status.progress)}"
+            plain = f"{state}: {progress_text(status.progress)}"
+        if status.state == "running" and status.started_at is not None:
+            passed = datetime.now(UTC) + self._clock_ahead - status.started_at
+            drawn += f" · {elapsed(passed.total_seconds())}"
+        self._show(drawn, plain, state)
 
     def show_progress(self, what: str, reported: Progress) -> None:
         """The progress of something that is not a run."""
+        plain = f"{what}: {progress_text(reported)}"
+        self._show(f"{what} {bar(reported)}", plain, plain)
+
+    def _show(self, drawn: str, plain: str, state: str) -> None:
+        """On a terminal what is `drawn`; elsewhere the `plain` line, soon only if the state is
+        another one.
+        """
+        line = one_line(plain)
         if self._is_terminal:
-            self._redraw(f"{what} {bar(reported)}")
-        elif (line := f"{what}: {progress_text(reported)}") != self._shown:
-            self._shown = line
-            click.echo(one_line(line), err=True)
+            most = shutil.get_terminal_size().columns - 1
+            line = "".join(each if each.isprintable() else "?" for each in drawn)[:most]
+        now = time.monotonic()
+        is_soon = state == self._state and now - self._reported_at < PLAIN_SECONDS
+        if line == self._shown or (is_soon and not self._is_terminal):
+            return
+        self._shown, self._state, self._reported_at = line, state, now
+        click.echo(_CLEAR + line if self._is_terminal else line, err=True, nl=not self._is_terminal)
 
     def print_line(self, line: str) -> None:
         """A line that stays, above the one that changes."""
@@ -77,33 +93,6 @@ class Screen:
         if self._is_terminal and self._shown:
             self._shown = ""
             click.echo(_CLEAR, err=True, nl=False)
-
-    def _line(self, status: RunStatus, state: str) -> str:
-        if status.progress is not None:
-            state = f"run {status.id} {bar(status.progress)}"
-        if status.state == "running" and status.started_at is not None:
-            passed = datetime.now(UTC) + self._clock_ahead - status.started_at
-            state += f" · {elapsed(passed.total_seconds())}"
-        return state
-
-    def _redraw(self, line: str) -> None:
-        most = shutil.get_terminal_size().columns - 1
-        line = "".join(each if each.isprintable() else "?" for each in line)[:most]
-        if line != self._shown:
-            self._shown = line
-            click.echo(_CLEAR + line, err=True, nl=False)
-
-    def _report(self, status: RunStatus, state: str) -> None:
-        line = state
-        if status.progress is not None:
-            line += f": {progress_text(status.progress)}"
-        now = time.monotonic()
-        if line == self._shown or (
-            state == self._state and now - self._reported_at < PLAIN_SECONDS
-        ):
-            return
-        self._shown, self._state, self._reported_at = line, state, now
-        click.echo(one_line(line), err=True)
 
 
 class TableScreen:
