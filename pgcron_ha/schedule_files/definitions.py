@@ -119,10 +119,6 @@ def judged_schedule(name: str, values: object) -> dict[str, Any]:
     # With one that is fine in place of a missing one the rest is judged.
     spec, handler = _joined(values.get("spec", "@daily")), values.get("handler", "py:missing")
     policies = {key: value for key, value in values.items() if key in POLICIES}
-    if not isinstance(policies.get("enabled", True), bool):
-        mistakes.found.append(
-            InvalidInput("enabled is not true or false", "It says whether the schedule fires.")
-        )
     with mistakes.kept():
         checked = schedules.check_schedule(name, spec, handler, {"overlap": "skip", **policies})
     mistakes.raise_any()

@@ -189,7 +189,7 @@ def test_every_mistake_of_a_definition_is_named(cli: Cli, tmp_path: Path) -> Non
         ("schedules: {}\n---\nschedules: {}\n", "has 2 documents"),
         ("schedules: &a\n  b: *a\n", "line 1: found unconstructable recursive node"),
         ("schedules: !!python/none x\n", "for the tag 'tag:yaml.org,2002:python/none'"),
-        ("schedules:\n  a: {spec: '@daily', handler: py:x, enabled: maybe}\n", "enabled is not"),
+        ("schedules:\n  a: {spec: '@daily', handler: py:x, enabled: maybe}\n", "is not true or"),
         ("schedules:\n  a: {spec: '@daily', handler: py:x, args: [1]}\n", "args is a JSON array"),
         (
             "schedules:\n  a: {spec: [every 61s, not 0-29 * * * * *, not 30-59 * * * * *],"
