@@ -15,7 +15,6 @@ from pgcron_ha.cli.output import choose_json, shown
 from pgcron_ha.cli.session import Session
 from pgcron_ha.client import checks
 from pgcron_ha.config.times import WrittenTime, read_time
-from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.zones import load_zone
@@ -88,14 +87,9 @@ def instant(option: str, text: str, direction: int = -1) -> datetime:
 
 def duration(option: str, text: str) -> timedelta:
     """A duration such as ``90s``, ``15m`` or ``1h30m``."""
-    try:
-        return timedelta(seconds=parse_duration(text.strip()))
-    except (ValueError, OverflowError):
-        raise InvalidInput(
-            f"{option} '{text[:60]}' is not a duration",
-            "A duration is positive and says its unit: ms, s, m, h, d, w.",
-            "Write for example 90s, 15m or 1h30m.",
-        ) from None
+    found = checks.duration(option, text.strip())
+    assert found is not None
+    return found
 
 
 class Rate(NamedTuple):
