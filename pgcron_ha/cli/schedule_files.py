@@ -19,7 +19,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option, together
 from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
-from pgcron_ha.cli.session import Session, on_database, with_session
+from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.db.commands import schedule_files as interfaces
 from pgcron_ha.db.commands.calendars import (
@@ -61,11 +61,6 @@ _MOST_CHARACTERS = 200
 _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
-Applied = tuple[
-    list[AppliedCalendar], list[AppliedWorkflow], list[interfaces.AppliedSchedule], interfaces.Row
-]
-"""What has changed, or has not; and a schedule with the default of each option."""
-
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 _files = together(
@@ -80,8 +75,9 @@ _files = together(
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
 @click.option("--take-over", is_flag=True, help="Also what another source owns.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-def apply_command(
-    path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool
+@with_session
+async def apply_command(
+    session: Session, path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool
 ) -> None:
     """Make schedules what a file or a folder says.
 
@@ -98,27 +94,22 @@ def apply_command(
             f"Pruning would delete everything that the source '{owner}' owns.",
             "Name the right files; `pgcron-ha schedules delete` deletes a schedule.",
         )
-
-    async def put(session: Session) -> Applied:
-        how: dict[str, Any] = {"source": owner, "take_over": take_over}
-        names, rows = list(found.schedules), [{"name": n, **v} for n, v in found.schedules.items()]
-        async with tried(session.connection, keep=not dry_run):
-            # Calendars and workflows first; what is pruned goes in the other order.
-            calendars = await session.act(apply_calendars, found.calendars, schedules=names, **how)
-            workflows = await session.act(apply_workflows, found.workflows, **how)
-            schedules = await session.act(interfaces.apply_schedules, rows, prune=prune, **how)
-            if prune:
-                workflows += await session.act(prune_workflows, owner, list(found.workflows))
-                calendars += await session.act(prune_calendars, owner, list(found.calendars))
-        new = [one.content for one in schedules if one.change in ("added", "changed")]
-        # Every node takes workflows, also those that it learns of in a moment.
-        runs = [row for row in new if row and not row["handler"].startswith("workflow:")]
-        wanted = ((row["handler"], row["queue"], row["requires"]) for row in runs)
-        await note_what_nobody_offers(session, wanted)
-        default = await session.call(interfaces.default_schedule)
-        return calendars, workflows, schedules, default
-
-    calendars, workflows, schedules, default = on_database(put)
+    how: dict[str, Any] = {"source": owner, "take_over": take_over}
+    names, rows = list(found.schedules), [{"name": n, **v} for n, v in found.schedules.items()]
+    async with tried(session.connection, keep=not dry_run):
+        # Calendars and workflows first; what is pruned goes in the other order.
+        calendars = await session.act(apply_calendars, found.calendars, schedules=names, **how)
+        workflows = await session.act(apply_workflows, found.workflows, **how)
+        schedules = await session.act(interfaces.apply_schedules, rows, prune=prune, **how)
+        if prune:
+            workflows += await session.act(prune_workflows, owner, list(found.workflows))
+            calendars += await session.act(prune_calendars, owner, list(found.calendars))
+    new = [one.content for one in schedules if one.change in ("added", "changed")]
+    # Every node takes workflows, also those that it learns of in a moment.
+    runs = [row for row in new if row and not row["handler"].startswith("workflow:")]
+    wanted = ((row["handler"], row["queue"], row["requires"]) for row in runs)
+    await note_what_nobody_offers(session, wanted)
+    default = await session.call(interfaces.default_schedule)
     for calendar in calendars:
         used = f"used by {plural(calendar.users, 'schedule')}" if calendar.users else None
         _print_text("calendar", calendar, owner, calendar.before, calendar.after, used)
