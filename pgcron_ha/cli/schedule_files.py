@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TextIO
 from urllib.parse import urlsplit
 
 import click
@@ -62,10 +62,14 @@ _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-_NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+# Opened when there is something to write.
+_NEW_FILE: Final[dict[str, Any]] = {
+    "kind": click.File("w", encoding="utf-8", lazy=True),
+    "metavar": "FILE",
+}
 _files = together(
-    option("--output", "Write the schedules to this file.", _NEW_FILE),
-    option("--templates", "Write the part for pgcron-ha.toml to this file.", _NEW_FILE),
+    option("--output", "Write the schedules to this file.", **_NEW_FILE),
+    option("--templates", "Write the part for pgcron-ha.toml to this file.", **_NEW_FILE),
 )
 
 
@@ -130,12 +134,10 @@ async def apply_command(
 @click.command("export")
 @click.argument("names", nargs=-1)
 @click.option("--source", metavar="NAME", help="Only those of a source.")
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of stdout."
-)
+@option("--output", "A file instead of stdout.", **_NEW_FILE)
 @with_session
 async def export_command(
-    session: Session, names: tuple[str, ...], source: str | None, output: Path | None
+    session: Session, names: tuple[str, ...], source: str | None, output: TextIO | None
 ) -> None:
     """Print schedules as a file for "apply".
 
@@ -158,8 +160,7 @@ async def export_command(
         message, *more = NO_SCHEDULE
         raise NotFound(message.format(missing[0]), *more)
     schedules = {row["name"]: definition_of(row, default) for row in rows}
-    text = as_yaml(schedules, contents, workflows)
-    print_or_write(text, output)
+    _write(as_yaml(schedules, contents, workflows), output)
 
 
 @click.command("schema")
@@ -171,17 +172,12 @@ def schema_command() -> None:
     echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
-def print_or_write(text: str, path: Path | None) -> None:
-    """To stdout without a path; raises InvalidInput when the file can't be written."""
-    if path is None:
+def _write(text: str, file: TextIO | None) -> None:
+    """To stdout without a file."""
+    if file is None:
         echo_file(text)
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} can't be written", f"{error}.", "Name a file that you may write."
-        ) from None
+    else:
+        file.write(text)
 
 
 def _print_schedule(one: interfaces.AppliedSchedule, default: interfaces.Row) -> None:
@@ -218,7 +214,8 @@ def _print_text(
     used: str | None = None,
 ) -> None:
     """Lines of a calendar or workflow that are new or gone, and who uses it."""
-    differing = islice(unified_diff(_lines(before), _lines(after), n=0, lineterm=""), 2, None)
+    old, new = ((text or "").rstrip().splitlines() for text in (before, after))
+    differing = islice(unified_diff(old, new, n=0, lineterm=""), 2, None)
     lines = [f"{line[0]} {line[1:]}" for line in differing if not line.startswith("@@")]
     report({kind: one.name, "change": one.change, "lines": lines})
     if one.change == "pruned":
@@ -253,10 +250,6 @@ def _short(value: object) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
 
 
-def _lines(text: str | None) -> list[str]:
-    return (text or "").rstrip(" \t\r\n").split("\n") if (text or "").strip() else []
-
-
 @click.group("import")
 def import_group() -> None:
     """Read the jobs of cron, Kubernetes and pg_cron.
@@ -272,7 +265,7 @@ def import_group() -> None:
 @click.option("--system", "is_system", is_flag=True, help="Each line names a user (/etc/crontab).")
 @click.option("--timezone", default="UTC", show_default=True, help="Of the host it comes from.")
 @_files
-def crontab_command(file: Path, is_system: bool, timezone: str, **files: Path | None) -> None:
+def crontab_command(file: Path, is_system: bool, timezone: str, **files: TextIO | None) -> None:
     """Import a crontab; CRON_TZ in it wins over --timezone."""
     load_zone(timezone)
     found = import_crontab(read_text(file), str(file), timezone=timezone, is_system=is_system)
@@ -283,7 +276,7 @@ def crontab_command(file: Path, is_system: bool, timezone: str, **files: Path | 
 @click.argument("manifests", type=_FILE, nargs=-1, required=True, metavar="FILES...")
 @click.option("--timezone", default="UTC", show_default=True, help="Of jobs without a timeZone.")
 @_files
-def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: Path | None) -> None:
+def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: TextIO | None) -> None:
     """Import the CronJobs (batch/v1) of manifests in YAML or JSON."""
     load_zone(timezone)
     documents = [document for file in manifests for document in read_file(file)]
@@ -294,7 +287,7 @@ def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: Path
 @click.option("--from-dsn", metavar="URL", required=True, help="The database that has cron.job.")
 @click.option("--timezone", help="pg_cron's; without it what the database says, or UTC.")
 @_files
-def pg_cron_command(from_dsn: str, timezone: str | None, **files: Path | None) -> None:
+def pg_cron_command(from_dsn: str, timezone: str | None, **files: TextIO | None) -> None:
     """Import pg_cron's jobs from its table."""
     texts, reported = asyncio.run(pg_cron_jobs(from_dsn))
     zone = timezone or {"GMT": "UTC"}.get(reported or "", reported) or "UTC"
@@ -304,11 +297,11 @@ def pg_cron_command(from_dsn: str, timezone: str | None, **files: Path | None) -
     _report_import(import_pg_cron(rows, "cron.job", timezone=zone, server=server), **files)
 
 
-def _report_import(found: Imported, output: Path | None, templates: Path | None) -> None:
-    print_or_write(found.schedules_text(), output)
+def _report_import(found: Imported, output: TextIO | None, templates: TextIO | None) -> None:
+    _write(found.schedules_text(), output)
     fragment = found.templates_text()
     if templates is not None:
-        print_or_write(fragment, templates)
+        _write(fragment, templates)
     elif fragment:
         echo("# What pgcron-ha.toml of the nodes needs:\n#")
         for line in fragment.splitlines():
