@@ -41,15 +41,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.option("--wait", is_flag=True, help="Wait until the run ends, and print its result.")
 @click.option("--log", "with_log", is_flag=True, help="With --wait: print its log on stderr.")
 def enqueue_command(
-    handler: str | None,
-    pairs: tuple[str, ...],
-    file: TextIO | None,
-    args: str | None,
-    due_at: str | None,
-    idempotency_key: str | None,
-    wait: bool,
-    with_log: bool,
-    **given: Any,
+    pairs: tuple[str, ...], file: TextIO | None, wait: bool, with_log: bool, **given: Any
 ) -> None:
     """Enqueue one run of HANDLER (such as py:report or shell:backup) and print its id.
 
@@ -63,23 +55,23 @@ def enqueue_command(
     """
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
-    if file is None and handler is None:
+    if file is None and given["handler"] is None:
         raise click.UsageError("Missing argument 'HANDLER' (or --file).")
     if file is not None and wait:
         raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
-    if file is not None and idempotency_key is not None:
+    if file is not None and given["idempotency_key"] is not None:
         raise click.UsageError(
             "--idempotency-key names one run; in a file each line has an idempotency_key"
         )
-    args = args_of(pairs, args)
     mistakes = Mistakes()
-    given["due_at"] = mistakes.tried(due_instant, due_at)
-    given["idempotency_key"] = idempotency_key
+    given["args"] = args_of(pairs, given["args"])
+    given["due_at"] = mistakes.tried(due_instant, given["due_at"])
     requests: Iterable[RunRequest]
     if file is None:
+        handler, args = given.pop("handler"), given.pop("args")
         requests = [mistakes.tried(request_run, handler, args, given)]
     else:
-        requests = _requests(file, {"handler": handler, "args": args, **given})
+        requests = _requests(file, given)
     mistakes.raise_any()
     run_ids = on_database(lambda session: _send(session, requests, wait))
     for run_id in run_ids:
