@@ -39,7 +39,7 @@ from pgcron_ha.executors.contract.base import (
 )
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.testing.recording import LeakedResources, RecordingEngine
+from pgcron_ha.testing.recording import RecordingEngine, resources
 
 CLOSE_SECONDS = 5.0
 PROMPT_SECONDS = 1.0
@@ -313,7 +313,7 @@ class Trial(RecordingEngine):
 
     def __init__(self, suite: ExecutorConformance, directory: Path) -> None:
         super().__init__()
-        self._before = LeakedResources.now()
+        self._before = resources()
         self._suite = suite
         self._directory = directory
         self._is_closed = False
@@ -358,7 +358,7 @@ class Trial(RecordingEngine):
 
     def leaked(self) -> list[str]:
         """What is there and was not there before the executor."""
-        return LeakedResources.now().beyond(self._before)
+        return sorted(resources() - self._before)
 
 
 def _stop_and_kill(executor: Executor, runs: list[Context]) -> None:

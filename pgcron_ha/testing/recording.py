@@ -4,13 +4,11 @@ reports of them; and what the process has, so that a test sees what an executor 
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,30 +114,12 @@ class RecordingEngine:
                 self._changed.wait(_PAUSE_SECONDS)
 
 
-@dataclass(frozen=True)
-class LeakedResources:
-    """What this process has: threads, children, descriptors (by number, and what they are)."""
-
-    threads: frozenset[str]
-    children: frozenset[int]
-    descriptors: int
-
-    @classmethod
-    def now(cls) -> LeakedResources:
-        """Processes and descriptors are seen where there is a ``/proc``."""
-        threads = frozenset(f"{each.name}:{each.ident}" for each in threading.enumerate())
-        return cls(threads, frozenset(child_processes()), _count_descriptors())
-
-    def beyond(self, before: LeakedResources) -> list[str]:
-        """What is here and was not there."""
-        found = [f"thread {name}" for name in sorted(self.threads - before.threads)]
-        found += [f"process {pid}" for pid in sorted(self.children - before.children)]
-        more = self.descriptors - before.descriptors
-        return found + ([f"{more} descriptors"] if more > 0 else [])
-
-
-def _count_descriptors() -> int:
-    try:
-        return len(os.listdir("/proc/self/fd"))
-    except OSError:
-        return 0
+def resources() -> set[str]:
+    """What this process has: threads, and where there is a ``/proc`` children and as many
+    descriptors, whatever they are.
+    """
+    return {
+        *(f"thread {each.name}:{each.ident}" for each in threading.enumerate()),
+        *(f"process {pid}" for pid in child_processes()),
+        *(f"descriptor {n}" for n, _ in enumerate(Path("/proc/self/fd").glob("*"), 1)),
+    }
