@@ -19,12 +19,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -32,6 +31,7 @@ from pgcron_ha.executors.contract.base import (
     MAX_RESULT_BYTES,
     Context,
     Executor,
+    ExecutorServices,
     Failed,
     Interrupted,
     StopReason,
@@ -48,12 +48,11 @@ PROMPT_SECONDS = 1.0
 _SHORT_LEASE = 0.6
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A handler's full name and the args that make it do what is wanted."""
+class Sample(NamedTuple):
+    """A handler's full name and the args (JSON as text, too) that make it do what is wanted."""
 
     handler: str
-    args: Mapping[str, Any] = field(default_factory=dict)
+    args: dict[str, Any] | str = "{}"
 
 
 class ExecutorConformance:
@@ -105,8 +104,7 @@ class ExecutorConformance:
         assert all(name.startswith(f"{trial.executor.kind}:") for name in names)
 
     def test_a_run_of_another_handler_ends_as_a_failure(self, trial: Trial) -> None:
-        run = trial.run(f"{trial.executor.kind}:nobody-has-this-one")
-        trial.executor.start([run])
+        run = trial.start(Sample(f"{trial.executor.kind}:nobody-has-this-one"))
         assert isinstance(trial.outcome(run), Failed)
 
     def test_args_that_do_not_fit_are_refused_for_good(self, trial: Trial) -> None:
@@ -119,9 +117,8 @@ class ExecutorConformance:
     @pytest.mark.parametrize("levels", [450, 950, 100_000])
     def test_deeply_nested_args_end_no_other_run(self, levels: int, trial: Trial) -> None:
         other = trial.start_and_wait(self.lasts)
-        nested = trial.run(self.succeeds.handler, f'{{"a": {"[" * levels}{"]" * levels}}}')
-        trial.executor.start([nested])
-        trial.outcome(nested)
+        args = f'{{"a": {"[" * levels}{"]" * levels}}}'
+        trial.outcome(trial.start(Sample(self.succeeds.handler, args)))
         trial.executor.stop(other, StopReason.CANCELLED)
         assert isinstance(trial.outcome(other), Interrupted)
         following = trial.start(self.succeeds)
@@ -145,7 +142,7 @@ class ExecutorConformance:
         assert outcome.message
 
     def test_many_runs_at_once_are_each_told_once(self, trial: Trial) -> None:
-        runs = [trial.new(self.succeeds) for _ in range(self.slots)]
+        runs = [trial.new(*self.succeeds) for _ in range(self.slots)]
         trial.executor.start(runs)
         for run in runs:
             assert isinstance(trial.outcome(run), Succeeded)
@@ -154,7 +151,7 @@ class ExecutorConformance:
 
     def test_after_each_end_it_asks_once_for_the_next_run_of_the_slot(self, trial: Trial) -> None:
         samples = [self.succeeds, self.refused, self.fails, self.succeeds]
-        runs = [trial.new(each) for each in samples]
+        runs = [trial.new(*each) for each in samples]
         trial.waiting.extend(runs[1:])
         trial.executor.start(runs[:1])
         for run in runs:
@@ -178,14 +175,14 @@ class ExecutorConformance:
         assert at_work == [False]
 
     def test_a_run_that_was_stopped_before_it_began_never_begins(self, trial: Trial) -> None:
-        run = trial.new(self.lasts)
+        run = trial.new(*self.lasts)
         trial.executor.stop(run, StopReason.CANCELLED)
         trial.executor.start([run])
         assert trial.why_interrupted(run) is StopReason.CANCELLED
         assert run.started_monotonic is None
 
     def test_a_stop_that_races_with_the_start_is_obeyed(self, trial: Trial) -> None:
-        runs = [trial.new(self.lasts) for _ in range(min(20, self.slots))]
+        runs = [trial.new(*self.lasts) for _ in range(min(20, self.slots))]
         for run in runs:
             trial.executor.start([run])
             trial.executor.stop(run, StopReason.CANCELLED)
@@ -193,7 +190,7 @@ class ExecutorConformance:
             assert isinstance(trial.outcome(run), Interrupted)
 
     def test_a_stop_or_kill_that_races_with_the_end_changes_nothing(self, trial: Trial) -> None:
-        runs = [trial.new(self.succeeds) for _ in range(min(20, self.slots))]
+        runs = [trial.new(*self.succeeds) for _ in range(min(20, self.slots))]
         stopper = threading.Thread(target=_stop_and_kill, args=(trial.executor, runs))
         stopper.start()
         trial.executor.start(runs)
@@ -216,7 +213,7 @@ class ExecutorConformance:
             assert not self.is_at_work(run)
 
     def test_calls_from_the_engines_loop_return_at_once(self, trial: Trial) -> None:
-        runs = [trial.new(self.lasts) for _ in range(min(8, self.slots))]
+        runs = [trial.new(*self.lasts) for _ in range(min(8, self.slots))]
         began = time.monotonic()
         trial.executor.start(runs)
         for run in runs:
@@ -283,8 +280,8 @@ class ExecutorConformance:
     def test_what_a_run_writes_is_bounded_and_ends_with_it(self, trial: Trial) -> None:
         run = trial.start(self.talks or self.succeeds)
         trial.outcome(run)
-        lines = trial.lines_of(run)
         trial.close()
+        lines = trial.lines
         assert len(lines) <= MAX_LINES + 1, "and one that says how many were dropped"
         assert [line for line in lines if len(line.encode()) > MAX_LINE_BYTES] == []
         assert [line for line in lines if "\n" in line or "\0" in line] == []
@@ -321,7 +318,8 @@ class Trial(RecordingEngine):
     @cached_property
     def executor(self) -> Executor:
         """Made when the test uses it: before, pytest would take back what it does to stdout."""
-        executor = self._suite.make(self.executor_services(self._suite.slots, self._directory))
+        slots, directory = self._suite.slots, self._directory
+        executor = self._suite.make(ExecutorServices(self.done, self.feed, self, slots, directory))
         executor.renew_lease(boottime() + 600)
         return executor
 
@@ -331,13 +329,9 @@ class Trial(RecordingEngine):
             self._is_closed = True
             asyncio.run(self.executor.close(grace))
 
-    def new(self, sample: Sample) -> Context:
-        """A run that has not been handed to the executor."""
-        return self.run(sample.handler, sample.args)
-
     def start(self, sample: Sample) -> Context:
         """A run that the executor is to execute."""
-        run = self.new(sample)
+        run = self.new(*sample)
         self.executor.start([run])
         return run
 

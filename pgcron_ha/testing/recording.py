@@ -8,12 +8,12 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Stream
+from pgcron_ha.executors.contract.base import Context, Outcome, Stream
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.operating_system import child_processes
 
@@ -29,34 +29,21 @@ class RecordingEngine:
     def __init__(self) -> None:
         self.waiting: deque[Context] = deque()
         self.calls: list[str] = []
-        self.lines: list[tuple[int, Stream, str]] = []
+        self.lines: list[str] = []
         self.late_lines: list[str] = []
-        self.reports: list[tuple[int, Progress]] = []
         self.at_done: Callable[[Context], None] = lambda context: None
         """Called before a `done` is kept, in the thread that says it."""
         self._changed = threading.Condition()
         self._outcomes: dict[int, list[Outcome]] = {}
         self._last_run = 0
 
-    def executor_services(self, slots: int, directory: Path) -> ExecutorServices:
-        """What an executor is made with."""
-        return ExecutorServices(self.done, self.feed, self, slots, directory)
-
-    def run(
-        self,
-        handler: str,
-        args: Mapping[str, Any] | str | None = None,
-        *,
-        timeout: float | None = None,
-    ) -> Context:
-        """A new run, claimed and not begun. Args may be JSON text, as the engine has them."""
+    def new(self, handler: str, args: dict[str, Any] | str) -> Context:
+        """A run, claimed and not begun. Args may be JSON text, as the engine has them."""
         self._last_run += 1
         number = self._last_run
-        given = args if isinstance(args, str) else dict(args or {})
         return Context(
-            *(number, uuid.uuid4(), handler, given, 1, 3, "default", 0, None, None),
+            *(number, uuid.uuid4(), handler, args, 1, 3, "default", 0, None, None),
             *(uuid.uuid4(), number + 1000),
-            timeout=timeout,
         )
 
     def done(self, context: Context, outcome: Outcome) -> None:
@@ -77,22 +64,15 @@ class RecordingEngine:
     def write(self, context: Attempt, stream: Stream, line: str) -> None:
         """As the engine's recorder."""
         with self._changed:
-            self.lines.append((context.run_id, stream, line))
+            self.lines.append(line)
             if context.run_id in self._outcomes:
                 self.late_lines.append(line)
 
     def progress(self, context: Attempt, progress: Progress) -> None:
-        """As the engine's recorder; here nothing is forgotten."""
-        with self._changed:
-            self.reports.append((context.run_id, progress))
+        """As the engine's recorder; nothing is kept of it."""
 
     def beat(self, context: Attempt) -> None:
         """As the engine's recorder; nothing is kept of it."""
-
-    def lines_of(self, context: Context) -> list[str]:
-        """What the run wrote."""
-        with self._changed:
-            return [line for run, _, line in self.lines if run == context.run_id]
 
     def outcomes_of(self, context: Context) -> list[Outcome]:
         """All outcomes that were reported of the run; there must be one."""
