@@ -306,6 +306,6 @@ def _report_import(found: Imported, output: TextIO | None, templates: TextIO | N
         echo("# What pgcron-ha.toml of the nodes needs:\n#")
         for line in fragment.splitlines():
             echo(f"# {line}".rstrip())
-    for loss in found.losses:
-        echo(f"{loss.where}: {loss.what}", err=True)
+    for where, what in found.losses:
+        echo(f"{where}: {what}", err=True)
     echo(f"{plural(len(found.definitions), 'schedule')} carried over", err=True)
