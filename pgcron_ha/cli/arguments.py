@@ -13,8 +13,8 @@ import click
 
 from pgcron_ha.cli.output import choose_json, shown
 from pgcron_ha.cli.session import Session
+from pgcron_ha.client import checks
 from pgcron_ha.config.times import WrittenTime, read_time
-from pgcron_ha.config.values import parse_duration
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.zones import load_zone
@@ -22,7 +22,6 @@ from pgcron_ha.spec.zones import load_zone
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MOST_ROWS: Final = 10_000
-_JSON: Final = "JSON|@FILE"
 
 
 class _RunId(click.IntRange):
@@ -88,14 +87,9 @@ def instant(option: str, text: str, direction: int = -1) -> datetime:
 
 def duration(option: str, text: str) -> timedelta:
     """A duration such as ``90s``, ``15m`` or ``1h30m``."""
-    try:
-        return timedelta(seconds=parse_duration(text.strip()))
-    except (ValueError, OverflowError):
-        raise InvalidInput(
-            f"{option} '{text[:60]}' is not a duration",
-            "A duration is positive and says its unit: ms, s, m, h, d, w.",
-            "Write for example 90s, 15m or 1h30m.",
-        ) from None
+    found = checks.duration(option, text.strip())
+    assert found is not None
+    return found
 
 
 class Rate(NamedTuple):
@@ -234,38 +228,30 @@ def args_option(
     """``--args JSON``, or ``--args @FILE`` for the JSON in a file; if it `is_judged` here, refused
     unless it is args.
     """
-
-    def judge(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-        text = _in_file(text)
-        # Most commands have no args: they do not load the client.
-        if text is None or not is_judged:
-            return text
-        from pgcron_ha.client.checks import args_text
-
-        return args_text(text)
-
-    words = f"{words} @FILE reads it."
-    return option("--args", words, metavar=_JSON, callback=judge, required=required)
+    judge = checks.args_text if is_judged else None
+    return _json_option("--args", words, judge, required=required)
 
 
 def json_value_option(name: str, words: str) -> Callable[[Any], Any]:
     """``NAME JSON``: a JSON value of any kind, kept as text. Refused if it is none."""
 
-    def judge(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-        text = _in_file(text)
-        if text is not None:
-            from pgcron_ha.client.checks import parsed_json
+    def judge(text: str) -> None:
+        checks.parsed_json(f"{name} ", text, f"Write for example {name} '{{\"day\": 1}}'.")
 
-            parsed_json(f"{name} ", text, f"Write for example {name} '{{\"day\": 1}}'.")
+    return _json_option(name, words, judge)
+
+
+def _json_option(
+    name: str, words: str, judge: Callable[[str], object] | None, **more: Any
+) -> Callable[[Any], Any]:
+    def read(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+        if text is not None and text.startswith("@"):
+            from pgcron_ha.schedule_files.documents import read_text  # loads YAML
+
+            text = read_text(Path(text[1:]))
+        if text is not None and judge is not None:
+            judge(text)
         return text
 
-    return option(name, f"{words} @FILE reads it.", metavar=_JSON, callback=judge)
-
-
-def _in_file(text: str | None) -> str | None:
-    """The text, or that of the file which @FILE names."""
-    if text is None or not text.startswith("@"):
-        return text
-    from pgcron_ha.schedule_files.documents import read_text  # loads YAML
-
-    return read_text(Path(text[1:]))
+    words = f"{words} @FILE reads it."
+    return option(name, words, metavar="JSON|@FILE", callback=read, **more)

@@ -14,7 +14,7 @@ from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.output import columns, echo, plural, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
-from pgcron_ha.cli.watching import goes_on
+from pgcron_ha.cli.watching import LOOK_SECONDS, goes_on
 from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
@@ -24,8 +24,6 @@ from pgcron_ha.model.backfill import BackfillRange, measure
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.text import in_number
 
-LOOK_SECONDS: Final = 0.5
-BACKFILL_ID: Final = arguments.RUN_ID
 COLUMNS: Final = columns(
     "ID SCHEDULE:24 STATE SINCE UNTIL PLANNED ALREADY CREATED OPEN SUCCEEDED FAILED LEFT BY:16",
     LEFT="remaining",
@@ -35,6 +33,7 @@ _RUN_COLUMNS: Final = columns(
     "RUN FIRE_TIME STATE ATTEMPT NODE:20 ERROR:60", RUN="id", FIRE_TIME="fire_at"
 )
 _SHOWN_RUNS: Final = 20
+_backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 
 
 @click.command("backfill", cls=arguments.JsonCommand)
@@ -112,7 +111,7 @@ def list_command(schedule: str | None, state: str | None, limit: int) -> None:
 
 
 @backfills_group.command("show")
-@click.argument("backfill", type=BACKFILL_ID)
+@_backfill
 @with_session
 async def show_command(session: Session, backfill: int) -> None:
     """Show a backfill, its open runs and the last ones that did not succeed."""
@@ -125,7 +124,7 @@ async def show_command(session: Session, backfill: int) -> None:
 
 
 @backfills_group.command("pause")
-@click.argument("backfill", type=BACKFILL_ID)
+@_backfill
 def pause_command(backfill: int) -> None:
     """Make no more runs of BACKFILL until it is resumed; those that were made go on."""
     act(backfills.pause_backfill, backfill)
@@ -133,7 +132,7 @@ def pause_command(backfill: int) -> None:
 
 
 @backfills_group.command("resume")
-@click.argument("backfill", type=BACKFILL_ID)
+@_backfill
 def resume_command(backfill: int) -> None:
     """Go on with BACKFILL."""
     act(backfills.resume_backfill, backfill)
@@ -141,7 +140,7 @@ def resume_command(backfill: int) -> None:
 
 
 @backfills_group.command("stop")
-@click.argument("backfill", type=BACKFILL_ID)
+@_backfill
 @click.option("--note", help="Why; kept with the runs that are cancelled.")
 def stop_command(backfill: int, note: str | None) -> None:
     """End BACKFILL: what waits is cancelled, what runs goes on."""

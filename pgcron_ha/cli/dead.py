@@ -91,19 +91,22 @@ def redrive_command(
     Those named: all of them, or none. Or all open ones that fit every filter, in batches.
     """
     _check_choice(run_ids, filters)
-    if run_ids:
-        if rate is not None or most is not None:
-            raise click.UsageError("--rate and --most go with a filter")
-        sent = on_database(lambda session: _redrive_named(session, run_ids, args))
-    else:
-        options = {**filters, **(rate._asdict() if rate else {})}
-        options |= {"also_lost": also_lost, "args": args}
-        sent = on_database(lambda session: _redrive_many(session, most, options))
-        if not sent:
-            echo("no open dead letter fits")
+    if run_ids and (rate is not None or most is not None):
+        raise click.UsageError("--rate and --most go with a filter")
+
+    async def redrive(session: Session) -> list[tuple[int, int]]:
+        if not run_ids:
+            options = {**filters, **(rate._asdict() if rate else {})}
+            return await _redrive_many(session, most, also_lost=also_lost, args=args, **options)
+        async with session.connection.transaction():
+            return [(each, await session.act(functions.redrive, each, args)) for each in run_ids]
+
+    sent = on_database(redrive)
     for run_id, new_id in sent:
         document = {"dead_letter": run_id, "run_id": new_id}
         print_result(document, f"dead letter {run_id} runs again as run {new_id}")
+    if not sent:
+        echo("no open dead letter fits")
 
 
 @dead_group.command("archive")
@@ -153,28 +156,18 @@ async def _archive_all(session: Session, options: dict[str, Any]) -> list[int]:
             screen.show_progress("dead letters archived", Progress(len(archived), None, None))
 
 
-async def _redrive_named(
-    session: Session, run_ids: tuple[int, ...], args: str | None
-) -> list[tuple[int, int]]:
-    async with session.connection.transaction():
-        return [(each, await session.act(functions.redrive, each, args)) for each in run_ids]
-
-
 async def _redrive_many(
-    session: Session, most: int | None, options: dict[str, Any]
+    session: Session, most: int | None, **options: Any
 ) -> list[tuple[int, int]]:
     """Batch after batch, each its own transaction, until none is left of those open now."""
     sent: list[tuple[int, int]] = []
-    starting = None
     with Screen() as screen:
         while most is None or len(sent) < most:
             at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))
-            batch = await session.act(
-                functions.redrive_many, **options, starting=starting, at_most=at_most
-            )
+            batch = await session.act(functions.redrive_many, **options, at_most=at_most)
             sent += zip(batch.letters, batch.runs, strict=True)
             if len(batch.runs) < at_most:
                 break
             screen.show_progress("dead letters redriven", Progress(len(sent), most, None))
-            starting = batch.next_due
+            options["starting"] = batch.next_due
     return sent

@@ -20,8 +20,9 @@ import click
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.nodes import slots_of, state_of
-from pgcron_ha.cli.output import columns, plural, shown, table_lines
+from pgcron_ha.cli.output import coloured, columns, plural, shown, table_lines
 from pgcron_ha.cli.schedule_occurrences import proof_lines
+from pgcron_ha.cli.screen import TableScreen
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.cli.web import free_port
 from pgcron_ha.client.verifying import prove
@@ -34,7 +35,6 @@ from pgcron_ha.db.queries.pages.schedules import schedules
 from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
-from pgcron_ha.demo.screen import NOTE, Screen
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.process.supervisor_client import descendants_die_too
 
@@ -141,15 +141,14 @@ class _Demo:
     ) -> None:
         schema = "pgcron" if given is None else "pgcron_demo"
         self._database = WorkDatabase(given, folder.server, schema)
-        self._schema = schema
         self._folder = folder
         self._seconds = seconds
         self._port = port
-        self._screen = Screen()
+        self._screen = TableScreen()
         self._stop = asyncio.Event()
         self._nodes: list[DemoProcess] = []
         self._pages: list[DemoProcess] = []
-        self._notes: dict[int, str] = {}
+        self._noted: set[int] = set()
         self._connection: Connection | None = None
         self._began = time.monotonic()
         self._trouble = ""
@@ -184,7 +183,7 @@ class _Demo:
     async def _prepare(self, nodes: int) -> None:
         where = f"an embedded PostgreSQL, in {self._folder.server}"
         if not self._database.is_embedded:
-            where = f"the schema {self._schema} of {self._database.shown_dsn()}"
+            where = f"the schema {self._database.schema} of {self._database.shown_dsn()}"
         self._screen.say(f"starting {plural(nodes, 'node')} on {where}")
         await self._database.up(anew=True)
         self._folder.configure(self._database, self._port)
@@ -229,33 +228,28 @@ class _Demo:
 
     def _command(self) -> str:
         """How the program is called for this database; its usual one is found without a file."""
-        program, name = sys.argv[0], Path(sys.argv[0]).name
-        if name != "pgcron-ha":
-            program = f"{sys.executable} -m pgcron_ha"
-        elif shutil.which(name) == program:
-            program = name
+        is_usual = shutil.which("pgcron-ha") == sys.argv[0]
+        program = "pgcron-ha" if is_usual else f"{sys.executable} -m pgcron_ha"
         is_found = self._database.is_embedded and self._folder.path == DemoFolder(None).path
         option = f" --config {shlex.quote(str(self._folder.configuration))}"
         return program if is_found else program + option
 
     async def _first_run(self) -> None:
+        """Returns when a run has succeeded. DatabaseUnavailable if none does."""
         end = time.monotonic() + _FIRST_RUN_SECONDS
         while not self._stop.is_set():
             ended = await self._call(overview.outcomes)
             if any(each["outcome"] == "succeeded" for each in ended):
-                break
-            first = self._nodes[0]
-            is_late = time.monotonic() > end
-            if is_late or all(node.ending is not None for node in self._nodes):
+                self._screen.say(f"first job executed after {self._elapsed()}", "")
+                return
+            if time.monotonic() > end or all(node.ending for node in self._nodes):
+                first = self._nodes[0]
                 raise DatabaseUnavailable(
-                    f"no run succeeded within {_FIRST_RUN_SECONDS:g} s"
-                    if is_late
-                    else f"{first.name} {first.ending}",
+                    f"no run succeeded; {first.name} {first.ending or 'runs'}",
                     first.last_words(),
                     f"The nodes' logs are in '{self._folder.logs}'.",
                 )
             await self._pause(_FIRST_RUN_PAUSE)
-        self._screen.say(f"first job executed after {self._elapsed()}", "")
 
     async def _watch(self) -> None:
         end = math.inf if self._seconds is None else time.monotonic() + self._seconds
@@ -277,30 +271,31 @@ class _Demo:
         now = {"now": await self._call(overview.database_time)}
         nodes = await self._call(overview.nodes, is_dead=None)
         found = await self._call(schedules, limit=_MOST_SCHEDULES)
+        colour = coloured if self._screen.is_terminal else str
         return [
-            *table_lines([row | now for row in nodes], _NODES),
+            *table_lines([row | now for row in nodes], _NODES, colour),
             "",
-            *table_lines([row | now for row in found], _SCHEDULES),
+            *table_lines([row | now for row in found], _SCHEDULES, colour),
             "",
             *summary_lines(await self._call(read_tables)),
-            *self._notes.values(),
         ]
 
     def _note_endings(self) -> None:
+        """Says of each node that has ended how, once."""
+        living = [node for node in self._nodes if node.ending is None]
+        rest = "no node is left: what becomes due now waits"
+        if living:
+            rest = f"what it ran starts elsewhere when its lease of {LEASE_TTL} is over"
         for node in self._nodes:
-            ending = node.ending
-            if ending is None or node.pid in self._notes:
-                continue
-            rest = "no node is left: what becomes due now waits"
-            if any(other.ending is None for other in self._nodes):
-                rest = f"what it ran starts elsewhere when its lease of {LEASE_TTL} is over"
-            self._notes[node.pid] = f"{NOTE}{node.name} (process {node.pid}) {ending}: {rest}"
+            if node.ending is not None and node.pid not in self._noted:
+                self._noted.add(node.pid)
+                self._screen.say(f"{node.name} (process {node.pid}) {node.ending}: {rest}", "")
 
     async def _restore(self, error: PgcronError) -> None:
         """The database is away: say so once, and start the embedded server again."""
         if self._trouble != error.message:
             self._trouble = error.message
-            self._screen.say(f"{NOTE}{error.message} ({error.detail}); the nodes wait for it")
+            self._screen.say(f"{error.message} ({error.detail}); the nodes wait for it")
         with contextlib.suppress(PgcronError):
             await self._database.restore()
 
@@ -331,7 +326,8 @@ class _Demo:
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect_client(self._database.dsn)
         with answers():  # the pages' queries leave that to their pool
-            return await statement(self._connection, *given, schema=self._schema, **options)
+            schema = self._database.schema
+            return await statement(self._connection, *given, schema=schema, **options)
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from time import monotonic
-from typing import Final, TypeAlias
+from typing import Final
 
 import click
 
@@ -27,37 +27,14 @@ from pgcron_ha.db.queries import health, overview
 from pgcron_ha.db.queries.blocking import blocking_sessions
 from pgcron_ha.errors import Conflict, PgcronError, Refused, SchemaError
 
-Check: TypeAlias = Callable[[Diagnosis], Iterator[Finding]]
-CHECKS: Final[tuple[tuple[str, Check], ...]] = (
-    ("server", doctor_server.check_server),
-    ("durability", doctor_server.check_durability),
-    ("schema", doctor_schema.check_schema),
-    ("partitions", doctor_schema.check_partitions),
-    ("autovacuum", doctor_server.check_autovacuum),
-    ("old snapshots", doctor_server.check_holders),
-    ("indexes", doctor_server.check_indexes),
-    ("dead rows", doctor_server.check_dead_rows),
-    ("storage", doctor_server.check_storage),
-    ("connections", doctor_server.check_connections),
-    ("time zones", doctor_schema.check_zones),
-    ("lease", doctor_schema.check_lease),
-    ("delivery", doctor_schema.check_delivery),
-    ("nodes", doctor_schema.check_nodes),
-    ("blocked", doctor_schema.check_no_node),
-    ("handlers", doctor_schema.check_handlers),
-    ("invalid", doctor_schema.check_invalid),
-    ("ledger", doctor_schema.check_ledger),
-    ("workflows", doctor_schema.check_workflows),
-    ("locks", doctor_schema.check_locks),
-    ("services", doctor_schema.check_services),
-    ("set aside", doctor_schema.check_set_aside),
-    ("pooler", doctor_server.check_pooler),
-    ("role", doctor_schema.check_role),
-    ("privileges", doctor_schema.check_privileges),
-    ("partitions", doctor_schema.check_partition_gaps),
-    ("partitions", doctor_schema.check_stray_partitions),
-    ("notifications", doctor_server.check_notifications),
-)
+CHECKS: Final[list[tuple[str, Callable[[Diagnosis], Iterator[Finding]]]]] = [
+    (name.removeprefix("check_").replace("_", " "), check)
+    for module in (doctor_server, doctor_schema)
+    for name, check in vars(module).items()
+    if name.startswith("check_")
+]
+"""Each ``check_NAME`` of these modules, in their order."""
+
 NOTIFIED_SECONDS: Final = 2.0
 # A look, not a proof: `schedules verify` looks at all of it.
 LEDGER_WINDOW: Final = timedelta(hours=1)
@@ -122,7 +99,7 @@ async def examine(settings: Settings, session: Session) -> list[tuple[str, Findi
     except Refused as error:
         return [("role", problem(error.message, _MAY_NOT_LOOK))]
     except Conflict as error:
-        found = doctor_schema.blocked(await session.call(blocking_sessions))
+        found = doctor_schema.locking(await session.call(blocking_sessions))
         said = [("locks", finding) for finding in found]
         return [*said, ("database", problem(error.message, error.hint))]
     return [(name, finding) for name, check in CHECKS for finding in check(diagnosis)]

@@ -51,21 +51,6 @@ _EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
 }
 
 
-def check_partitions(found: Diagnosis) -> Iterator[Finding]:
-    """Partitions made ahead, and rows that found none."""
-    ends, now = found.risks["partitions_end"], found.server["now"]
-    if ends is None or ends < now + PARTITIONS_AHEAD:
-        yield problem(
-            f"partitions are made up to {shown(ends)} only",
-            f"Nodes make them; now: SELECT {found.settings.schema}.ensure_partitions();",
-        )
-    if found.risks["overflow"]:
-        yield problem(
-            f"history_overflow has {found.risks['overflow']} rows: they found no partition",
-            "A node's janitor moves them; look at the logs of the nodes if they stay.",
-        )
-
-
 def check_schema(found: Diagnosis) -> Iterator[Finding]:
     """The revision, with which this version works."""
     schema, revision = found.settings.schema, found.revision
@@ -81,7 +66,24 @@ def check_schema(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
-def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
+def check_partitions(found: Diagnosis) -> Iterator[Finding]:
+    """Partitions made ahead, rows that found none, gaps, and partitions that are detached."""
+    ends, now = found.risks["partitions_end"], found.server["now"]
+    if ends is None or ends < now + PARTITIONS_AHEAD:
+        yield problem(
+            f"partitions are made up to {shown(ends)} only",
+            f"Nodes make them; now: SELECT {found.settings.schema}.ensure_partitions();",
+        )
+    if found.risks["overflow"]:
+        yield problem(
+            f"history_overflow has {found.risks['overflow']} rows: they found no partition",
+            "A node's janitor moves them; look at the logs of the nodes if they stay.",
+        )
+    yield from _gaps(found)
+    yield from _strays(found)
+
+
+def _gaps(found: Diagnosis) -> Iterator[Finding]:
     """Gaps between partitions; of one that a detached partition fills, the next check reports."""
     for gap in found.partition_gaps:
         relation, since, until = gap["relation"], gap["since"], gap["until"]
@@ -97,7 +99,7 @@ def check_partition_gaps(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
-def check_stray_partitions(found: Diagnosis) -> Iterator[Finding]:
+def _strays(found: Diagnosis) -> Iterator[Finding]:
     """Partitions that are detached; not those that a node finalizes or drops within the hour."""
     for stray in found.stray_partitions:
         name, table = stray["partition"], f"{found.settings.schema}.{stray['partition']}"
@@ -151,7 +153,7 @@ def check_locks(found: Diagnosis) -> Iterator[Finding]:
     """Sessions that keep nodes waiting, and those that hold nodes' advisory locks for long; taking
     these needs no privilege.
     """
-    yield from blocked(found.blocking)
+    yield from locking(found.blocking)
     for holder in found.lock_holders:
         lasting = timedelta(seconds=int(holder["seconds"]))
         yield problem(
@@ -161,7 +163,7 @@ def check_locks(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
-def blocked(rows: Sequence[Row]) -> Iterator[Finding]:
+def locking(rows: Sequence[Row]) -> Iterator[Finding]:
     """A finding for each session of `blocking_sessions`."""
     for row in rows:
         doing = f"; its statement: {shown(row['statement'])}" if row["statement"] else ""
@@ -205,7 +207,7 @@ def _causes(found: Diagnosis) -> Iterator[tuple[str, node_health.Trouble]]:
         yield f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}", cause
 
 
-def check_zones(found: Diagnosis) -> Iterator[Finding]:
+def check_time_zones(found: Diagnosis) -> Iterator[Finding]:
     """The newest tzdata of the nodes decides; nodes with an older one materialize no schedules."""
     tzdata = found.tzdata
     reported = (
@@ -255,7 +257,7 @@ def check_nodes(found: Diagnosis) -> Iterator[Finding]:
     )
 
 
-def check_no_node(found: Diagnosis) -> Iterator[Finding]:
+def check_blocked(found: Diagnosis) -> Iterator[Finding]:
     """Runs that no living node takes."""
     for blocked in found.blocked:
         message = f"{plural(blocked['runs'], 'run')}: {blocked['waits_detail']}"

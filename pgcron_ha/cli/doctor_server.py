@@ -103,7 +103,7 @@ def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
         yield ok("on")
 
 
-def check_holders(found: Diagnosis) -> Iterator[Finding]:
+def check_old_snapshots(found: Diagnosis) -> Iterator[Finding]:
     """What keeps dead rows from being removed."""
     for holder in found.snapshot_holders:
         seconds, other = holder["seconds"], holder["other_database"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final, TextIO
@@ -41,15 +41,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.option("--wait", is_flag=True, help="Wait until the run ends, and print its result.")
 @click.option("--log", "with_log", is_flag=True, help="With --wait: print its log on stderr.")
 def enqueue_command(
-    handler: str | None,
-    pairs: tuple[str, ...],
-    file: TextIO | None,
-    args: str | None,
-    due_at: str | None,
-    idempotency_key: str | None,
-    wait: bool,
-    with_log: bool,
-    **given: Any,
+    pairs: tuple[str, ...], file: TextIO | None, wait: bool, with_log: bool, **given: Any
 ) -> None:
     """Enqueue one run of HANDLER (such as py:report or shell:backup) and print its id.
 
@@ -63,30 +55,29 @@ def enqueue_command(
     """
     if with_log and not wait:
         raise click.UsageError("--log goes with --wait; `runs logs` prints what a run printed")
-    args = args_of(pairs, args)
-    mistakes = Mistakes()
-    given["due_at"] = mistakes.tried(due_instant, due_at)
-    if file is None:
-        if handler is None:
-            raise click.UsageError("Missing argument 'HANDLER' (or --file).")
-        with mistakes.kept():
-            request = request_run(handler, args, {"idempotency_key": idempotency_key, **given})
-        mistakes.raise_any()
-        run_id = on_database(lambda s: _send_one(s, request, wait))
-        print_run_id(run_id)
-        if wait:
-            follow_to_end(run_id, with_log=with_log)
-        return
-    if wait:
+    if file is None and given["handler"] is None:
+        raise click.UsageError("Missing argument 'HANDLER' (or --file).")
+    if file is not None and wait:
         raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
-    if idempotency_key is not None:
+    if file is not None and given["idempotency_key"] is not None:
         raise click.UsageError(
             "--idempotency-key names one run; in a file each line has an idempotency_key"
         )
+    mistakes = Mistakes()
+    given["args"] = args_of(pairs, given["args"])
+    given["due_at"] = mistakes.tried(due_instant, given["due_at"])
+    requests: Iterable[RunRequest]
+    if file is None:
+        handler, args = given.pop("handler"), given.pop("args")
+        requests = [mistakes.tried(request_run, handler, args, given)]
+    else:
+        requests = _requests(file, given)
     mistakes.raise_any()
-    requests = _requests(file, {"handler": handler, "args": args, **given})
-    for run_id in on_database(lambda session: _send(session, requests)):
+    run_ids = on_database(lambda session: _send(session, requests, wait))
+    for run_id in run_ids:
         print_run_id(run_id)
+    if wait:
+        follow_to_end(run_ids[0], with_log=with_log)
 
 
 def due_instant(text: str | None) -> datetime | None:
@@ -115,35 +106,26 @@ def args_of(pairs: Sequence[str], args: str | None) -> str | None:
     return args_text(found)
 
 
-async def _send_one(session: Session, request: RunRequest, is_awaited: bool) -> int:
+async def _send(session: Session, requests: Iterable[RunRequest], is_awaited: bool) -> list[int]:
     """A role that may read its own runs only must be named as who enqueued what it waits for, and
-    gets no note about handlers. A note that can't be made does not matter: the run is there.
+    gets no note about handlers.
     """
-    reads_all = await session.call(may_read_history)
-    actor = session.actor if reads_all or not is_awaited else None
-    run_id = await request.send(session.connection, session.schema, actor)
-    if reads_all:
-        await note_what_nobody_offers(session, [_wanted(request)])
-    return run_id
-
-
-def _wanted(request: RunRequest) -> tuple[str, str, Sequence[str] | None]:
-    options = request.options
-    return request.handler, options.get("queue", "default"), options.get("requires")
-
-
-async def _send(session: Session, requests: Iterator[RunRequest]) -> list[int]:
     ids: list[int] = []
-    wanted: dict[tuple[str, str], tuple[str, str, Sequence[str] | None]] = {}
+    wanted: dict[tuple[str, str], Sequence[str] | None] = {}
     # Before: what is read after the runs are there must not look as if they were not.
     reads_all = await session.call(may_read_history)
+    actor = session.actor if reads_all or not is_awaited else None
+    requests = iter(requests)
     async with session.connection.transaction():
         while batch := list(islice(requests, BATCH)):
             lines = [each.as_json() for each in batch]
-            ids += await send_runs(session.connection, lines, session.schema, session.actor)
-            wanted |= {each[:2]: each for each in map(_wanted, batch)}
+            ids += await send_runs(session.connection, lines, session.schema, actor)
+            for each in batch:
+                queue = each.options.get("queue", "default")
+                wanted[each.handler, queue] = each.options.get("requires")
     if reads_all:
-        await note_what_nobody_offers(session, wanted.values())
+        different = ((*which, requires) for which, requires in wanted.items())
+        await note_what_nobody_offers(session, different)
     return ids
 
 

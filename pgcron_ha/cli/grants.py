@@ -135,11 +135,7 @@ def grants_command(
     anything, unless --queue or --handler says what.
     """
     if (queues or handlers) and part != "producer":
-        raise InvalidInput(
-            f"--queue and --handler with {part}",
-            "They say what a producer may enqueue.",
-            "Leave them out, or print the part producer.",
-        )
+        raise click.UsageError("--queue and --handler say what a producer may enqueue")
     schema = command_context().load().schema
     printed = list(statements(part, role, schema))
     if queues or handlers:

@@ -11,7 +11,6 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import columns, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import cluster
-from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.run import RunOutcome
 
 
@@ -61,11 +60,7 @@ def set_command(
     whole days. Dead letters stay until they are closed, and then as long as history.
     """
     if table is not None and (queue or outcome):
-        raise InvalidInput(
-            "--table is given with --queue or --outcome",
-            "A table is kept as a whole; rules are about ended runs.",
-            "Leave --table out for a rule.",
-        )
+        raise click.UsageError("--table is given with --queue or --outcome: it is kept whole")
     if table is not None:
         act(cluster.set_table_retention, table, duration)
     else:

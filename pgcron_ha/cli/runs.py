@@ -19,16 +19,10 @@ from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS
 from pgcron_ha.spec.text import duration_text
 from pgcron_ha.web.run_words import reported_of_run
 
-_GATES = {
-    "no_node": "no node",
-    "breaker": "breaker",
-    "overlap": "overlap",
-    "previous": "previous fire",
-}
-
 
 def _shown_state(row: overview.Row) -> str:
-    more = "overruns" if row.get("overrun_after") is not None else _GATES.get(row["gate"])
+    gate = (row["gate"] or "").replace("_", " ")
+    more = "overruns" if row.get("overrun_after") is not None else gate
     return f"{row['word']} ({more})" if more else str(row["word"])
 
 

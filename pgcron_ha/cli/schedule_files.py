@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, TextIO
 from urllib.parse import urlsplit
 
 import click
@@ -18,11 +19,21 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option, together
 from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
-from pgcron_ha.cli.session import Session, on_database, with_session
+from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
-from pgcron_ha.db.commands import calendars as calendar_commands
 from pgcron_ha.db.commands import schedule_files as interfaces
-from pgcron_ha.db.commands import workflow_files
+from pgcron_ha.db.commands.calendars import (
+    AppliedCalendar,
+    apply_calendars,
+    calendars_to_export,
+    prune_calendars,
+)
+from pgcron_ha.db.commands.workflow_files import (
+    AppliedWorkflow,
+    apply_workflows,
+    prune_workflows,
+    workflows_to_export,
+)
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.db.queries.overview import NO_SCHEDULE
@@ -31,7 +42,6 @@ from pgcron_ha.model.differences import changes
 from pgcron_ha.schedule_files.crontab import import_crontab
 from pgcron_ha.schedule_files.definitions import (
     POLICIES,
-    Definitions,
     as_yaml,
     definition_of,
     files_of,
@@ -51,19 +61,15 @@ _MOST_CHARACTERS = 200
 _REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
 
 
-class Applied(NamedTuple):
-    """What has changed, or has not."""
-
-    calendars: list[calendar_commands.AppliedCalendar]
-    workflows: list[workflow_files.AppliedWorkflow]
-    schedules: list[interfaces.AppliedSchedule]
-
-
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-_NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+# Opened when there is something to write.
+_NEW_FILE: Final[dict[str, Any]] = {
+    "kind": click.File("w", encoding="utf-8", lazy=True),
+    "metavar": "FILE",
+}
 _files = together(
-    option("--output", "Write the schedules to this file.", _NEW_FILE),
-    option("--templates", "Write the part for pgcron-ha.toml to this file.", _NEW_FILE),
+    option("--output", "Write the schedules to this file.", **_NEW_FILE),
+    option("--templates", "Write the part for pgcron-ha.toml to this file.", **_NEW_FILE),
 )
 
 
@@ -73,8 +79,9 @@ _files = together(
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
 @click.option("--take-over", is_flag=True, help="Also what another source owns.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-def apply_command(
-    path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool
+@with_session
+async def apply_command(
+    session: Session, path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool
 ) -> None:
     """Make schedules what a file or a folder says.
 
@@ -83,82 +90,54 @@ def apply_command(
     paused is left alone unless the file says "enabled". A dry run does everything and rolls it
     back, so that it also shows what the database refuses.
     """
-    definitions = read_definitions(files_of(path))
+    found = read_definitions(files_of(path))
     owner = path.resolve().stem if source is None else source
-    if prune and not any((definitions.schedules, definitions.workflows, definitions.calendars)):
+    if prune and not any((found.schedules, found.workflows, found.calendars)):
         raise InvalidInput(
             f"{path} defines no schedule",
             f"Pruning would delete everything that the source '{owner}' owns.",
             "Name the right files; `pgcron-ha schedules delete` deletes a schedule.",
         )
-
-    async def put(session: Session) -> tuple[Applied, interfaces.Row]:
-        async with tried(session.connection, keep=not dry_run):
-            applied = await _apply(session, definitions, owner, prune, take_over)
-        new = [one.content for one in applied.schedules if one.change in ("added", "changed")]
-        # Every node takes workflows, also those that it learns of in a moment.
-        runs = [row for row in new if row and not row["handler"].startswith("workflow:")]
-        wanted = ((row["handler"], row["queue"], row["requires"]) for row in runs)
-        await note_what_nobody_offers(session, wanted)
-        return applied, await session.call(interfaces.default_schedule)
-
-    applied, default = on_database(put)
-    for calendar in applied.calendars:
-        _print_calendar(calendar, owner)
-    for workflow in applied.workflows:
-        _print_workflow(workflow, owner)
-    for one in applied.schedules:
+    how: dict[str, Any] = {"source": owner, "take_over": take_over}
+    names, rows = list(found.schedules), [{"name": n, **v} for n, v in found.schedules.items()]
+    async with tried(session.connection, keep=not dry_run):
+        # Calendars and workflows first; what is pruned goes in the other order.
+        calendars = await session.act(apply_calendars, found.calendars, schedules=names, **how)
+        workflows = await session.act(apply_workflows, found.workflows, **how)
+        schedules = await session.act(interfaces.apply_schedules, rows, prune=prune, **how)
+        if prune:
+            workflows += await session.act(prune_workflows, owner, list(found.workflows))
+            calendars += await session.act(prune_calendars, owner, list(found.calendars))
+    new = [one.content for one in schedules if one.change in ("added", "changed")]
+    # Every node takes workflows, also those that it learns of in a moment.
+    runs = [row for row in new if row and not row["handler"].startswith("workflow:")]
+    wanted = ((row["handler"], row["queue"], row["requires"]) for row in runs)
+    await note_what_nobody_offers(session, wanted)
+    default = await session.call(interfaces.default_schedule)
+    for calendar in calendars:
+        used = f"used by {plural(calendar.users, 'schedule')}" if calendar.users else None
+        _print_text("calendar", calendar, owner, calendar.before, calendar.after, used)
+    for workflow in workflows:
+        before, after = map(_workflow_text, (workflow.before, workflow.after))
+        _print_text("workflow", workflow, owner, before, after)
+        _warn_of_code("workflow", workflow.name, workflow.managed_before)
+    for one in schedules:
         _print_schedule(one, default)
-    if applied.calendars:
-        echo(f"calendars: {_counted([one.change for one in applied.calendars])}")
-    if applied.workflows:
-        echo(f"workflows: {_counted([one.change for one in applied.workflows])}")
-    echo(_counted([one.change for one in applied.schedules]) or "no schedules")
+    for kind, applied in (("calendars", calendars), ("workflows", workflows)):
+        if applied:
+            echo(f"{kind}: {_counted(applied)}")
+    echo(_counted(schedules) or "no schedules")
     if dry_run:
         echo("nothing is changed: this was a dry run")
-
-
-async def _apply(
-    session: Session, definitions: Definitions, source: str, prune: bool, take_over: bool
-) -> Applied:
-    """Calendars and workflows first; what is pruned goes in the other order."""
-    schedules = [{"name": name, **values} for name, values in definitions.schedules.items()]
-    contents = definitions.calendars
-    calendars: list[calendar_commands.AppliedCalendar] = []
-    if contents:
-        names = list(definitions.schedules)
-        calendars = await session.act(
-            calendar_commands.apply_calendars,
-            contents,
-            source,
-            take_over=take_over,
-            schedules=names,
-        )
-    workflows: list[workflow_files.AppliedWorkflow] = []
-    if definitions.workflows:
-        workflows = await session.act(
-            workflow_files.apply_workflows, definitions.workflows, source, take_over=take_over
-        )
-    applied = await session.act(
-        interfaces.apply_schedules, schedules, source, prune=prune, take_over=take_over
-    )
-    if prune:
-        workflows += await session.act(
-            workflow_files.prune_workflows, source, list(definitions.workflows)
-        )
-        calendars += await session.act(calendar_commands.prune_calendars, source, list(contents))
-    return Applied(calendars, workflows, applied)
 
 
 @click.command("export")
 @click.argument("names", nargs=-1)
 @click.option("--source", metavar="NAME", help="Only those of a source.")
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of stdout."
-)
+@option("--output", "A file instead of stdout.", **_NEW_FILE)
 @with_session
 async def export_command(
-    session: Session, names: tuple[str, ...], source: str | None, output: Path | None
+    session: Session, names: tuple[str, ...], source: str | None, output: TextIO | None
 ) -> None:
     """Print schedules as a file for "apply".
 
@@ -172,8 +151,8 @@ async def export_command(
     if names or source is not None:
         used = sorted({name for row in rows for name in json.loads(row["calendars"] or "{}")})
         started = [row["handler"].removeprefix("workflow:") for row in rows]
-    contents = await session.call(calendar_commands.calendars_to_export, used, source)
-    found = await session.call(workflow_files.workflows_to_export, started, source)
+    contents = await session.call(calendars_to_export, used, source)
+    found = await session.call(workflows_to_export, started, source)
     workflows = {name: workflow_of(definition) for name, definition in found.items()}
     default = await session.call(interfaces.default_schedule)
     missing = sorted(set(names) - {row["name"] for row in rows})
@@ -181,8 +160,7 @@ async def export_command(
         message, *more = NO_SCHEDULE
         raise NotFound(message.format(missing[0]), *more)
     schedules = {row["name"]: definition_of(row, default) for row in rows}
-    text = as_yaml(schedules, contents, workflows)
-    print_or_write(text, output)
+    _write(as_yaml(schedules, contents, workflows), output)
 
 
 @click.command("schema")
@@ -194,17 +172,12 @@ def schema_command() -> None:
     echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
-def print_or_write(text: str, path: Path | None) -> None:
-    """To stdout without a path; raises InvalidInput when the file can't be written."""
-    if path is None:
+def _write(text: str, file: TextIO | None) -> None:
+    """To stdout without a file."""
+    if file is None:
         echo_file(text)
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(
-            f"{path} can't be written", f"{error}.", "Name a file that you may write."
-        ) from None
+    else:
+        file.write(text)
 
 
 def _print_schedule(one: interfaces.AppliedSchedule, default: interfaces.Row) -> None:
@@ -232,30 +205,30 @@ def _warn_of_code(kind: str, name: str, managed_before: str | None) -> None:
         )
 
 
-def _print_calendar(one: calendar_commands.AppliedCalendar, source: str) -> None:
-    """Its lines that are new or gone, and who uses it."""
-    lines = _changed_lines(one.before, one.after)
-    report({"calendar": one.name, "change": one.change, "lines": lines})
-    shown_lines = [] if one.change == "pruned" else list(lines)
-    if one.change == "changed" and one.source_before != source:
-        shown_lines.insert(0, f"source: {one.source_before or '-'} → {source}")
-    if one.change == "changed" and lines and one.users:
-        shown_lines.append(f"used by {plural(one.users, 'schedule')}")
-    _print_change(f"calendar {one.name}", one.change, shown_lines)
+def _print_text(
+    kind: str,
+    one: AppliedCalendar | AppliedWorkflow,
+    source: str,
+    before: str | None,
+    after: str | None,
+    used: str | None = None,
+) -> None:
+    """Lines of a calendar or workflow that are new or gone, and who uses it."""
+    old, new = ((text or "").rstrip().splitlines() for text in (before, after))
+    differing = islice(unified_diff(old, new, n=0, lineterm=""), 2, None)
+    lines = [f"{line[0]} {line[1:]}" for line in differing if not line.startswith("@@")]
+    report({kind: one.name, "change": one.change, "lines": lines})
+    if one.change == "pruned":
+        lines = []
+    elif one.change == "changed":
+        lines += [used] if lines and used else []
+        if one.source_before != source:
+            lines.insert(0, f"source: {one.source_before or '-'} → {source}")
+    _print_change(f"{kind} {one.name}", one.change, lines)
 
 
-def _print_workflow(one: workflow_files.AppliedWorkflow, source: str) -> None:
-    """Its lines that are new or gone."""
-    before, after = (
-        None if each is None else yaml_text(workflow_of(each)) for each in (one.before, one.after)
-    )
-    lines = _changed_lines(before, after)
-    report({"workflow": one.name, "change": one.change, "lines": lines})
-    shown_lines = [] if one.change == "pruned" else list(lines)
-    if one.change == "changed" and one.source_before != source:
-        shown_lines.insert(0, f"source: {one.source_before or '-'} → {source}")
-    _print_change(f"workflow {one.name}", one.change, shown_lines)
-    _warn_of_code("workflow", one.name, one.managed_before)
+def _workflow_text(definition: interfaces.Row | None) -> str | None:
+    return None if definition is None else yaml_text(workflow_of(definition))
 
 
 def _print_change(title: str, change: str, lines: Sequence[str]) -> None:
@@ -265,24 +238,16 @@ def _print_change(title: str, change: str, lines: Sequence[str]) -> None:
             echo(f"    {line}")
 
 
-def _counted(changes: Sequence[str]) -> str:
+def _counted(applied: Sequence[Any]) -> str:
     """``2 added, 1 unchanged``; empty if there is nothing."""
-    counts = {word: changes.count(word) for word in ("added", "changed", "unchanged", "pruned")}
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    counts = Counter(one.change for one in applied)
+    words = ("added", "changed", "unchanged", "pruned")
+    return ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
 
 
 def _short(value: object) -> str:
     text = " ".join(shown(value).split())
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
-
-
-def _changed_lines(before: str | None, after: str | None) -> list[str]:
-    differences = islice(unified_diff(_lines(before), _lines(after), n=0, lineterm=""), 2, None)
-    return [f"{line[0]} {line[1:]}" for line in differences if not line.startswith("@@")]
-
-
-def _lines(text: str | None) -> list[str]:
-    return (text or "").rstrip(" \t\r\n").split("\n") if (text or "").strip() else []
 
 
 @click.group("import")
@@ -300,7 +265,7 @@ def import_group() -> None:
 @click.option("--system", "is_system", is_flag=True, help="Each line names a user (/etc/crontab).")
 @click.option("--timezone", default="UTC", show_default=True, help="Of the host it comes from.")
 @_files
-def crontab_command(file: Path, is_system: bool, timezone: str, **files: Path | None) -> None:
+def crontab_command(file: Path, is_system: bool, timezone: str, **files: TextIO | None) -> None:
     """Import a crontab; CRON_TZ in it wins over --timezone."""
     load_zone(timezone)
     found = import_crontab(read_text(file), str(file), timezone=timezone, is_system=is_system)
@@ -311,7 +276,7 @@ def crontab_command(file: Path, is_system: bool, timezone: str, **files: Path | 
 @click.argument("manifests", type=_FILE, nargs=-1, required=True, metavar="FILES...")
 @click.option("--timezone", default="UTC", show_default=True, help="Of jobs without a timeZone.")
 @_files
-def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: Path | None) -> None:
+def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: TextIO | None) -> None:
     """Import the CronJobs (batch/v1) of manifests in YAML or JSON."""
     load_zone(timezone)
     documents = [document for file in manifests for document in read_file(file)]
@@ -322,7 +287,7 @@ def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: Path
 @click.option("--from-dsn", metavar="URL", required=True, help="The database that has cron.job.")
 @click.option("--timezone", help="pg_cron's; without it what the database says, or UTC.")
 @_files
-def pg_cron_command(from_dsn: str, timezone: str | None, **files: Path | None) -> None:
+def pg_cron_command(from_dsn: str, timezone: str | None, **files: TextIO | None) -> None:
     """Import pg_cron's jobs from its table."""
     texts, reported = asyncio.run(pg_cron_jobs(from_dsn))
     zone = timezone or {"GMT": "UTC"}.get(reported or "", reported) or "UTC"
@@ -332,15 +297,15 @@ def pg_cron_command(from_dsn: str, timezone: str | None, **files: Path | None) -
     _report_import(import_pg_cron(rows, "cron.job", timezone=zone, server=server), **files)
 
 
-def _report_import(found: Imported, output: Path | None, templates: Path | None) -> None:
-    print_or_write(found.schedules_text(), output)
+def _report_import(found: Imported, output: TextIO | None, templates: TextIO | None) -> None:
+    _write(found.schedules_text(), output)
     fragment = found.templates_text()
     if templates is not None:
-        print_or_write(fragment, templates)
+        _write(fragment, templates)
     elif fragment:
         echo("# What pgcron-ha.toml of the nodes needs:\n#")
         for line in fragment.splitlines():
             echo(f"# {line}".rstrip())
-    for loss in found.losses:
-        echo(f"{loss.where}: {loss.what}", err=True)
+    for where, what in found.losses:
+        echo(f"{where}: {what}", err=True)
     echo(f"{plural(len(found.definitions), 'schedule')} carried over", err=True)

@@ -1,11 +1,14 @@
-"""What a followed run shows on stderr: a line that changes on a terminal, elsewhere plain ones."""
+"""What changes in place on a terminal, and is printed anew elsewhere: the line of a followed run
+(on stderr) and the demo's tables.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -18,7 +21,12 @@ from pgcron_ha.harmless import one_line
 PLAIN_SECONDS: Final = 2.0
 """Between two plain lines that differ in the progress only."""
 
-_CLEAR: Final = "\r\x1b[K"
+TERMINAL_SECONDS: Final = 0.5
+TABLE_SECONDS: Final = 5.0
+"""Between two tables; elsewhere than on a terminal more seldom, as the output may be a log."""
+
+_REST_OF_LINE, _REST_OF_SCREEN = "\x1b[K", "\x1b[J"
+_CLEAR: Final = f"\r{_REST_OF_LINE}"
 _BAR_WIDTH: Final = 24
 
 
@@ -46,18 +54,34 @@ class Screen:
             state += f", attempt {status.attempt}"
         if why is not None:
             state += f": {why}"
-        if self._is_terminal:
-            self._redraw(self._line(status, state))
-        else:
-            self._report(status, state)
+        drawn = plain = state
+        if status.progress is not None:
+            drawn = f"run {status.id} {bar(status.progress)}"
+            plain = f"{state}: {progress_text(status.progress)}"
+        if status.state == "running" and status.started_at is not None:
+            passed = datetime.now(UTC) + self._clock_ahead - status.started_at
+            drawn += f" · {elapsed(passed.total_seconds())}"
+        self._show(drawn, plain, state)
 
     def show_progress(self, what: str, reported: Progress) -> None:
         """The progress of something that is not a run."""
+        plain = f"{what}: {progress_text(reported)}"
+        self._show(f"{what} {bar(reported)}", plain, plain)
+
+    def _show(self, drawn: str, plain: str, state: str) -> None:
+        """On a terminal what is `drawn`; elsewhere the `plain` line, soon only if the state is
+        another one.
+        """
+        line = one_line(plain)
         if self._is_terminal:
-            self._redraw(f"{what} {bar(reported)}")
-        elif (line := f"{what}: {progress_text(reported)}") != self._shown:
-            self._shown = line
-            click.echo(one_line(line), err=True)
+            most = shutil.get_terminal_size().columns - 1
+            line = "".join(each if each.isprintable() else "?" for each in drawn)[:most]
+        now = time.monotonic()
+        is_soon = state == self._state and now - self._reported_at < PLAIN_SECONDS
+        if line == self._shown or (is_soon and not self._is_terminal):
+            return
+        self._shown, self._state, self._reported_at = line, state, now
+        click.echo(_CLEAR + line if self._is_terminal else line, err=True, nl=not self._is_terminal)
 
     def print_line(self, line: str) -> None:
         """A line that stays, above the one that changes."""
@@ -70,32 +94,38 @@ class Screen:
             self._shown = ""
             click.echo(_CLEAR, err=True, nl=False)
 
-    def _line(self, status: RunStatus, state: str) -> str:
-        if status.progress is not None:
-            state = f"run {status.id} {bar(status.progress)}"
-        if status.state == "running" and status.started_at is not None:
-            passed = datetime.now(UTC) + self._clock_ahead - status.started_at
-            state += f" · {elapsed(passed.total_seconds())}"
-        return state
 
-    def _redraw(self, line: str) -> None:
-        most = shutil.get_terminal_size().columns - 1
-        line = "".join(each if each.isprintable() else "?" for each in line)[:most]
-        if line != self._shown:
-            self._shown = line
-            click.echo(_CLEAR + line, err=True, nl=False)
+class TableScreen:
+    """`say` adds lines; `draw` shows a table, over the last one on a terminal."""
 
-    def _report(self, status: RunStatus, state: str) -> None:
-        line = state
-        if status.progress is not None:
-            line += f": {progress_text(status.progress)}"
-        now = time.monotonic()
-        if line == self._shown or (
-            state == self._state and now - self._reported_at < PLAIN_SECONDS
-        ):
+    def __init__(self) -> None:
+        self.is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self.seconds = TERMINAL_SECONDS if self.is_terminal else TABLE_SECONDS
+        """How long to wait between two tables."""
+        self._drawn = 0
+
+    def say(self, *lines: str) -> None:
+        """Print lines below what is there."""
+        self._drawn = 0
+        print(*lines, sep="\n", flush=True)
+
+    def draw(self, table: Sequence[str]) -> None:
+        """Show the table; a line that a terminal has no room for is cut or left out."""
+        if not self.is_terminal:
+            self.say(*table, "")
             return
-        self._shown, self._state, self._reported_at = line, state, now
-        click.echo(one_line(line), err=True)
+        size = shutil.get_terminal_size()
+        lines = [_cut(line, size.columns) for line in table[: size.lines - 1]]
+        back = f"\x1b[{self._drawn}F" if self._drawn else ""
+        drawn = "".join(f"{line}{_REST_OF_LINE}\n" for line in lines)
+        print(f"{back}{drawn}{_REST_OF_SCREEN}", end="", flush=True)
+        self._drawn = len(lines)
+
+
+def _cut(line: str, columns: int) -> str:
+    """A line that is cut has no colours."""
+    plain = click.unstyle(line)
+    return line if len(plain) <= columns else f"{plain[: columns - 1]}…"
 
 
 def elapsed(seconds: float) -> str:

@@ -72,8 +72,9 @@ def _named(tables: Sequence[TableSize], name: str) -> TableSize:
     return by_name[name]
 
 
-def _numbers(size: Size) -> dict[str, int]:
-    return {name: getattr(size, name) for name in (*NUMBERS, "total")}
+def _measured(size: Size) -> dict[str, Any]:
+    numbers = {name: getattr(size, name) for name in (*NUMBERS, "total")}
+    return {**numbers, "vacuumed_at": size.vacuumed_at}
 
 
 def _table(table: TableSize, now: datetime) -> dict[str, Any]:
@@ -81,19 +82,12 @@ def _table(table: TableSize, now: datetime) -> dict[str, Any]:
     return {
         "table": table.name,
         "partitions": len(table.parts) if table.is_partitioned else None,
-        **_numbers(table),
+        **_measured(table),
         "a_day": None if growth is None else round(growth),
         "kept": table.keep,
-        "vacuumed_at": table.vacuumed_at,
     }
 
 
 def _part(part: Part) -> dict[str, Any]:
-    return {
-        "partition": part.name,
-        "from": part.low,
-        "before": part.high,
-        **_numbers(part),
-        "vacuumed_at": part.vacuumed_at,
-        "dropped_at": part.dropped_at,
-    }
+    bounds = {"partition": part.name, "from": part.low, "before": part.high}
+    return {**bounds, **_measured(part), "dropped_at": part.dropped_at}

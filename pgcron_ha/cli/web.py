@@ -6,6 +6,7 @@ import asyncio
 import resource
 import signal
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -83,12 +84,9 @@ def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
 
 def free_port(usual: int) -> int:
     """The usual port of 127.0.0.1, or any other if a program listens on it."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", usual))
-        except OSError:
-            probe.bind(("127.0.0.1", 0))
+    with suppress(OSError), socket.create_server(("127.0.0.1", usual)):
+        return usual
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
 

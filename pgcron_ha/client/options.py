@@ -196,7 +196,7 @@ POLICIES: Final[Mapping[str, Option]] = {
     "description": Option(str, check=checks.description_text, is_removable=True),
     "tags": Option(tuple, (), check=checks.tag_words),
     "links": Option(str, "{}", check=checks.links_text),
-    "enabled": Option(bool, check=_as_it_is),
+    "enabled": Option(bool, check=partial(checks.true_or_false, "enabled")),
     "managed_by": Option(str, words=("cli", "code", "file", "sql", "ui")),
 }
 """The policies of a schedule. `put_schedule` leaves those unchanged that are None or left out."""

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,10 +118,6 @@ def judged_schedule(name: str, values: object) -> dict[str, Any]:
     # With one that is fine in place of a missing one the rest is judged.
     spec, handler = _joined(values.get("spec", "@daily")), values.get("handler", "py:missing")
     policies = {key: value for key, value in values.items() if key in POLICIES}
-    if not isinstance(policies.get("enabled", True), bool):
-        mistakes.found.append(
-            InvalidInput("enabled is not true or false", "It says whether the schedule fires.")
-        )
     with mistakes.kept():
         checked = schedules.check_schedule(name, spec, handler, {"overlap": "skip", **policies})
     mistakes.raise_any()
@@ -224,18 +219,10 @@ def _refuse_unknown_keys(
     document: Document, given: Iterable[str], known: Sequence[str], *place: str
 ) -> None:
     mistakes = Mistakes()
+    rule, hint = f"The keys here are {', '.join(known)}.", "Correct its spelling, or leave it out."
     for key in given:
-        if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0.5)
-            mistakes.found.append(
-                InvalidInput(
-                    f"{document.where(*place, key)}: there is no key {key[:100]!r}",
-                    f"The keys here are {', '.join(known)}.",
-                    f"Did you mean {near[0]!r}?"
-                    if near
-                    else "Correct its spelling, or leave it out.",
-                )
-            )
+        fact = f"{document.where(*place, key)}: there is no key"
+        mistakes.tried(options.refuse_others, [key], known, fact, rule, hint)
     mistakes.raise_any()
 
 

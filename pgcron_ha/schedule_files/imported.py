@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import tomli_w
 
@@ -38,25 +38,19 @@ _WRAPPERS: Final = {
 }
 
 
-class Loss(NamedTuple):
-    """Something that was not carried over, or not unchanged: where it was, and why."""
-
-    where: str
-    what: str
-
-
 @dataclass
 class Imported:
-    """The outcome of one import; `losses` in the order of the file."""
+    """The outcome of one import."""
 
     definitions: dict[str, dict[str, Any]] = field(default_factory=dict)
     templates: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """By kind (``shell``, ``sql``) and name."""
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[tuple[str, str]] = field(default_factory=list)
+    """Where something was that was not carried over, or not unchanged, and why; in its order."""
 
     def lose(self, where: str, what: str) -> None:
         """Report a loss."""
-        self.losses.append(Loss(where, what))
+        self.losses.append((where, what))
 
     def add(
         self,

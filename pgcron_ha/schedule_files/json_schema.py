@@ -13,6 +13,10 @@ from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES,
 from pgcron_ha.spec.calendars import calendar
 from pgcron_ha.spec.spec import MOST_CHARACTERS, MOST_LINES
 
+_TEXT: Final = {"type": "string"}
+_WORDS: Final = {"type": "array", "items": _TEXT}
+_PATH: Final = {"type": "string", "pattern": "\\$"}
+_OBJECT: Final = {"type": ["object", "string"], "description": "A mapping, or its JSON as text."}
 _HANDLER: Final = {
     "type": "string",
     "pattern": "^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
@@ -25,119 +29,85 @@ _DURATION: Final = {
         {"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d|w))+$"},
     ],
 }
-_BY_TYPE: Final[Mapping[Any, Mapping[str, Any]]] = {
+
+
+def _table(required: list[str], properties: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A mapping with these keys and no others."""
+    form = {"type": "object", "required": required, "additionalProperties": False, **more}
+    return form | {"properties": properties}
+
+
+_BY_KIND: Final[Mapping[Any, Mapping[str, Any]]] = {
     timedelta: _DURATION,
-    str: {"type": "string"},
+    str: _TEXT,
     int: {"type": "integer"},
     bool: {"type": "boolean"},
+    tuple: _WORDS,
 }
+# Those that are more than their kind.
 _BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
-    "args": {"type": ["object", "string"], "description": "What each run is given."},
-    "retry": {"type": ["object", "string"], "description": "How a run is tried again."},
-    "timezone": {"type": "string", "description": "A name of the IANA database."},
+    "args": _OBJECT,
+    "retry": _OBJECT,
+    "links": {**_OBJECT, "additionalProperties": {"type": "string", "pattern": "^https?://"}},
     "dst": {"enum": ["vixie", "robfig", "kubernetes", "skip"]},
-    "owner": {"type": "string", "maxLength": checks.MOST_NAME_CHARACTERS},
-    "description": {"type": "string", "maxLength": checks.MOST_DESCRIPTION_CHARACTERS},
-    "tags": {"type": "array", "items": {"type": "string"}, "maxItems": checks.MOST_TAGS},
-    "links": {
-        "type": ["object", "string"],
-        "description": "Titles and addresses, such as that of a runbook.",
-        "additionalProperties": {"type": "string", "pattern": "^https?://"},
-        "maxProperties": checks.MOST_LINKS,
-    },
-    "requires": {"type": ["array", "string"], "items": {"type": "string"}},
     "enabled": {
         "type": "boolean",
         "description": "Whether it fires; without it a pause is left alone.",
     },
-}
-
-
-_PATH: Final = {"type": "string", "pattern": "\\$"}
-_STEP: Final[Mapping[str, Mapping[str, Any]]] = {
-    **_BY_NAME,
+    # Of steps of workflows.
     "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
     "handler": _HANDLER,
     "args_from": {"type": "object", "additionalProperties": _PATH},
-    "after": {"type": ["array", "string"], "items": {"type": "string"}},
+    "after": {"type": ["array", "string"], "items": _TEXT},
     "when": _PATH,
     "for_each": _PATH,
-    "repeat": {
-        "type": "object",
-        "required": ["while", "at_most"],
-        "additionalProperties": False,
-        "properties": {
-            "while": _PATH,
-            "at_most": {"type": "integer", "minimum": 1},
-            "every": _DURATION,
-        },
-    },
+    "repeat": _table(
+        ["while", "at_most"],
+        {"while": _PATH, "at_most": {"type": "integer", "minimum": 1}, "every": _DURATION},
+    ),
 }
 
 
 def json_schema() -> dict[str, Any]:
     """The schema (draft 2020-12) of a file."""
-    definition = {
-        "type": "object",
-        "required": ["spec", "handler"],
-        "additionalProperties": False,
-        "properties": {
-            "spec": _lines(
-                "A cron expression, an interval, …: a rule a line.", 1, MOST_CHARACTERS, MOST_LINES
-            ),
-            "handler": _HANDLER,
-            **{name: _form(name, options.POLICIES[name], _BY_NAME) for name in POLICIES},
-        },
-    }
-    days = _lines(
-        "A rule in each line: 2026-12-24..2027-01-01 # closed, yearly 12-25,"
-        " yearly easter+1, sat,sun, calendar other-name, or not and any of these.",
-        0,
-        calendar.MOST_CHARACTERS,
-        calendar.MOST_LINES,
+    spec = "A cron expression, an interval, …: a rule a line."
+    days = (
+        "A rule in each line: 2026-12-24..2027-01-01 # closed, yearly 12-25, yearly easter+1,"
+        " sat,sun, calendar other-name, or not and any of these."
     )
+    schedule = {
+        "spec": _lines(spec, 1, MOST_CHARACTERS, MOST_LINES),
+        "handler": _HANDLER,
+        **_forms({name: options.POLICIES[name] for name in POLICIES}),
+    }
+    wait_or_run = [{"required": ["handler"]}, {"required": ["wait_for"]}]
+    step = _table(["name"], _forms(OF_STEPS), oneOf=wait_or_run)
+    steps = {"type": "array", "items": step, "minItems": 1}
+    names = {
+        CALENDARS: {"pattern": f"^{calendar.NAME.pattern}$"},
+        WORKFLOWS: {"pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}$"},
+        SCHEDULES: {"minLength": 1, "maxLength": checks.MOST_NAME_CHARACTERS},
+    }
+    forms = {
+        CALENDARS: _lines(days, 0, calendar.MOST_CHARACTERS, calendar.MOST_LINES),
+        WORKFLOWS: _table(["steps"], {**_forms(OF_WORKFLOWS), "steps": steps}),
+        SCHEDULES: _table(["spec", "handler"], schedule),
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Schedules of pgcron_ha",
         "type": "object",
         "additionalProperties": False,
-        "anyOf": [{"required": [table]} for table in (SCHEDULES, WORKFLOWS, CALENDARS)],
+        "anyOf": [{"required": [table]} for table in names],
         "properties": {
-            CALENDARS: {
+            table: {
                 "type": "object",
-                "description": "Days that schedules share, by the name that their specs use.",
-                "propertyNames": {"pattern": f"^{calendar.NAME.pattern}$"},
-                "additionalProperties": {"$ref": "#/$defs/calendar"},
-            },
-            WORKFLOWS: {
-                "type": "object",
-                "propertyNames": {"pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}$"},
-                "additionalProperties": {"$ref": "#/$defs/workflow"},
-            },
-            SCHEDULES: {
-                "type": "object",
-                "propertyNames": {"minLength": 1, "maxLength": checks.MOST_NAME_CHARACTERS},
-                "additionalProperties": {"$ref": "#/$defs/schedule"},
-            },
+                "propertyNames": names[table],
+                "additionalProperties": {"$ref": f"#/$defs/{table.removesuffix('s')}"},
+            }
+            for table in names
         },
-        "$defs": {"schedule": definition, "workflow": _workflow(), "calendar": days},
-    }
-
-
-def _workflow() -> dict[str, Any]:
-    step = {
-        "type": "object",
-        "required": ["name"],
-        "oneOf": [{"required": ["handler"]}, {"required": ["wait_for"]}],
-        "additionalProperties": False,
-        "properties": {name: _form(name, each, _STEP) for name, each in OF_STEPS.items()},
-    }
-    own = {name: _form(name, each, _BY_NAME) for name, each in OF_WORKFLOWS.items()}
-    return {
-        "type": "object",
-        "required": ["steps"],
-        "additionalProperties": False,
-        "properties": own | {"steps": {"type": "array", "items": step, "minItems": 1}},
+        "$defs": {table.removesuffix("s"): form for table, form in forms.items()},
     }
 
 
@@ -147,11 +117,15 @@ def _lines(description: str, least: int, most_characters: int, most_lines: int) 
     return {"description": description, "anyOf": [text, lines]}
 
 
-def _form(name: str, policy: Option, by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _forms(table: Mapping[str, Option]) -> dict[str, Any]:
     """Null is the same as leaving it out."""
-    form = {**(by_name.get(name) or _BY_TYPE[policy.kind])}
-    if policy.words and name not in by_name:
-        form = {"enum": [*policy.words, *[""][: policy.is_removable]]}
-    elif policy.kind is int:
-        form |= {"minimum": policy.least, "maximum": policy.most}
-    return {"anyOf": [form, {"type": "null"}]}
+    return {name: {"anyOf": [_form(name, row), {"type": "null"}]} for name, row in table.items()}
+
+
+def _form(name: str, row: Option) -> Mapping[str, Any]:
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if row.words:
+        return {"enum": [*row.words, *[""][: row.is_removable]]}
+    bounds = {"minimum": row.least, "maximum": row.most} if row.kind is int else {}
+    return {**_BY_KIND[row.kind], **bounds}

@@ -19,11 +19,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -31,6 +31,7 @@ from pgcron_ha.executors.contract.base import (
     MAX_RESULT_BYTES,
     Context,
     Executor,
+    ExecutorServices,
     Failed,
     Interrupted,
     StopReason,
@@ -38,23 +39,20 @@ from pgcron_ha.executors.contract.base import (
 )
 from pgcron_ha.executors.contract.log_lines import MAX_LINE_BYTES, MAX_LINES
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.testing import recording
-from pgcron_ha.testing.recording import LeakedResources, RecordingEngine
+from pgcron_ha.testing.recording import RecordingEngine, resources
 
 CLOSE_SECONDS = 5.0
 PROMPT_SECONDS = 1.0
 """Calls from the engine's loop must return at once; the bound allows for busy machines."""
 
 _SHORT_LEASE = 0.6
-_PAUSE_SECONDS = 0.02
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A handler's full name and the args that make it do what is wanted."""
+class Sample(NamedTuple):
+    """A handler's full name and the args (JSON as text, too) that make it do what is wanted."""
 
     handler: str
-    args: Mapping[str, Any] = field(default_factory=dict)
+    args: dict[str, Any] | str = "{}"
 
 
 class ExecutorConformance:
@@ -100,223 +98,198 @@ class ExecutorConformance:
 
     # Names and refusals.
 
-    def test_its_handlers_are_named_after_its_kind(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, _):
-            names = executor.handlers()
-            assert {self.succeeds.handler, self.fails.handler, self.lasts.handler} <= names
-            assert all(name.startswith(f"{executor.kind}:") for name in names)
+    def test_its_handlers_are_named_after_its_kind(self, trial: Trial) -> None:
+        names = trial.executor.handlers()
+        assert {self.succeeds.handler, self.fails.handler, self.lasts.handler} <= names
+        assert all(name.startswith(f"{trial.executor.kind}:") for name in names)
 
-    def test_a_run_of_another_handler_ends_as_a_failure(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            run = engine.run(f"{executor.kind}:nobody-has-this-one")
-            executor.start([run])
-            assert isinstance(engine.outcome(run), Failed)
+    def test_a_run_of_another_handler_ends_as_a_failure(self, trial: Trial) -> None:
+        run = trial.start(Sample(f"{trial.executor.kind}:nobody-has-this-one"))
+        assert isinstance(trial.outcome(run), Failed)
 
-    def test_args_that_do_not_fit_are_refused_for_good(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            run = self._start(executor, engine, self.refused)
-            outcome = engine.outcome(run)
-            assert isinstance(outcome, Failed)
-            assert not outcome.retry
-            assert outcome.message
+    def test_args_that_do_not_fit_are_refused_for_good(self, trial: Trial) -> None:
+        run = trial.start(self.refused)
+        outcome = trial.outcome(run)
+        assert isinstance(outcome, Failed)
+        assert not outcome.retry
+        assert outcome.message
 
     @pytest.mark.parametrize("levels", [450, 950, 100_000])
-    def test_deeply_nested_args_end_no_other_run(self, levels: int, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            other = self._start_and_wait(executor, engine, self.lasts)
-            nested = engine.run(self.succeeds.handler, f'{{"a": {"[" * levels}{"]" * levels}}}')
-            executor.start([nested])
-            engine.outcome(nested)
-            executor.stop(other, StopReason.CANCELLED)
-            assert isinstance(engine.outcome(other), Interrupted)
-            following = self._start(executor, engine, self.succeeds)
-            assert isinstance(engine.outcome(following), Succeeded)
+    def test_deeply_nested_args_end_no_other_run(self, levels: int, trial: Trial) -> None:
+        other = trial.start_and_wait(self.lasts)
+        args = f'{{"a": {"[" * levels}{"]" * levels}}}'
+        trial.outcome(trial.start(Sample(self.succeeds.handler, args)))
+        trial.executor.stop(other, StopReason.CANCELLED)
+        assert isinstance(trial.outcome(other), Interrupted)
+        following = trial.start(self.succeeds)
+        assert isinstance(trial.outcome(following), Succeeded)
 
     # The end of a run.
 
-    def test_a_run_that_ends_well_is_told_once(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            before = time.monotonic()
-            run = self._start(executor, engine, self.succeeds)
-            assert isinstance(engine.outcome(run), Succeeded)
-            assert run.started_monotonic is not None, "it says when the handler began"
-            assert before <= run.started_monotonic <= time.monotonic()
-        assert len(engine.outcomes_of(run)) == 1
+    def test_a_run_that_ends_well_is_told_once(self, trial: Trial) -> None:
+        before = time.monotonic()
+        run = trial.start(self.succeeds)
+        assert isinstance(trial.outcome(run), Succeeded)
+        assert run.started_monotonic is not None, "it says when the handler began"
+        assert before <= run.started_monotonic <= time.monotonic()
+        trial.close()
+        assert len(trial.outcomes_of(run)) == 1
 
-    def test_a_run_that_fails_says_what_and_why(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            outcome = engine.outcome(self._start(executor, engine, self.fails))
-            assert isinstance(outcome, Failed)
-            assert outcome.error_class
-            assert outcome.message
+    def test_a_run_that_fails_says_what_and_why(self, trial: Trial) -> None:
+        outcome = trial.outcome(trial.start(self.fails))
+        assert isinstance(outcome, Failed)
+        assert outcome.error_class
+        assert outcome.message
 
-    def test_many_runs_at_once_are_each_told_once(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            runs = [self._run(engine, self.succeeds) for _ in range(self.slots)]
-            executor.start(runs)
-            for run in runs:
-                assert isinstance(engine.outcome(run), Succeeded)
-        assert [len(engine.outcomes_of(run)) for run in runs] == [1] * len(runs)
+    def test_many_runs_at_once_are_each_told_once(self, trial: Trial) -> None:
+        runs = [trial.new(*self.succeeds) for _ in range(self.slots)]
+        trial.executor.start(runs)
+        for run in runs:
+            assert isinstance(trial.outcome(run), Succeeded)
+        trial.close()
+        assert [len(trial.outcomes_of(run)) for run in runs] == [1] * len(runs)
 
-    def test_after_each_end_it_asks_once_for_the_next_run_of_the_slot(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            samples = [self.succeeds, self.refused, self.fails, self.succeeds]
-            runs = [self._run(engine, each) for each in samples]
-            engine.waiting.extend(runs[1:])
-            executor.start(runs[:1])
-            for run in runs:
-                engine.outcome(run)
-            engine.wait_until(lambda: len(engine.calls) >= 2 * len(runs), "the slot is free")
-            assert engine.calls == ["done", "feed"] * len(runs)
+    def test_after_each_end_it_asks_once_for_the_next_run_of_the_slot(self, trial: Trial) -> None:
+        samples = [self.succeeds, self.refused, self.fails, self.succeeds]
+        runs = [trial.new(*each) for each in samples]
+        trial.waiting.extend(runs[1:])
+        trial.executor.start(runs[:1])
+        for run in runs:
+            trial.outcome(run)
+        trial.wait_until(lambda: len(trial.calls) >= 2 * len(runs), "the slot is free")
+        assert trial.calls == ["done", "feed"] * len(runs)
 
-    def test_what_it_was_not_asked_to_execute_leaves_it_silent(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (_, engine):
-            pass
-        assert engine.calls == []
+    def test_what_it_was_not_asked_to_execute_leaves_it_silent(self, trial: Trial) -> None:
+        trial.close()
+        assert trial.calls == []
 
     # Stopping.
 
-    def test_a_stopped_run_is_told_when_it_has_really_ended(self, tmp_path: Path) -> None:
+    def test_a_stopped_run_is_told_when_it_has_really_ended(self, trial: Trial) -> None:
         at_work: list[bool] = []
-        looked: Callable[[Context], None] = lambda run: at_work.append(self.is_at_work(run))  # noqa: E731
-        with self._executor(tmp_path, looked) as (executor, engine):
-            run = self._start_and_wait(executor, engine, self.lasts)
-            executor.stop(run, StopReason.CANCELLED)
-            executor.stop(run, StopReason.SHUTDOWN)
-            assert _why_interrupted(engine, run) is StopReason.CANCELLED, "the first reason stays"
-            assert at_work == [False]
+        trial.at_done = lambda run: at_work.append(self.is_at_work(run))
+        run = trial.start_and_wait(self.lasts)
+        trial.executor.stop(run, StopReason.CANCELLED)
+        trial.executor.stop(run, StopReason.SHUTDOWN)
+        assert trial.why_interrupted(run) is StopReason.CANCELLED, "the first reason stays"
+        assert at_work == [False]
 
-    def test_a_run_that_was_stopped_before_it_began_never_begins(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            run = self._run(engine, self.lasts)
-            executor.stop(run, StopReason.CANCELLED)
-            executor.start([run])
-            assert _why_interrupted(engine, run) is StopReason.CANCELLED
-            assert run.started_monotonic is None
+    def test_a_run_that_was_stopped_before_it_began_never_begins(self, trial: Trial) -> None:
+        run = trial.new(*self.lasts)
+        trial.executor.stop(run, StopReason.CANCELLED)
+        trial.executor.start([run])
+        assert trial.why_interrupted(run) is StopReason.CANCELLED
+        assert run.started_monotonic is None
 
-    def test_a_stop_that_races_with_the_start_is_obeyed(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            runs = [self._run(engine, self.lasts) for _ in range(min(20, self.slots))]
-            for run in runs:
-                executor.start([run])
-                executor.stop(run, StopReason.CANCELLED)
-            for run in runs:
-                assert isinstance(engine.outcome(run), Interrupted)
+    def test_a_stop_that_races_with_the_start_is_obeyed(self, trial: Trial) -> None:
+        runs = [trial.new(*self.lasts) for _ in range(min(20, self.slots))]
+        for run in runs:
+            trial.executor.start([run])
+            trial.executor.stop(run, StopReason.CANCELLED)
+        for run in runs:
+            assert isinstance(trial.outcome(run), Interrupted)
 
-    def test_a_stop_or_kill_that_races_with_the_end_changes_nothing(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            runs = [self._run(engine, self.succeeds) for _ in range(min(20, self.slots))]
-            stopper = threading.Thread(target=_stop_and_kill, args=(executor, runs))
-            stopper.start()
-            executor.start(runs)
-            for run in runs:
-                engine.outcome(run)
-            stopper.join()
-            _stop_and_kill(executor, runs)
-        assert [len(engine.outcomes_of(run)) for run in runs] == [1] * len(runs)
+    def test_a_stop_or_kill_that_races_with_the_end_changes_nothing(self, trial: Trial) -> None:
+        runs = [trial.new(*self.succeeds) for _ in range(min(20, self.slots))]
+        stopper = threading.Thread(target=_stop_and_kill, args=(trial.executor, runs))
+        stopper.start()
+        trial.executor.start(runs)
+        for run in runs:
+            trial.outcome(run)
+        stopper.join()
+        _stop_and_kill(trial.executor, runs)
+        trial.close()
+        assert [len(trial.outcomes_of(run)) for run in runs] == [1] * len(runs)
 
-    def test_a_kill_ends_what_does_not_want_to_end(self, tmp_path: Path) -> None:
-        sample = self.insists or self.lasts
-        with self._executor(tmp_path) as (executor, engine):
-            run = self._start_and_wait(executor, engine, sample)
-            if self.insists is not None:
-                executor.stop(run, StopReason.CANCELLED)
-            assert executor.kill(run) is self.can_kill
-            if not self.can_kill:
-                executor.stop(run, StopReason.CANCELLED)
-            elif self.insists is not None:
-                assert isinstance(engine.outcome(run), Interrupted)
-                assert not self.is_at_work(run)
+    def test_a_kill_ends_what_does_not_want_to_end(self, trial: Trial) -> None:
+        run = trial.start_and_wait(self.insists or self.lasts)
+        if self.insists is not None:
+            trial.executor.stop(run, StopReason.CANCELLED)
+        assert trial.executor.kill(run) is self.can_kill
+        if not self.can_kill:
+            trial.executor.stop(run, StopReason.CANCELLED)
+        elif self.insists is not None:
+            assert isinstance(trial.outcome(run), Interrupted)
+            assert not self.is_at_work(run)
 
-    def test_calls_from_the_engines_loop_return_at_once(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            runs = [self._run(engine, self.lasts) for _ in range(min(8, self.slots))]
-            began = time.monotonic()
-            executor.start(runs)
-            for run in runs:
-                executor.stop(run, StopReason.CANCELLED)
-            executor.renew_lease(boottime() + 60)
-            assert time.monotonic() - began < PROMPT_SECONDS
-            for run in runs:
-                engine.outcome(run)
+    def test_calls_from_the_engines_loop_return_at_once(self, trial: Trial) -> None:
+        runs = [trial.new(*self.lasts) for _ in range(min(8, self.slots))]
+        began = time.monotonic()
+        trial.executor.start(runs)
+        for run in runs:
+            trial.executor.stop(run, StopReason.CANCELLED)
+        trial.executor.renew_lease(boottime() + 60)
+        assert time.monotonic() - began < PROMPT_SECONDS
+        for run in runs:
+            trial.outcome(run)
 
     # The lease.
 
-    def test_nothing_works_on_after_the_end_of_the_lease(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            run = self._start_and_wait(executor, engine, self.lasts)
-            executor.renew_lease(boottime() + _SHORT_LEASE)
-            assert _why_interrupted(engine, run) is StopReason.LEASE_LOST
-            assert not self.is_at_work(run)
+    def test_nothing_works_on_after_the_end_of_the_lease(self, trial: Trial) -> None:
+        run = trial.start_and_wait(self.lasts)
+        trial.executor.renew_lease(boottime() + _SHORT_LEASE)
+        assert trial.why_interrupted(run) is StopReason.LEASE_LOST
+        assert not self.is_at_work(run)
 
-    def test_nothing_begins_after_the_end_of_the_lease(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            executor.renew_lease(boottime() - 1)
-            run = self._start(executor, engine, self.lasts)
-            assert _why_interrupted(engine, run) is StopReason.LEASE_LOST
+    def test_nothing_begins_after_the_end_of_the_lease(self, trial: Trial) -> None:
+        trial.executor.renew_lease(boottime() - 1)
+        run = trial.start(self.lasts)
+        assert trial.why_interrupted(run) is StopReason.LEASE_LOST
 
-    def test_a_lease_that_is_renewed_goes_on(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            run = self._start_and_wait(executor, engine, self.lasts)
-            first = boottime() + _SHORT_LEASE
-            executor.renew_lease(first)
-            executor.renew_lease(boottime() + 60)
-            self._wait(lambda: boottime() > first + _SHORT_LEASE / 2, "the first lease is over")
-            assert engine.outcomes_of(run) == []
-            executor.stop(run, StopReason.CANCELLED)
-            assert isinstance(engine.outcome(run), Interrupted)
+    def test_a_lease_that_is_renewed_goes_on(self, trial: Trial) -> None:
+        run = trial.start_and_wait(self.lasts)
+        first = boottime() + _SHORT_LEASE
+        trial.executor.renew_lease(first)
+        trial.executor.renew_lease(boottime() + 60)
+        trial.wait_until(lambda: boottime() > first + _SHORT_LEASE / 2, "the first lease is over")
+        assert trial.outcomes_of(run) == []
+        trial.executor.stop(run, StopReason.CANCELLED)
+        assert isinstance(trial.outcome(run), Interrupted)
 
     # Closing.
 
-    def test_close_ends_what_runs_and_leaves_nothing_behind(self, tmp_path: Path) -> None:
-        before = LeakedResources.now()
-        with self._executor(tmp_path) as (executor, engine):
-            ended = self._start(executor, engine, self.succeeds)
-            engine.outcome(ended)
-            runs = [
-                self._start_and_wait(executor, engine, self.lasts)
-                for _ in range(min(3, self.slots))
-            ]
+    def test_close_ends_what_runs_and_leaves_nothing_behind(self, trial: Trial) -> None:
+        trial.outcome(trial.start(self.succeeds))
+        runs = [trial.start_and_wait(self.lasts) for _ in range(min(3, self.slots))]
+        trial.close()
         for run in runs:
-            assert _why_interrupted(engine, run) is StopReason.SHUTDOWN
+            assert trial.why_interrupted(run) is StopReason.SHUTDOWN
             assert not self.is_at_work(run)
-        self._wait(lambda: not LeakedResources.now().beyond(before), "nothing is left", before)
+        with suppress(AssertionError):  # the next line says what is left
+            trial.wait_until(lambda: not trial.leaked(), "nothing is left")
+        assert trial.leaked() == []
 
-    def test_close_kills_what_does_not_stop(self, tmp_path: Path) -> None:
+    def test_close_kills_what_does_not_stop(self, trial: Trial) -> None:
         if self.insists is None or not self.can_kill:
             return
-        with self._executor(tmp_path, grace=0.1) as (executor, engine):
-            run = self._start_and_wait(executor, engine, self.insists)
-        assert isinstance(engine.outcome(run), Interrupted)
+        run = trial.start_and_wait(self.insists)
+        trial.close(grace=0.1)
+        assert isinstance(trial.outcome(run), Interrupted)
         assert not self.is_at_work(run)
 
-    def test_what_comes_after_close_is_refused_and_told(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            asyncio.run(executor.close(CLOSE_SECONDS))
-            run = self._start(executor, engine, self.succeeds)
-            executor.stop(run, StopReason.CANCELLED)
-            executor.kill(run)
-            executor.renew_lease(boottime() + 60)
-            assert isinstance(engine.outcome(run), Interrupted)
+    def test_what_comes_after_close_is_refused_and_told(self, trial: Trial) -> None:
+        trial.close()
+        run = trial.start(self.succeeds)
+        trial.executor.stop(run, StopReason.CANCELLED)
+        trial.executor.kill(run)
+        trial.executor.renew_lease(boottime() + 60)
+        assert isinstance(trial.outcome(run), Interrupted)
 
     # Bounds.
 
-    def test_what_a_run_writes_is_bounded_and_ends_with_it(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            run = self._start(executor, engine, self.talks or self.succeeds)
-            engine.outcome(run)
-            lines = engine.lines_of(run)
+    def test_what_a_run_writes_is_bounded_and_ends_with_it(self, trial: Trial) -> None:
+        run = trial.start(self.talks or self.succeeds)
+        trial.outcome(run)
+        trial.close()
+        lines = trial.lines
         assert len(lines) <= MAX_LINES + 1, "and one that says how many were dropped"
         assert [line for line in lines if len(line.encode()) > MAX_LINE_BYTES] == []
         assert [line for line in lines if "\n" in line or "\0" in line] == []
-        assert engine.late_lines == []
+        assert trial.late_lines == []
         assert lines or self.talks is None
 
-    def test_a_result_is_no_larger_than_the_database_keeps(self, tmp_path: Path) -> None:
-        with self._executor(tmp_path) as (executor, engine):
-            outcome = engine.outcome(
-                self._start(executor, engine, self.returns_much or self.succeeds)
-            )
+    def test_a_result_is_no_larger_than_the_database_keeps(self, trial: Trial) -> None:
+        outcome = trial.outcome(trial.start(self.returns_much or self.succeeds))
         if isinstance(outcome, Succeeded):
             assert (outcome.text is None) == (outcome.result is None)
             assert len((outcome.text or "").encode()) <= MAX_RESULT_BYTES
@@ -324,59 +297,65 @@ class ExecutorConformance:
             assert isinstance(outcome, Failed)
             assert not outcome.retry, "its effects have happened"
 
-    # What the tests above are made of.
+    @pytest.fixture
+    def trial(self, tmp_path: Path) -> Iterator[Trial]:
+        """The executor under test, with the engine's side of it."""
+        trial = Trial(self, tmp_path)
+        yield trial
+        trial.close()
 
-    @contextmanager
-    def _executor(
-        self,
-        directory: Path,
-        at_done: Callable[[Context], None] = lambda context: None,
-        grace: float = CLOSE_SECONDS,
-    ) -> Iterator[tuple[Executor, RecordingEngine]]:
-        engine = RecordingEngine(at_done)
-        executor = self.make(engine.executor_services(self.slots, directory))
+
+class Trial(RecordingEngine):
+    """An executor under test, and the engine's side of it."""
+
+    def __init__(self, suite: ExecutorConformance, directory: Path) -> None:
+        super().__init__()
+        self._before = resources()
+        self._suite = suite
+        self._directory = directory
+        self._is_closed = False
+
+    @cached_property
+    def executor(self) -> Executor:
+        """Made when the test uses it: before, pytest would take back what it does to stdout."""
+        slots, directory = self._suite.slots, self._directory
+        executor = self._suite.make(ExecutorServices(self.done, self.feed, self, slots, directory))
         executor.renew_lease(boottime() + 600)
-        try:
-            yield executor, engine
-        finally:
-            asyncio.run(executor.close(grace))
+        return executor
 
-    def _run(self, engine: RecordingEngine, sample: Sample) -> Context:
-        return engine.run(sample.handler, sample.args)
+    def close(self, grace: float = CLOSE_SECONDS) -> None:
+        """The executor, once."""
+        if not self._is_closed:
+            self._is_closed = True
+            asyncio.run(self.executor.close(grace))
 
-    def _start(self, executor: Executor, engine: RecordingEngine, sample: Sample) -> Context:
-        run = self._run(engine, sample)
-        executor.start([run])
+    def start(self, sample: Sample) -> Context:
+        """A run that the executor is to execute."""
+        run = self.new(*sample)
+        self.executor.start([run])
         return run
 
-    def _start_and_wait(
-        self, executor: Executor, engine: RecordingEngine, sample: Sample
-    ) -> Context:
+    def start_and_wait(self, sample: Sample) -> Context:
         """Until it is at work."""
-        run = self._start(executor, engine, sample)
-        self._wait(lambda: self.is_at_work(run) or bool(engine.outcomes_of(run)), "it is at work")
-        assert engine.outcomes_of(run) == [], "it must work until it is stopped"
+        run = self.start(sample)
+        self.wait_until(
+            lambda: self._suite.is_at_work(run) or bool(self.outcomes_of(run)), "it is at work"
+        )
+        assert self.outcomes_of(run) == [], "it must work until it is stopped"
         return run
 
-    def _wait(
-        self, condition: Callable[[], bool], what: str, before: LeakedResources | None = None
-    ) -> None:
-        end = time.monotonic() + recording.DEADLINE_SECONDS
-        while not condition():
-            if time.monotonic() > end:
-                more = "" if before is None else f", but {LeakedResources.now().beyond(before)}"
-                pytest.fail(f"not in {recording.DEADLINE_SECONDS:g} s: {what}{more}")
-            threading.Event().wait(_PAUSE_SECONDS)
+    def why_interrupted(self, run: Context) -> StopReason:
+        """Waits for the end of a run that must have been interrupted."""
+        outcome = self.outcome(run)
+        assert isinstance(outcome, Interrupted)
+        return outcome.reason
+
+    def leaked(self) -> list[str]:
+        """What is there and was not there before the executor."""
+        return sorted(resources() - self._before)
 
 
 def _stop_and_kill(executor: Executor, runs: list[Context]) -> None:
     for run in runs:
         executor.stop(run, StopReason.CANCELLED)
         executor.kill(run)
-
-
-def _why_interrupted(engine: RecordingEngine, run: Context) -> StopReason:
-    """Waits for the end of a run that must have been interrupted."""
-    outcome = engine.outcome(run)
-    assert isinstance(outcome, Interrupted)
-    return outcome.reason

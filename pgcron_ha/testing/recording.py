@@ -4,64 +4,51 @@ reports of them; and what the process has, so that a test sees what an executor 
 
 from __future__ import annotations
 
-import os
 import threading
+import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pgcron_ha.executors.contract.attempt import Attempt
-from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Stream
+from pgcron_ha.executors.contract.base import Context, Outcome, Stream
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.operating_system import child_processes
 
 DEADLINE_SECONDS = 20.0
 """Longer than anything a test waits for, also on a busy machine."""
 
+_PAUSE_SECONDS = 0.02
+
 
 class RecordingEngine:
-    """Outcomes, lines and the order of calls. ``at_done`` is called before a `done` is kept, in the
-    thread that says it.
-    """
+    """Outcomes, lines and the order of calls."""
 
-    def __init__(self, at_done: Callable[[Context], None] = lambda context: None) -> None:
+    def __init__(self) -> None:
         self.waiting: deque[Context] = deque()
         self.calls: list[str] = []
-        self.lines: list[tuple[int, Stream, str]] = []
+        self.lines: list[str] = []
         self.late_lines: list[str] = []
-        self.reports: list[tuple[int, Progress]] = []
-        self._at_done = at_done
+        self.at_done: Callable[[Context], None] = lambda context: None
+        """Called before a `done` is kept, in the thread that says it."""
         self._changed = threading.Condition()
         self._outcomes: dict[int, list[Outcome]] = {}
         self._last_run = 0
 
-    def executor_services(self, slots: int, directory: Path) -> ExecutorServices:
-        """What an executor is made with."""
-        return ExecutorServices(self.done, self.feed, self, slots, directory)
-
-    def run(
-        self,
-        handler: str,
-        args: Mapping[str, Any] | str | None = None,
-        *,
-        timeout: float | None = None,
-    ) -> Context:
-        """A new run, claimed and not begun. Args may be JSON text, as the engine has them."""
+    def new(self, handler: str, args: dict[str, Any] | str) -> Context:
+        """A run, claimed and not begun. Args may be JSON text, as the engine has them."""
         self._last_run += 1
         number = self._last_run
-        given = args if isinstance(args, str) else dict(args or {})
         return Context(
-            *(number, uuid.uuid4(), handler, given, 1, 3, "default", 0, None, None),
+            *(number, uuid.uuid4(), handler, args, 1, 3, "default", 0, None, None),
             *(uuid.uuid4(), number + 1000),
-            timeout=timeout,
         )
 
     def done(self, context: Context, outcome: Outcome) -> None:
         """As the engine's."""
-        self._at_done(context)
+        self.at_done(context)
         with self._changed:
             self.calls.append("done")
             self._outcomes.setdefault(context.run_id, []).append(outcome)
@@ -77,22 +64,15 @@ class RecordingEngine:
     def write(self, context: Attempt, stream: Stream, line: str) -> None:
         """As the engine's recorder."""
         with self._changed:
-            self.lines.append((context.run_id, stream, line))
+            self.lines.append(line)
             if context.run_id in self._outcomes:
                 self.late_lines.append(line)
 
     def progress(self, context: Attempt, progress: Progress) -> None:
-        """As the engine's recorder; here nothing is forgotten."""
-        with self._changed:
-            self.reports.append((context.run_id, progress))
+        """As the engine's recorder; nothing is kept of it."""
 
     def beat(self, context: Attempt) -> None:
         """As the engine's recorder; nothing is kept of it."""
-
-    def lines_of(self, context: Context) -> list[str]:
-        """What the run wrote."""
-        with self._changed:
-            return [line for run, _, line in self.lines if run == context.run_id]
 
     def outcomes_of(self, context: Context) -> list[Outcome]:
         """All outcomes that were reported of the run; there must be one."""
@@ -106,36 +86,20 @@ class RecordingEngine:
         return outcome
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until a report to this engine makes it true."""
-        deadline = DEADLINE_SECONDS
+        """Wait until it is true, by a report to this engine or by itself."""
+        end = time.monotonic() + DEADLINE_SECONDS
         with self._changed:
-            assert self._changed.wait_for(condition, deadline), f"not in {deadline:g} s: {what}"
+            while not condition():
+                assert time.monotonic() < end, f"not in {DEADLINE_SECONDS:g} s: {what}"
+                self._changed.wait(_PAUSE_SECONDS)
 
 
-@dataclass(frozen=True)
-class LeakedResources:
-    """What this process has: threads, children, descriptors (by number, and what they are)."""
-
-    threads: frozenset[str]
-    children: frozenset[int]
-    descriptors: int
-
-    @classmethod
-    def now(cls) -> LeakedResources:
-        """Processes and descriptors are seen where there is a ``/proc``."""
-        threads = frozenset(f"{each.name}:{each.ident}" for each in threading.enumerate())
-        return cls(threads, frozenset(child_processes()), _count_descriptors())
-
-    def beyond(self, before: LeakedResources) -> list[str]:
-        """What is here and was not there."""
-        found = [f"thread {name}" for name in sorted(self.threads - before.threads)]
-        found += [f"process {pid}" for pid in sorted(self.children - before.children)]
-        more = self.descriptors - before.descriptors
-        return found + ([f"{more} descriptors"] if more > 0 else [])
-
-
-def _count_descriptors() -> int:
-    try:
-        return len(os.listdir("/proc/self/fd"))
-    except OSError:
-        return 0
+def resources() -> set[str]:
+    """What this process has: threads, and where there is a ``/proc`` children and as many
+    descriptors, whatever they are.
+    """
+    return {
+        *(f"thread {each.name}:{each.ident}" for each in threading.enumerate()),
+        *(f"process {pid}" for pid in child_processes()),
+        *(f"descriptor {n}" for n, _ in enumerate(Path("/proc/self/fd").glob("*"), 1)),
+    }

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -22,7 +22,7 @@ from pgcron_ha.client.run_status import RunStatus, read_status
 from pgcron_ha.client.workflow_starts import AdHoc, request_start
 from pgcron_ha.config.loading import load_settings, read_sources
 from pgcron_ha.config.settings import Settings
-from pgcron_ha.config.values import Span
+from pgcron_ha.config.values import Span, did_you_mean
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.pool import Connection
@@ -104,12 +104,11 @@ class SchemaUnderTest:
         """
         for row in await self.fetch("testing_stuck", run_id=run_id):
             why = await why_run_waits(self.connection, row["id"], schema=self._schema)
+            why = why or f"it is due at {row['due_at']}"
             known = (await offered(self.connection, schema=self._schema))["handlers"]
-            near = [] if row["handler"] in known else get_close_matches(row["handler"], known, n=1)
+            near = "" if row["handler"] in known else did_you_mean(row["handler"], known)
             raise WaitTimedOut(
-                f"run {row['id']} of {row['handler']} did not end: "
-                + (why or f"it is due at {row['due_at']}")
-                + (f". Did you mean {near[0]}?" if near else ""),
+                f"run {row['id']} of {row['handler']} did not end: {why}{near}",
                 "Nothing that could execute it is left to do. The node of a test offers the "
                 "handlers of the App and those of pgcron-ha.toml.",
                 "Correct the run, or let the App or pgcron-ha.toml have what it waits for. A "
@@ -251,17 +250,24 @@ class Pgcron:
         *apps: App,
     ) -> None:
         """Until nothing is due, or that run has ended; at most `most` of time is skipped."""
-        async with self._node(*apps) as is_working, _in_time(timeout, schema):
-            while True:
-                while not await schema.is_quiet(run_id):
+        end = time.monotonic() + timeout
+        async with self._node(*apps) as is_working:
+            while time.monotonic() < end:
+                if not await schema.is_quiet(run_id):
                     is_working()
                     await asyncio.sleep(_LOOK_SECONDS)
-                if run_id is not None and not schema.lives:
+                elif run_id is not None and not schema.lives:
                     return
-                passed = await schema.come_nearer(most)
-                if passed is None:
+                elif (passed := await schema.come_nearer(most)) is None:
                     return await schema.refuse_stuck(run_id)
-                most -= passed
+                else:
+                    most -= passed
+            raise WaitTimedOut(
+                f"there was still something to execute after {timeout:g} s: "
+                + (", ".join(schema.busy[:_MOST_NAMED]) or "runs that are due later"),
+                "A handler takes longer, or runs ask for more runs without an end.",
+                "Give drain a longer timeout, or look at what the handlers do.",
+            )
 
     @asynccontextmanager
     async def _node(self, *apps: App) -> AsyncIterator[Callable[[], None]]:
@@ -302,19 +308,3 @@ class Pgcron:
             yield SchemaUnderTest(connection, self.schema)
         finally:
             await connection.close(timeout=5)
-
-
-@asynccontextmanager
-async def _in_time(seconds: float, schema: SchemaUnderTest) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(seconds) as time:
-            yield
-    except TimeoutError:
-        if not time.expired():
-            raise
-        raise WaitTimedOut(
-            f"there was still something to execute after {seconds:g} s: "
-            + (", ".join(schema.busy[:_MOST_NAMED]) or "runs that are due later"),
-            "A handler takes longer, or runs ask for more runs without an end.",
-            "Give drain a longer timeout, or look at what the handlers do.",
-        ) from None

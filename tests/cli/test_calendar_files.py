@@ -166,7 +166,7 @@ def test_what_is_no_calendar_is_refused(text: str, said: str, cli: Cli, tmp_path
     assert answer.code == 1
     assert said in answer.err.splitlines()[0]
     if "calendar:" in text:
-        assert "Did you mean 'calendars'?" in answer.err
+        assert "did you mean 'calendars'?" in answer.err
 
 
 def test_two_files_that_define_one_calendar_are_both_named(cli: Cli, tmp_path: Path) -> None:

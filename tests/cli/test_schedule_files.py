@@ -153,7 +153,8 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
     reported = cli("schedules", "apply", folder).err.splitlines()
     assert reported[0] == "error: 5 mistakes"
     assert [line.split("jobs/")[-1] for line in reported[2:-1]] == [
-        "a.yaml, line 5: there is no key 'timezome': Did you mean 'timezone'?",
+        "a.yaml, line 5: there is no key 'timezome'; did you mean 'timezone'?: Correct its"
+        " spelling, or leave it out.",
         "b.yaml, line 2: schedule 'x': the minute field does not allow \"61\": for example"
         ' "*/15 * * * *"',
         "b.yaml, line 3: schedule 'y': handler is missing: Write its handler.",
@@ -189,7 +190,7 @@ def test_every_mistake_of_a_definition_is_named(cli: Cli, tmp_path: Path) -> Non
         ("schedules: {}\n---\nschedules: {}\n", "has 2 documents"),
         ("schedules: &a\n  b: *a\n", "line 1: found unconstructable recursive node"),
         ("schedules: !!python/none x\n", "for the tag 'tag:yaml.org,2002:python/none'"),
-        ("schedules:\n  a: {spec: '@daily', handler: py:x, enabled: maybe}\n", "enabled is not"),
+        ("schedules:\n  a: {spec: '@daily', handler: py:x, enabled: maybe}\n", "is not true or"),
         ("schedules:\n  a: {spec: '@daily', handler: py:x, args: [1]}\n", "args is a JSON array"),
         (
             "schedules:\n  a: {spec: [every 61s, not 0-29 * * * * *, not 30-59 * * * * *],"

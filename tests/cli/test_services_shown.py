@@ -92,7 +92,7 @@ def test_a_node_whose_row_breaks_its_rules_hides_no_other(cli: Cli, database: st
             "ALTER TABLE pgcron.node DROP CONSTRAINT a_lease_lives_1_second_to_5_minutes,"
             " DROP CONSTRAINT node_labels_are_words"
         )
-        connection.execute(NODE, ("n1", written(NodeHealth((Failing("reaper", "a lock", 41.0),)))))
+        connection.execute(NODE, ("n1", written(NodeHealth((Trouble("reaper", "a lock", 41.0),)))))
         connection.execute(
             "UPDATE pgcron.node SET lease_ttl = '178000000 years', labels = '[]',"
             " started_at = '0044-03-15 BC'"

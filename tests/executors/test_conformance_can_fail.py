@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from pgcron_ha.executors.contract.base import (
 )
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.testing import recording
-from tests.product.testing import ExecutorConformance, Sample
+from tests.product.testing import ExecutorConformance, Sample, Trial
 
 HANDLERS = ("x:good", "x:bad", "x:lasts", "x:talks")
 SHORT_SECONDS = 2.0
@@ -168,11 +169,17 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> Any:
     LeavesAThread.over.set()
 
 
+def play(suite: Suite, name: str, folder: Path) -> None:
+    """One test of the suite."""
+    with closing(Trial(suite, folder)) as trial:
+        getattr(suite, f"test_{name}")(trial)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("kind", "name"), FAULTS)
 def test_a_fault_is_found(kind: type[Plain], name: str, tmp_path: Path) -> None:
-    with pytest.raises((AssertionError, pytest.fail.Exception, ValueError)):
-        getattr(Suite(kind), f"test_{name}")(tmp_path)
+    with pytest.raises((AssertionError, ValueError)):
+        play(Suite(kind), name, tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted({name for _, name in FAULTS}))
@@ -180,4 +187,4 @@ def test_without_the_fault_it_passes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recording, "DEADLINE_SECONDS", 20.0)
-    getattr(Suite(Plain), f"test_{name}")(tmp_path)
+    play(Suite(Plain), name, tmp_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgcron_ha.testing.conformance import ExecutorConformance, Sample
+from pgcron_ha.testing.conformance import ExecutorConformance, Sample, Trial
 from pgcron_ha.testing.running import SchemaUnderTest
 from pgcron_ha.testing.workflows import statuses, with_outcomes
 
@@ -10,6 +10,7 @@ __all__ = [
     "ExecutorConformance",
     "Sample",
     "SchemaUnderTest",
+    "Trial",
     "statuses",
     "with_outcomes",
 ]
