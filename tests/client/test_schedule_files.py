@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgcron_ha.errors import InvalidInput
+from pgcron_ha.errors import InvalidInput, TooLarge
 from tests.product.client import DEFAULTS
 from tests.product.schedule_files import (
     KEYS,
+    MOST_VALUES,
     POLICIES,
     as_yaml,
     definition_of,
@@ -131,6 +132,17 @@ def test_every_policy_is_in_the_published_form() -> None:
     assert tuple(json_schema()["$defs"]["schedule"]["properties"]) == KEYS
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 30_000, "- " * 30_000, "? " * 30_000, "{a: " * 30_000, "[" * 111 + "]" * 111]
+)
+def test_yaml_that_is_nested_too_deeply_is_refused_before_it_is_put_together(text: str) -> None:
+    with pytest.raises(TooLarge, match=r"f\.yaml, line 1: nested more than 110 levels") as refusal:
+        read_yaml(text, "f.yaml")
+    assert refusal.value.detail
+    assert refusal.value.hint
+    assert read_yaml("[" * 110 + "]" * 110, "f.yaml")
+
+
 def test_yaml_is_read_as_its_version_1_2() -> None:
     text = (
         "a: no\nb: 1:30\nc: 2026-01-01\nd: 0x1F\ne: 12\nf: 1e3\ng: true\nh: ~\ni: !!str 5\nj: 007\n"
@@ -154,3 +166,10 @@ def test_defaults_are_inherited_and_lines_known() -> None:
 def test_a_key_that_is_given_twice_is_refused_with_both_lines(text: str) -> None:
     with pytest.raises(InvalidInput, match="x, line 2: 'a' is given twice; first in line 1"):
         read_yaml(text, "x")
+
+
+def test_what_anchors_repeat_is_bounded() -> None:
+    levels = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    with pytest.raises(TooLarge, match=str(MOST_VALUES)):
+        read_yaml("\n".join(levels), "x")
