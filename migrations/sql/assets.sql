@@ -88,11 +88,16 @@ COMMENT ON FUNCTION pgcron.update_asset IS
     'Says, in the caller''s transaction, that an asset was updated: the schedules on it run once '
     'each of their assets was. Returns the number of the update; later ones have higher numbers.';
 
--- What the handler of a run says that it has updated: {name: metadata}.
-CREATE FUNCTION pgcron.update_assets(run bigint, updates jsonb) RETURNS void
-LANGUAGE sql AS $$
-  SELECT pgcron.update_asset(u.key, nullif(u.value, 'null'), 'run ' || run)
-  FROM jsonb_each(updates) u $$;
+-- What the handler of a run declares with its success, before that is written: the assets that it
+-- has updated ({name: metadata}), and steps that it adds ({name: step}).
+CREATE FUNCTION pgcron.keep_declared(run_id bigint, declared jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.update_asset(u.key, nullif(u.value, 'null'), 'run ' || run_id)
+  FROM jsonb_each(declared -> 'assets') u;
+  PERFORM pgcron.add_steps(run_id, jsonb_agg(s.value)) FROM jsonb_each(declared -> 'steps') s
+  HAVING count(*) > 0;
+END $$;
 
 -- Counts updates and marks what depends on them; returns how many. Nodes may do it at the same
 -- time: each takes others, and rows that both write are locked in one order.

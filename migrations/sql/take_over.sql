@@ -74,7 +74,7 @@ END $$;
 -- lease_lost and stays so in the list of attempts. Locked rows, which are being claimed or
 -- cancelled, are left alone. Returns the runs that ended.
 CREATE FUNCTION pgcron.finish_late(run_ids bigint[], fences bigint[], results text[],
-    node_name text, without_args bigint[], updates jsonb) RETURNS SETOF bigint
+    node_name text, without_args bigint[], declared jsonb) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   late record;
@@ -96,8 +96,8 @@ BEGIN
     ending.owner := late.owner; ending.fence := late.fence; ending.claimed_at := late.claimed_at;
     ending.started_at := coalesce(late.started_at, late.claimed_at);
     IF ending.id = ANY(without_args) THEN ending.args := NULL; END IF;
+    PERFORM pgcron.keep_declared(ending.id, declared -> ending.id::text);
     PERFORM pgcron.end_run(ending, 'succeeded', NULL, NULL, NULL, node_name, late.result::jsonb);
-    PERFORM pgcron.update_assets(ending.id, updates -> ending.id::text);
     RETURN NEXT ending.id;
   END LOOP;
 END $$;

@@ -45,6 +45,31 @@ COMMENT ON FUNCTION pgcron.start_workflow(jsonb, jsonb, text, int, timestamptz, 
     text, text, text, text[], text) IS
     'Enqueues a run of a workflow that is defined in the call; returns its id.';
 
+-- running -> ready
+-- A run of a step has succeeded, and adds steps to its workflow: they are a workflow within, whose
+-- run takes its place in the step. So they are begun once, and the step is over when they are.
+CREATE FUNCTION pgcron.add_steps(run_id bigint, steps jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  root pgcron.run;
+  within pgcron.workflow_step;
+  new_id bigint := nextval('pgcron.run_id_seq');
+BEGIN
+  UPDATE pgcron.step s SET run = new_id WHERE s.run = run_id;
+  IF NOT FOUND THEN
+    PERFORM pgcron.refuse_claim(run_id) FROM (SELECT) one
+      WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id);
+    PERFORM pgcron.refuse('PC011', format('run %s can''t add steps', run_id),
+        'Only a run that is a step of a workflow adds steps.', 'Start a workflow of them.');
+  END IF;
+  SELECT r.* INTO root FROM pgcron.run e JOIN pgcron.run r ON r.id = e.parent_run
+  WHERE e.id = run_id;
+  within.handler := 'workflow:ad_hoc'; within.options := '{}';
+  within.args := (SELECT w.args FROM pgcron.workflow_run w WHERE w.run = root.id);
+  INSERT INTO pgcron.run SELECT (pgcron.run_of_step(within, new_id, '{}', root)).*;
+  PERFORM pgcron.define_run(new_id, jsonb_build_object('steps', steps), root.created_by);
+END $$;
+
 -- A step of a workflow that is not over; s is NULL when it is not written yet. Raises PC010, PC011.
 CREATE FUNCTION pgcron.open_step(run_id bigint, step text, must_be_written boolean DEFAULT false,
     OUT s pgcron.step, OUT d pgcron.workflow_step)

@@ -24,6 +24,7 @@ CREATE TABLE pgcron.workflow_definition (
 COMMENT ON TABLE pgcron.workflow_definition IS
     'Versions of workflows; the newest one that is not deleted is what starts.';
 CREATE INDEX workflow_definition_named ON pgcron.workflow_definition (id) WHERE name <> 'ad_hoc';
+CREATE INDEX workflow_definition_ad_hoc ON pgcron.workflow_definition (hash) WHERE name = 'ad_hoc';
 
 -- One step of a version, by number: what a step depends on has a lower one. kind: run (its handler
 -- is executed), map (for each item of a list), signal, approval, timer, or barrier (no author
@@ -197,9 +198,13 @@ DECLARE
   numbered pgcron.numbered_step[];
   new_id bigint;
 BEGIN
-  SELECT d.* INTO newest FROM pgcron.workflow_definition d WHERE d.name = store_workflow.name
-    AND (store_workflow.name <> 'ad_hoc' OR d.hash = fingerprint)
-  ORDER BY d.version DESC LIMIT 1;
+  IF store_workflow.name = 'ad_hoc' THEN
+    SELECT d.* INTO newest FROM pgcron.workflow_definition d
+    WHERE d.name = 'ad_hoc' AND d.hash = fingerprint LIMIT 1;
+  ELSE
+    SELECT d.* INTO newest FROM pgcron.workflow_definition d WHERE d.name = store_workflow.name
+    ORDER BY d.version DESC LIMIT 1;
+  END IF;
   IF newest.hash = fingerprint AND newest.deleted_at IS NULL THEN
     UPDATE pgcron.workflow_definition d SET managed_by = store_workflow.managed_by,
       source = store_workflow.source
@@ -214,8 +219,11 @@ BEGIN
   INSERT INTO pgcron.workflow_definition (name, version, definition, hash, on_failure, parallelism,
         timeout, steps, managed_by, source, created_by)
   VALUES (store_workflow.name,
-          coalesce((SELECT max(d.version) FROM pgcron.workflow_definition d
-                    WHERE d.name = store_workflow.name), 0) + 1,
+          -- who defines one in an open transaction keeps no other from it
+          CASE store_workflow.name
+            WHEN 'ad_hoc' THEN nextval('pgcron.workflow_definition_id_seq')
+            ELSE coalesce((SELECT max(d.version) FROM pgcron.workflow_definition d
+                           WHERE d.name = store_workflow.name), 0) + 1 END,
           definition, fingerprint, coalesce(definition ->> 'on_failure', 'continue'),
           pgcron.step_number(NULL, definition, 'parallelism', 1, 100000),
           pgcron.step_duration(NULL, definition, 'timeout'),

@@ -14,8 +14,8 @@ CREATE FUNCTION pgcron.step_options() RETURNS text[]
 LANGUAGE sql STABLE
 RETURN ARRAY(SELECT a.attname::text FROM pg_attribute a
              WHERE a.attrelid = 'pgcron.run_request'::regclass
-               AND a.attname <> ALL ('{due_at,idempotency_key,key_lifetime,unique_key,unique_scope,'
-                 'unique_for,on_conflict,debounce,debounce_max}') ORDER BY a.attnum);
+               AND a.attname <> ALL ('{handler,args,due_at,idempotency_key,key_lifetime,unique_key,'
+                 'unique_scope,unique_for,on_conflict,debounce,debounce_max}') ORDER BY a.attnum);
 
 -- Raises PC001 for a step of a definition, with its place; without a place for the workflow.
 CREATE FUNCTION pgcron.refuse_step(place int, step jsonb, fact text, rule text, hint text)
@@ -197,6 +197,13 @@ BEGIN
     PERFORM pgcron.refuse('PC001', 'the workflow has no step that begins it',
         'Compensations and what runs finally come after other steps.', 'Add a step.');
   END IF;
+  PERFORM pgcron.refuse_step(n.place, n.step, 'rule one_failed can never hold',
+      'The step comes after optional ones alone, whose failure counts as a success.',
+      'Name another step in "after", or leave the rule out.')
+  FROM unnest(numbered) n WHERE n.step ->> 'rule' = 'one_failed'
+    AND NOT EXISTS (SELECT FROM unnest(numbered) u
+                    WHERE u.step ->> 'name' = ANY(pgcron.step_names(n.step -> 'after'))
+                      AND u.step -> 'optional' IS DISTINCT FROM 'true');
 END $$;
 
 -- The whole definition but its steps. Raises PC001, PC004.

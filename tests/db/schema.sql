@@ -2139,6 +2139,8 @@ CREATE UNIQUE INDEX step_run ON pgcron.step USING btree (run);
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 
+CREATE INDEX workflow_definition_ad_hoc ON pgcron.workflow_definition USING btree (hash) WHERE (name = 'ad_hoc'::text);
+
 CREATE INDEX workflow_definition_named ON pgcron.workflow_definition USING btree (id) WHERE (name <> 'ad_hoc'::text);
 
 CREATE INDEX workflow_edge_child ON pgcron.workflow_edge USING btree (definition, child);

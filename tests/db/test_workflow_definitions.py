@@ -27,6 +27,10 @@ async def flow(connection: Connection) -> Stage:
         ([step("a", "a")], "step 1 ('a'): after names 'a', which is not above it"),
         ([step("a", rule="any")], "step 1 ('a'): rule 'any' is not known"),
         ([step("a", rule="one_failed")], "step 1 ('a'): rule one_failed can never hold"),
+        (
+            [step("a", optional=True), step("b", "a", rule="one_failed")],
+            "step 2 ('b'): rule one_failed can never hold",
+        ),
         ([step("a", when="$.a >")], "step 1 ('a'): when \"$.a >\" can't be read"),
         ([step("a", colour=1)], "step 1 ('a'): 'colour' is no key of a step"),
         ([step("a", priority=12)], "step 1 ('a'): priority 12 is out of range"),

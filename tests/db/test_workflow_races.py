@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -173,3 +174,35 @@ async def test_a_kill_reaches_the_workflows_within(flow: Stage) -> None:
 
     stops = await flow.connection.fetch("SELECT stopping FROM pgcron.workflow_run ORDER BY run")
     assert [row["stopping"] for row in stops] == ["abort", "abort"]
+
+
+async def test_who_defines_steps_in_an_open_transaction_keeps_no_other_from_it(
+    flow: Stage, other: Connection
+) -> None:
+    definition = '{"steps": [{"name": "a", "handler": "py:%s"}]}'
+    start = "SELECT pgcron.start_workflow($1::jsonb)"
+    async with flow.connection.transaction():
+        first = await flow.connection.fetchval(start, definition % "one")
+        for handler in ("two", "one"):
+            await other.fetchval(start, definition % handler)
+
+    assert first is not None
+    kept = await other.fetchval("SELECT count(*) FROM pgcron.workflow_run")
+    assert kept == 3
+
+
+async def test_who_has_lost_the_run_adds_no_steps(flow: Stage) -> None:
+    run = await flow.run(step("a"))
+    [row] = await claim(flow.connection, flow.node)
+    added = '{"steps": {"b": {"name": "b", "handler": "py:b"}}}'
+    ended = {"run_id": row["id"], "elapsed": 0.1, "result": None, "node": "n", "keep_args": True}
+    with pytest.raises(asyncpg.PostgresError, match=f"run {row['id']} is over"):
+        await call(flow.connection, "finish_run", **ended, token=UUID(int=1), declared=added)
+
+    await call(flow.connection, "finish_run", **ended, token=row["token"], declared=added)
+    with pytest.raises(asyncpg.PostgresError, match=f"run {row['id']} is over"):
+        await call(flow.connection, "finish_run", **ended, token=row["token"], declared=added)
+
+    nested = "SELECT count(*) FROM pgcron.run WHERE handler = 'workflow:ad_hoc'"
+    assert await flow.connection.fetchval(nested) == 1
+    assert await flow.states(run) == {"a": "running"}

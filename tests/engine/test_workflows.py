@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pgcron_ha import Context
+from pgcron_ha.errors import InvalidInput
 from tests.db.control import Connection
 from tests.engine.test_node import Handlers, Start, handlers, is_in, living, settings
 from tests.waiting import until
@@ -105,3 +106,145 @@ async def test_a_step_knows_the_fire_time_of_its_workflow(
         await until("the workflow is over", is_in(connection, run, "succeeded"))
 
     assert seen == [day]
+
+
+async def nested_runs(connection: Connection) -> list[str]:
+    rows = await connection.fetch(
+        "SELECT state FROM pgcron.runs WHERE handler = 'workflow:ad_hoc' ORDER BY id"
+    )
+    return [row["state"] for row in rows]
+
+
+async def test_steps_that_a_run_adds_are_begun_once_and_their_step_waits_for_them(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    seen = []
+
+    @handlers.app.handler("lists", max_attempts=2)
+    async def lists(context: Context) -> str:
+        context.add_step("a", "py:fine", {"number": 1})
+        if context.attempt == 1:
+            context.add_step("of_a_failure", "py:fine")
+            raise ValueError("not yet")
+        context.add_step("b", "py:fine", after="a", args_from={"number": "$.a.doubled"})
+        return "kept in history"
+
+    @handlers.app.handler("sees")
+    async def sees(context: Context) -> None:
+        seen.append(dict(context.results))
+
+    await put(
+        connection,
+        "adding",
+        {"name": "list", "handler": "py:lists", "max_attempts": 2, "retry": {"base": "10 ms"}},
+        {"name": "after", "handler": "py:sees", "after": "list"},
+    )
+    async with living(settings(), handlers):
+        run = await connection.fetchval("SELECT pgcron.start_workflow('adding')")
+        await until("the workflow is over", is_in(connection, run, "succeeded"))
+
+    assert seen == [{"list": {"doubled": 4}}]
+    rows = await connection.fetch("SELECT name, state FROM pgcron.workflow_steps ORDER BY name")
+    assert {(row["name"], row["state"]) for row in rows} == {
+        (name, "succeeded") for name in ("list", "after", "a", "b")
+    }
+    assert await nested_runs(connection) == ["succeeded"]
+    result = await connection.fetchval(
+        "SELECT result FROM pgcron.history WHERE handler = 'py:lists'"
+    )
+    assert result == '"kept in history"'
+    assert await connection.fetch("SELECT * FROM pgcron.check_workflows()") == []
+
+
+async def test_added_steps_that_fail_fail_their_step_and_a_clear_adds_them_again(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    fails = [True]
+
+    @handlers.app.handler("adds")
+    async def adds(context: Context) -> None:
+        context.add_step("a", "py:breaks", max_attempts=1)
+
+    @handlers.app.handler("breaks")
+    async def breaks() -> int:
+        if fails[0]:
+            raise ValueError("broken")
+        return 7
+
+    await put(
+        connection,
+        "adding",
+        {"name": "first", "handler": "py:adds"},
+        {"name": "after", "handler": "py:fine", "after": "first"},
+        {"name": "wait", "wait_for": "signal"},
+    )
+    async with living(settings(), handlers):
+        run = await connection.fetchval("SELECT pgcron.start_workflow('adding')")
+
+        async def has(name: str, state: str) -> bool:
+            query = "SELECT state FROM pgcron.workflow_steps WHERE run_id = $1 AND name = $2"
+            return bool(await connection.fetchval(query, run, name) == state)
+
+        await until("the step has failed", lambda: has("after", "upstream_failed"))
+        assert await nested_runs(connection) == ["dead"]
+        fails[0] = False
+        await connection.execute("SELECT pgcron.clear_step($1, 'first')", run)
+        await until("what comes after has run", lambda: has("after", "succeeded"))
+        await connection.execute("SELECT pgcron.signal($1, 'wait')", run)
+        await until("the workflow is over", is_in(connection, run, "succeeded"))
+
+    assert await nested_runs(connection) == ["dead", "succeeded"]
+    assert await connection.fetch("SELECT * FROM pgcron.check_workflows()") == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [({"after": "nobody"}, "nobody"), ({"rule": "some"}, "some"), ({"color": "red"}, "color")],
+)
+async def test_a_step_that_can_not_be_added_fails_the_run_with_a_sentence(
+    settings: Start,
+    handlers: Handlers,
+    connection: Connection,
+    keys: dict[str, Any],
+    reason: str,
+) -> None:
+    @handlers.app.handler("adds", max_attempts=1)
+    async def adds(context: Context) -> None:
+        context.add_step("a", "py:fine", **keys)
+
+    await put(connection, "adding", {"name": "first", "handler": "py:adds", "max_attempts": 1})
+    async with living(settings(), handlers):
+        run = await connection.fetchval("SELECT pgcron.start_workflow('adding')")
+        await until("the workflow is over", is_in(connection, run, "dead"))
+
+    [step] = await connection.fetch("SELECT state, reason FROM pgcron.workflow_steps")
+    assert step["state"] == "dead"
+    assert reason in step["reason"]
+    assert await nested_runs(connection) == []
+
+
+async def test_only_steps_add_steps_and_what_is_no_json_is_refused_at_once(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    refusals = []
+
+    @handlers.app.handler("adds")
+    async def adds(context: Context, number: int = 0) -> None:
+        for keys in ({}, {"args": {"day": datetime.now(UTC)}}):
+            try:
+                context.add_step("a", "py:fine", **keys)
+            except InvalidInput as error:
+                refusals.append(error.message)
+        context._declared = None
+
+    await put(connection, "adding", {"name": "first", "handler": "py:adds"})
+    async with living(settings(), handlers):
+        run = await connection.fetchval("SELECT pgcron.enqueue('py:adds')")
+        await until("the run is over", is_in(connection, run, "succeeded"))
+        first, second = refusals
+        run = await connection.fetchval("SELECT pgcron.start_workflow('adding')")
+        await until("the workflow is over", is_in(connection, run, "succeeded"))
+
+    assert first == second
+    assert first.endswith("can't add step 'a'")
+    assert [one.partition(":")[0] for one in refusals[2:]] == ["step 'a' can't be kept"]

@@ -48,6 +48,7 @@ def results(ctx: Context) -> Any:
 def updates(ctx: Context) -> None:
     ctx.update_asset("sales", {"rows": 3})
     ctx.update_asset("stock")
+    ctx.add_step("more", "py:where", queue="mail")
 
 
 @app.handler("where", isolation="process")

@@ -83,13 +83,15 @@ def test_a_run_gets_its_args_and_context_and_its_result_comes_back(warm: Warm) -
     assert run.started_monotonic is not None
 
 
-def test_what_it_says_of_assets_comes_back(warm: Warm) -> None:
+def test_what_it_says_of_assets_and_steps_comes_back(warm: Warm) -> None:
     running, record = warm
-    for handler, updates in (("updates", {"sales": {"rows": 3}, "stock": None}), ("where", None)):
-        run = run_of(handler)
+    step = {"name": "more", "handler": "py:where", "args": {}, "queue": "mail"}
+    declared = {"assets": {"sales": {"rows": 3}, "stock": None}, "steps": {"more": step}}
+    for handler, expected in (("updates", declared), ("where", None)):
+        run = context(next(_numbers), f"py:{handler}", origin="step")
         running.start([run])
         assert isinstance(record.outcome(run), Succeeded)
-        assert run._updates == updates
+        assert run._declared == expected
 
 
 async def test_runs_follow_each_other_in_one_warm_process() -> None:

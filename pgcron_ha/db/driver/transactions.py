@@ -70,15 +70,19 @@ class HeldConnection:
         elapsed: float,
         result: Any,
         keep_args: bool = True,
-        updates: str | None = None,
+        declared: str | None = None,
     ) -> None:
         """The fenced completion, in this transaction, with the assets that the run has updated:
         raises what `_reported` makes of the refusal when the token does not hold the run any more,
         TransactionEnded, and Unanswered.
         """
-        values = (run, str(token), elapsed, result, self._pool.node, keep_args, updates)
-        finish = self._pool.statements["finish_run"].sql
-        row = await self._answer(self.connection.fetchrow(finish, *values))
+        finish = self._pool.statements["finish_run"]
+        values = {
+            **{"run_id": run, "token": str(token), "elapsed": elapsed, "result": result},
+            **{"node": self._pool.node, "keep_args": keep_args, "declared": declared},
+        }
+        arguments = [values[name] for name in finish.parameters]
+        row = await self._answer(self.connection.fetchrow(finish.sql, *arguments))
         if not row["is_same"]:
             raise TransactionEnded("a statement of the run's own ended its transaction")
 

@@ -43,7 +43,7 @@ SELECT f.id FROM finished f WHERE (SELECT count(*) FROM released) >= 0;
 -- What finish_runs has refused, where the run waits since its node was cut off and nobody has begun
 -- it.
 SELECT pgcron.finish_late(:run_ids, :fences, :results, :node, :without_args,
-           :updates::text::jsonb) AS run_id;
+           :declared::text::jsonb) AS run_id;
 
 -- name: locked_runs
 -- Those of these claims whose rows are locked by others, after a completion had to wait for one.
@@ -130,11 +130,11 @@ WHERE a.run_id = ANY(:run_ids);
 -- running -> succeeded
 -- Inside the transaction that holds the handler's effects; raises PC012 when the claim is over.
 -- `is_same`: no statement of the handler has ended the transaction that the node began, and begun
--- another. The assets that the handler has updated come with it: both are true, or neither.
-SELECT pgcron.finish_run(:run_id, :token, :elapsed, :result, :node, :keep_args),
-       coalesce(current_setting('pgcron_ha.transaction', true) = 'open', false) AS is_same,
-       CASE WHEN :updates::text IS NOT NULL
-            THEN pgcron.update_assets(:run_id, :updates::text::jsonb) END;
+-- another. What the handler declares (assets, steps) comes with it: both are true, or neither.
+SELECT CASE WHEN :declared::text IS NOT NULL
+            THEN pgcron.keep_declared(:run_id::bigint, :declared::text::jsonb) END,
+       pgcron.finish_run(:run_id, :token, :elapsed, :result, :node, :keep_args),
+       coalesce(current_setting('pgcron_ha.transaction', true) = 'open', false) AS is_same;
 
 -- name: previous_result
 -- The last run that has ended of an earlier fire of this run's schedule.

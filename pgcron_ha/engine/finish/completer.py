@@ -19,6 +19,7 @@ from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, imp
 from pgcron_ha.engine.finish.outcomes import (
     attempt_end,
     characters_of,
+    declared_by_run,
     failure_of,
     is_release,
     is_success,
@@ -26,7 +27,6 @@ from pgcron_ha.engine.finish.outcomes import (
     kind_of,
     results_of,
     untellable,
-    updates_by_run,
     without_args,
 )
 from pgcron_ha.engine.run.claims import claims_of, started_claims_of
@@ -35,7 +35,7 @@ from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, Fenced, PgcronError
-from pgcron_ha.executors.contract.assets import updates_of
+from pgcron_ha.executors.contract.assets import declared_of
 from pgcron_ha.executors.contract.base import Committed, Context, Doubtful, Succeeded
 from pgcron_ha.telemetry.events import MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from pgcron_ha.telemetry.log import emit
@@ -137,11 +137,11 @@ class Completer(Service):
             await self._report(workflows, self._start)
             batch = [ended for ended in batch if not is_workflow(ended)]
         successes = [ended for ended in batch if is_success(ended)]
-        updating = [ended for ended in successes if ended[0]._updates]
-        plain = [ended for ended in successes if not ended[0]._updates] if updating else successes
+        declaring = [ended for ended in successes if ended[0]._declared]
+        plain = [ended for ended in successes if not ended[0]._declared] if declaring else successes
         await self._report(plain, self._finish)
-        for ended in updating:
-            await self._report([ended], self._finish_updating)
+        for ended in declaring:
+            await self._report([ended], self._finish_declaring)
         if len(successes) < len(batch):
             others = await self._report_committed(
                 [ended for ended in batch if type(ended[1]) is not Succeeded]
@@ -236,7 +236,7 @@ class Completer(Service):
                 fences=[ended[0].fence for ended in late],
                 results=results_of(late) or [None] * len(late),
                 without_args=without_args(late),
-                updates=updates_by_run(late),
+                declared=declared_by_run(late),
                 node=self._node,
             )
         except DatabaseUnavailable:
@@ -313,8 +313,8 @@ class Completer(Service):
         rows = await self._link.rows("start_claimed_workflows", **claims, node=self._node)
         return {row[0] for row in rows}
 
-    async def _finish_updating(self, batch: Sequence[Ended]) -> set[int]:
-        """A run that has updated assets: a transaction of its own, with its updates."""
+    async def _finish_declaring(self, batch: Sequence[Ended]) -> set[int]:
+        """A run that has updated assets or adds steps: a transaction of its own, with them."""
         [(context, _, _)] = batch
         try:
             await self._link.rows(
@@ -325,7 +325,7 @@ class Completer(Service):
                 result=(results_of(batch) or [None])[0],
                 node=self._node,
                 keep_args=context.keeps_args,
-                updates=updates_of(context),
+                declared=declared_of(context),
             )
         except Fenced:
             return set()

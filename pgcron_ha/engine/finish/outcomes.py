@@ -141,7 +141,7 @@ def without_args(batch: Sequence[Ended]) -> list[int] | None:
     return [context.run_id for context, _, _ in batch if not context.keeps_args] or None
 
 
-def updates_by_run(batch: Sequence[Ended]) -> str | None:
-    """The assets that runs have updated; None when they have updated none."""
-    updates = {context.run_id: context._updates for context, _, _ in batch if context._updates}
-    return json.dumps(updates) if updates else None
+def declared_by_run(batch: Sequence[Ended]) -> str | None:
+    """What runs declare with their success; None when none of them does."""
+    declared = {context.run_id: context._declared for context, _, _ in batch if context._declared}
+    return json.dumps(declared) if declared else None

@@ -1,4 +1,6 @@
-"""What handlers say of the assets that they have updated: checked, as the database does."""
+"""What handlers say with their success: the assets that they have updated, checked as the database
+does, and the steps that they add to their workflow.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,9 @@ from pgcron_ha.spec.lines import ASSET
 
 MOST_UPDATES: Final = 100
 """Assets that one run updates."""
+
+MOST_STEPS: Final = 1000
+"""Steps that one run adds to its workflow."""
 
 MOST_BYTES: Final = 4096
 """Of the metadata of an update."""
@@ -45,6 +50,19 @@ def checked_metadata(name: object, metadata: object) -> dict[str, Any] | None:
     )
 
 
-def updates_of(context: Attempt) -> str | None:
-    """The updates of a run, as the database takes them; None: it has updated nothing."""
-    return json.dumps(context._updates) if context._updates else None
+def checked_step(name: object, step: dict[str, Any]) -> dict[str, Any]:
+    """The step as JSON has it. Raises `InvalidInput`."""
+    try:
+        kept: dict[str, Any] = json.loads(json.dumps(step, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"step {name!r:.200} can't be kept: {error}",
+            "The args and keys of a step are JSON.",
+            "Write durations as texts such as '90 s', and instants as in JSON.",
+        ) from error
+    return kept
+
+
+def declared_of(context: Attempt) -> str | None:
+    """What a run declares, as the database takes it; None: nothing."""
+    return json.dumps(context._declared) if context._declared else None

@@ -92,8 +92,9 @@ class Attempt:
     """The keyword arguments of the call, once the args were checked."""
     _transaction: Any = field(default=None, init=False)
     _previous_found: Any = field(default=None, init=False)
-    _updates: dict[str, Any] | None = field(default=None, init=False)
-    """The metadata of assets that its handler has updated, by name."""
+    _declared: dict[str, dict[str, Any]] | None = field(default=None, init=False)
+    """What its handler says with its success: ``assets`` that it has updated (the metadata by
+    name), and ``steps`` that it adds to its workflow, by name."""
     _work: Any = field(default=None, init=False)
     """What executes it, for its executor; None before it begins and when it has ended."""
     _batch: list[Any] | None = field(default=None, init=False)

@@ -7,7 +7,12 @@ from typing import Any
 
 from pgcron_ha.db.driver.transactions import Isolation
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.executors.contract.assets import MOST_UPDATES, checked_metadata
+from pgcron_ha.executors.contract.assets import (
+    MOST_STEPS,
+    MOST_UPDATES,
+    checked_metadata,
+    checked_step,
+)
 from pgcron_ha.executors.contract.attempt import Attempt, Stream
 from pgcron_ha.executors.contract.log_lines import RunLog
 from pgcron_ha.executors.contract.previous import AskedPrevious, Previous
@@ -85,16 +90,49 @@ class Context(Attempt):
         call counts. Thread-safe. Raises `InvalidInput` for a name or metadata that no asset has,
         and beyond 100 assets.
         """
-        kept = checked_metadata(name, metadata)
-        with _creation:
-            updates = self._updates = self._updates or {}
-            updates[name] = kept
-        if len(updates) > MOST_UPDATES:
+        updated = self._declare("assets", name, checked_metadata(name, metadata))
+        if updated > MOST_UPDATES:
             raise InvalidInput(
-                f"run {self.run_id} has updated {len(updates)} assets",
+                f"run {self.run_id} has updated {updated} assets",
                 f"A run updates at most {MOST_UPDATES} of them.",
                 "Name what they make up together.",
             )
+
+    def add_step(
+        self, name: str, handler: str, args: dict[str, Any] | None = None, **keys: Any
+    ) -> None:
+        """Add a step to this run's workflow, where only this run knows which there are to be.
+
+        It is added once the run has succeeded, in the transaction that says so; a run that fails
+        has added nothing. The steps that a run adds are a workflow within its step: that is over
+        when they are, and has their result, so what comes after it waits for them. ``handler`` is
+        a full name (``py:resize``); ``keys`` are those that a step has in a file: ``after`` names
+        others that this run adds, ``rule``, ``when``, ``queue``, ``timeout`` ("90 s"), and so on;
+        ``$.args`` of paths are the args of the workflow. Of one name the last call counts.
+        Thread-safe. Raises `InvalidInput` for what JSON does not have, for a run that is no step,
+        and beyond 1,000 steps; what else no step may have ends the run as failed.
+        """
+        if self.origin != "step":
+            raise InvalidInput(
+                f"run {self.run_id} can't add step {name!r:.200}",
+                "Only a run that is a step of a workflow adds steps.",
+                "Start a workflow of them: `await app.start(…)`.",
+            )
+        step = {"name": name, "handler": handler, "args": args or {}, **keys}
+        if self._declare("steps", name, checked_step(name, step)) > MOST_STEPS:
+            raise InvalidInput(
+                f"run {self.run_id} adds more than {MOST_STEPS} steps",
+                f"A run adds at most {MOST_STEPS} of them.",
+                "Return a list, and let a step with `for_each` go through it.",
+            )
+
+    def _declare(self, kind: str, name: str, value: Any) -> int:
+        """How many of the kind the run has declared, with this one."""
+        with _creation:
+            declared = self._declared = self._declared or {}
+            of_kind = declared.setdefault(kind, {})
+            of_kind[name] = value
+            return len(of_kind)
 
     def log(self, line: str, stream: Stream = "log") -> None:
         """Add to the run's log; a text of several lines becomes several. Thread-safe."""

@@ -20,7 +20,7 @@ from pgcron_ha.db.driver.transactions import (
     Transactions,
 )
 from pgcron_ha.errors import Conflict, Fenced, InvalidInput
-from pgcron_ha.executors.contract.assets import updates_of
+from pgcron_ha.executors.contract.assets import declared_of
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.coroutines import submit, wait_uncancelled
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error
@@ -245,7 +245,7 @@ async def complete(
     try:
         kept = result if context.keeps_result else None
         claim = context.run_id, context.token, context.elapsed
-        await held.finish(*claim, kept, context.keeps_args, updates_of(context))
+        await held.finish(*claim, kept, context.keeps_args, declared_of(context))
         await held.commit()
     except Unanswered as error:
         held.drop()

@@ -3,8 +3,8 @@
 Messages are JSON, one a line. To the child: ``open`` (once), ``run``, ``stop``, ``lease``; the end
 of the stream ends it. From the child: ``ready`` (with the bytes that it holds) or ``failed``, then
 ``begun``, ``line``, ``progress``, ``beat`` and ``ended`` (with the bytes that it holds, how many
-processes the run has started and ``left``, how many lines were ``dropped``, and its ``updates`` of
-assets). What comes from a child is checked: code of its handler may have written it.
+processes the run has started and ``left``, how many lines were ``dropped``, and what it has
+``declared``). What comes from a child is checked: code of its handler may have written it.
 """
 
 from __future__ import annotations
@@ -143,8 +143,10 @@ class ChildProcess(SupervisedProcess):
         self.left, dropped = int(message["left"]), int(message["dropped"])
         self._resident_bytes = int(message["resident"])
         try:
-            for name, metadata in dict(message["updates"]).items():
+            for name, metadata in dict(message["declared"].get("assets", {})).items():
                 context.update_asset(name, metadata)
+            for step in dict(message["declared"].get("steps", {})).values():
+                context.add_step(**step)
         except InvalidInput as error:
             raise BadMessage(error.message) from error
         for pipe in self.pipes:  # what was written before the run ended

@@ -127,7 +127,7 @@ class Child:
             "ended",
             outcome=outcome_members(outcome),
             dropped=dropped,
-            updates=context._updates or {},
+            declared=context._declared or {},
             resident=resident_bytes(),
             left=len(living_children()),
         )
