@@ -344,7 +344,9 @@ BEGIN
   root.started_at := w.started_at;
   PERFORM pgcron.end_run(root, verdict, CASE verdict WHEN 'dead' THEN 'StepFailed' END,
       CASE WHEN verdict <> 'succeeded'
-             THEN concat_ws('; ', w.stop_reason,
+             THEN concat_ws('; ',
+                    CASE WHEN NOT starts_with(w.stop_reason, format('step %s ', failed.name))
+                           THEN w.stop_reason END,
                     format('step %s %s', failed.name, failed.state)
                     || coalesce(': ' || failed.reason, '')
                     || CASE WHEN failed.steps > 1 THEN format(' (and %s more)', failed.steps - 1)

@@ -78,7 +78,10 @@ BEGIN
   made.queue := coalesce(wanted.queue, root.queue, 'default');
   made.priority := coalesce(wanted.priority, root.priority, 5);
   made.delivery := coalesce(wanted.delivery, 'at_least_once');
-  made.max_attempts := wanted.max_attempts; made.timeout := nullif(wanted.timeout, '1 hour');
+  made.max_attempts := wanted.max_attempts;
+  -- the default of a run, which a workflow does not have
+  made.timeout := CASE WHEN made.handler LIKE 'workflow:%' THEN wanted.timeout
+                       ELSE nullif(wanted.timeout, '1 hour') END;
   made.retry := wanted.retry; made.weight := nullif(wanted.weight, 1);
   made.concurrency_key := pgcron.concurrency_key_of(wanted.concurrency_key, wanted.weight);
   made.requires := nullif(wanted.requires, '{}');

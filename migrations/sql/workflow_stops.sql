@@ -30,8 +30,8 @@ BEGIN
   RETURN alive;
 END $$;
 
--- A step that failed stops others where the workflow says so; a workflow that stops ends what
--- executes, and what waits for a signal. True when there is more.
+-- A step that failed stops others where the workflow says so; a workflow that stops ends what waits
+-- for a signal or a time, and, unless it is to go on, what executes. True when there is more.
 CREATE FUNCTION pgcron.stop_steps(w pgcron.workflow_run) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -47,11 +47,11 @@ BEGIN
     PERFORM pgcron.stop_workflow(w.run, failed.on_failure,
         format('step %s ended %s (on_failure: %s)', failed.name, failed.state, failed.on_failure));
     RETURN true;
-  ELSIF w.stopping = 'stop' THEN
-    RETURN false;
   END IF;
-  SELECT array_agg(s.run) FILTER (WHERE d.kind IN ('run', 'map')) AS runs,
-         array_agg(ROW(w.run, s.number, -1, 'cancelled', NULL, w.stop_reason)::pgcron.step_end)
+  SELECT array_agg(s.run) FILTER (WHERE d.kind IN ('run', 'map') AND w.stopping <> 'stop') AS runs,
+         array_agg(ROW(w.run, s.number, -1,
+             CASE w.stopping WHEN 'stop' THEN 'upstream_failed' ELSE 'cancelled' END, NULL,
+             w.stop_reason)::pgcron.step_end)
            FILTER (WHERE d.kind NOT IN ('run', 'map') AND s.item = -1) AS waiting
   INTO open
   FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d

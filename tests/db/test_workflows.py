@@ -221,6 +221,20 @@ async def test_on_failure_no_other_step_begins(
     assert await flow.state(run) == "dead"
 
 
+async def test_what_waits_for_people_ends_with_a_failure_that_stops_the_workflow(
+    flow: Stage, connection: Connection
+) -> None:
+    approval = {"name": "b", "wait_for": "approval"}
+    run = await flow.run(step("a"), approval, on_failure="stop")
+    await flow.turn({"a": ValueError("boom")})
+    await flow.advance()
+
+    assert await flow.states(run) == {"a": "dead", "b": "upstream_failed"}
+    assert await flow.state(run) == "dead"
+    [error] = await connection.fetchrow("SELECT error FROM pgcron.history WHERE id = $1", run)
+    assert error == "step a dead: it went wrong (and 1 more)"
+
+
 async def test_a_list_is_gone_through_and_joined_in_order(
     flow: Stage, connection: Connection
 ) -> None:

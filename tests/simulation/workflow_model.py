@@ -300,6 +300,8 @@ class Look:
             return {"running", "succeeded", "dead", "skipped", "cancelled"}
         is_stopped = self._stops_what_runs(step)
         ends = {"cancelled"} if is_stopped else set()
+        if self.stopping == "stop" and step.phase == 0:
+            ends.add("upstream_failed")
         if step.name in facts.answers:
             is_good = facts.answers[step.name] or step.kind == "signal"
             ends.add("succeeded" if is_good else "dead")
