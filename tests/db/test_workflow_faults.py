@@ -64,7 +64,7 @@ async def test_a_workflow_that_its_node_lost_before_it_began_is_not_over(
         fences=[row["fence"]],
         results=[None],
         without_args=None,
-        updates=None,
+        declared=None,
         node="n",
     )
     assert late == []

@@ -136,7 +136,12 @@ async def test_each_pair_of_ends_leads_to_what_its_rule_says(
     connection: Connection, order: int
 ) -> None:
     flow = await stage(connection)
-    table = [(rule, a, b) for rule in RULES for a, b in product(ENDED, repeat=2) if a < b]
+    table = [
+        (rule, a, b)
+        for rule in RULES
+        for a, b in product(ENDED, repeat=2)
+        if a < b and not (rule == "one_failed" and a.is_optional and b.is_optional)  # refused
+    ]
     below = [
         step(f"s{place}", a.name, b.name, rule=rule, handler="py:e")
         for place, (rule, a, b) in enumerate(table)

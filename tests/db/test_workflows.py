@@ -231,7 +231,7 @@ async def test_what_waits_for_people_ends_with_a_failure_that_stops_the_workflow
 
     assert await flow.states(run) == {"a": "dead", "b": "upstream_failed"}
     assert await flow.state(run) == "dead"
-    [error] = await connection.fetchrow("SELECT error FROM pgcron.history WHERE id = $1", run)
+    error = await connection.fetchval("SELECT error FROM pgcron.history WHERE id = $1", run)
     assert error == "step a dead: it went wrong (and 1 more)"
 
 

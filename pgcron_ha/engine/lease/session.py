@@ -194,7 +194,8 @@ class Session(threading.Thread):
         self.incarnation = incarnation
         self._has_joined = True
         self._acknowledge(sent)
-        emit(NodeJoined(self.identity.name, str(incarnation), len(handlers), buried))
+        own = [each for each in handlers if not each.startswith("workflow:")]
+        emit(NodeJoined(self.identity.name, str(incarnation), len(own), buried))
         self._hooks.joined()
 
     async def _end_late_fires(self) -> None:
