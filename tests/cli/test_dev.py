@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -99,8 +101,16 @@ def test_dev_starts_again_when_a_file_changes_also_after_one_that_can_not_be_loa
         dev.wait_for_output("joined as .* with 0 handlers")
         code.write_text(fine + "this is no Python\n")
         dev.wait_for_output("^error: ")
-        code.write_text(fine + "\n\n@app.handler()\ndef hello(context):\n    pass\n")
-        dev.wait_for_output("joined as .* with 1 handler")
+        # The reloader looks anew a moment after it has started the node, and does not see what
+        # changed before that.
+        edits = itertools.count()
+
+        def is_seen() -> bool:
+            if next(edits) % 100 == 0:
+                code.write_text(fine + "\n\n@app.handler()\ndef hello(context):\n    pass\n")
+            return re.search("joined as .* with 1 handler", dev.output) is not None
+
+        wait_for("the node starts again", is_seen)
 
         dev.interrupt()
 
