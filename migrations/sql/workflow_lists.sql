@@ -15,7 +15,7 @@ DECLARE
 BEGIN
   FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
       CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
-      WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND d.kind = 'map'
+      WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND s.items IS NOT NULL
       ORDER BY s.number LOOP
     IF w.stopping IS NOT NULL OR (one.step).items_failed > (one.definition).tolerate THEN
       is_full := pgcron.give_up_list(w, one.step, most) OR is_full;

@@ -294,12 +294,13 @@ END $$;
 CREATE FUNCTION pgcron.overdue_steps(w pgcron.workflow_run, most int) RETURNS SETOF pgcron.step_end
 LANGUAGE sql STABLE AS $$
   SELECT a.* FROM pgcron.step_signal g
-  JOIN pgcron.workflow_step d ON d.definition = w.definition AND d.name = g.name
-    AND d.kind IN ('signal', 'approval')
-  JOIN pgcron.step s ON s.workflow = w.run AND s.number = d.number AND s.item = -1
-    AND s.state = 'running'
-  CROSS JOIN LATERAL pgcron.answer_step(w.run, d, g.payload, g.actor) a
+  -- one by one: PostgreSQL does not know that there are few
+  CROSS JOIN LATERAL (SELECT x AS definition FROM pgcron.workflow_step x
+                      WHERE x.definition = w.definition AND x.name = g.name
+                        AND x.kind IN ('signal', 'approval') LIMIT 1) d
+  CROSS JOIN LATERAL pgcron.answer_step(w.run, d.definition, g.payload, g.actor) a
   WHERE g.workflow = w.run
+    AND pgcron.step_state(w.run, (d.definition).number) = 'running'
   UNION ALL
   (SELECT w.run, s.number, -1,
           CASE d.at_deadline WHEN 'fail' THEN 'dead' WHEN 'skip' THEN 'skipped'

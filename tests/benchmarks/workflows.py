@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
@@ -11,11 +12,13 @@ from typing import Any, Final
 
 from tests.benchmarks import machine, stage
 from tests.benchmarks.drains import drain_with_node
-from tests.benchmarks.figures import Result
+from tests.benchmarks.figures import Result, percentile
 from tests.benchmarks.node_process import NodeProcess
 from tests.benchmarks.place import Ground, Place, difference
 from tests.benchmarks.sizes import Sizes
 from tests.benchmarks.statement_log import server_log
+from tests.benchmarks.web_process import WebProcess
+from tests.product.web import LIFE_SECONDS
 
 _ARGS: Final = {"t": 1, "k": "step"}
 _DURATION: Final = re.compile(r"duration: ([0-9.]+) ms +[a-z]+(?: [^:]*)?: (.*)")
@@ -72,12 +75,17 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
         async with ground.place() as place:
             plain = await drain_with_node(place, shape.runs)
         async with ground.place() as place:
-            await _measure(result, place, shape, plain.worker_cpu, plain.server_cpu)
+            await _measure(result, place, sizes, shape, plain.worker_cpu, plain.server_cpu)
     return result.finished()
 
 
 async def _measure(
-    result: Result, place: Place, shape: Shape, base_worker: float, base_server: float | None
+    result: Result,
+    place: Place,
+    sizes: Sizes,
+    shape: Shape,
+    base_worker: float,
+    base_server: float | None,
 ) -> None:
     began = time.perf_counter()
     definition = json.dumps({"steps": shape.steps})
@@ -123,3 +131,33 @@ async def _measure(
     slow = [(float(duration), statement[:60]) for duration, statement in found]
     longest, statement = max(slow, default=(0.0, "none"))
     result.add(f"{name}: longest statement over 50 ms ({statement})", longest, "ms")
+    if shape.times == 1 and shape.runs >= sizes.workflow_wide:
+        await _add_pages(result, place, name, sizes.page_samples)
+
+
+async def _add_pages(result: Result, place: Place, name: str, samples: int) -> None:
+    """Each page is asked for again when what was read for it is forgotten."""
+    run = await place.observer.fetchval("SELECT max(run) FROM pgcron.workflow_run")
+    step = await place.observer.fetchval("SELECT min(name) FROM pgcron.workflow_steps")
+    paths = {
+        "the run": f"/runs/{run}",
+        "a step": f"/runs/{run}/steps/{step}",
+        "the workflow": "/workflows/shape",
+        "all workflows": "/workflows",
+    }
+    taken: dict[str, list[float]] = {page: [] for page in paths}
+    with WebProcess(place.dsn) as web:
+        visitor = web.visitor()
+        for number in range(samples + 1):
+            began = time.monotonic()
+            for page, path in paths.items():
+                answer = await asyncio.to_thread(visitor.get, path)
+                if answer.status != 200:
+                    raise RuntimeError(f"{path}: {answer.status}")
+                if number:  # the first plans the statements
+                    taken[page].append(answer.seconds * 1000)
+            await asyncio.sleep(max(0.0, began + LIFE_SECONDS + 0.1 - time.monotonic()))
+        visitor.close()
+    for page, milliseconds in taken.items():
+        p95 = percentile(milliseconds, 0.95)
+        result.add(f"{name}: page of {page}, p95", p95, "ms", goal="≤ 200")

@@ -229,7 +229,7 @@ async def test_a_killed_workflow_kills_those_that_are_its_steps(
 
 async def test_a_workflow_that_waits_after_a_failure_ends_at_its_timeout(flow: Stage) -> None:
     steps = ({"name": "go", "wait_for": "signal"}, step("a"))
-    run = await flow.run(*steps, on_failure="stop", timeout="1 hour")
+    run = await flow.run(*steps, timeout="1 hour")
     await flow.turn({"a": ValueError()})
     assert await flow.states(run) == {"go": "running", "a": "dead"}
     await flow.connection.execute("UPDATE pgcron.workflow_run SET deadline = now()")
