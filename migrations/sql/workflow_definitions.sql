@@ -57,7 +57,8 @@ CREATE TABLE pgcron.workflow_step (
   parents int NOT NULL,
   children int NOT NULL,
   PRIMARY KEY (definition, number),
-  UNIQUE (definition, name)
+  -- The name goes first: a search by number takes the other index, whatever the planner believes.
+  UNIQUE (name, definition)
 );
 COMMENT ON TABLE pgcron.workflow_step IS 'The steps of a version of a workflow.';
 

@@ -33,8 +33,11 @@ CREATE VIEW pgcron.workflow_runs AS
              count(*) FILTER (WHERE s.state = 'succeeded') AS succeeded,
              count(*) FILTER (WHERE pgcron.is_failure(s.state)) AS failed,
              count(*) FILTER (WHERE s.state IN ('skipped', 'superseded')) AS skipped
-      FROM pgcron.step s JOIN pgcron.workflow_step x USING (definition, number)
-      WHERE s.workflow = w.run AND s.item = -1 AND x.kind <> 'barrier') c
+      FROM pgcron.step s
+      CROSS JOIN LATERAL (SELECT FROM pgcron.workflow_step x
+                          WHERE x.definition = s.definition AND x.number = s.number
+                            AND x.kind <> 'barrier' LIMIT 1) x
+      WHERE s.workflow = w.run AND s.item = -1) c
   WHERE w.started_at IS NOT NULL;
 COMMENT ON VIEW pgcron.workflow_runs IS
     'Runs of workflows that have begun, and how many of their steps are in which state.';

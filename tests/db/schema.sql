@@ -1803,8 +1803,11 @@ CREATE VIEW pgcron.workflow_runs AS
             count(*) FILTER (WHERE pgcron.is_failure(s.state)) AS failed,
             count(*) FILTER (WHERE (s.state = ANY (ARRAY['skipped'::text, 'superseded'::text]))) AS skipped
            FROM (pgcron.step s
-             JOIN pgcron.workflow_step x USING (definition, number))
-          WHERE ((s.workflow = w.run) AND (s.item = '-1'::integer) AND (x.kind <> 'barrier'::text))) c)
+             CROSS JOIN LATERAL ( SELECT
+                   FROM pgcron.workflow_step x_1
+                  WHERE ((x_1.definition = s.definition) AND (x_1.number = s.number) AND (x_1.kind <> 'barrier'::text))
+                 LIMIT 1) x)
+          WHERE ((s.workflow = w.run) AND (s.item = '-1'::integer))) c)
   WHERE (w.started_at IS NOT NULL);
 
 COMMENT ON VIEW pgcron.workflow_runs IS 'Runs of workflows that have begun, and how many of their steps are in which state.';
@@ -2020,7 +2023,7 @@ ALTER TABLE ONLY pgcron.workflow_run
     ADD CONSTRAINT workflow_run_pkey PRIMARY KEY (run);
 
 ALTER TABLE ONLY pgcron.workflow_step
-    ADD CONSTRAINT workflow_step_definition_name_key UNIQUE (definition, name);
+    ADD CONSTRAINT workflow_step_name_definition_key UNIQUE (name, definition);
 
 ALTER TABLE ONLY pgcron.workflow_step
     ADD CONSTRAINT workflow_step_pkey PRIMARY KEY (definition, number);

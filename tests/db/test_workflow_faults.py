@@ -548,3 +548,39 @@ async def test_a_long_chain_that_never_runs_is_ended_in_parts(
     assert 50 < states.count("upstream_failed") < 150
     await flow.advance()
     assert await flow.state(run) == "dead"
+
+
+_STEPS_READ = """
+SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int FROM pg_stat_xact_user_tables
+WHERE relname IN ('step', 'workflow_step', 'workflow_edge')
+"""
+
+
+async def test_the_page_of_a_wide_workflow_looks_each_step_up_a_few_times(
+    flow: Stage, connection: Connection
+) -> None:
+    """Also before the server has statistics of its steps."""
+    names = [f"s{number}" for number in range(1500)]
+    run = await flow.run(step("first"), *(step(each, "first") for each in names), step("z", *names))
+    await flow.advance()
+    definition = await connection.fetchval("SELECT definition FROM pgcron.workflow_run")
+    asked: dict[str, dict[str, Any]] = {
+        "page_step_counts": {},
+        "page_step_groups": {
+            "definition": definition,
+            "numbers": list(range(1, 1503)),
+            "groups": [number // 100 for number in range(1, 1503)],
+        },
+        "page_longest_steps": {"definition": definition, "path": 50, "limit": 80},
+        "page_workflow_nodes": {"definition": definition, "after": None, "limit": 300},
+    }
+    undone = connection.transaction()
+    await undone.start()
+    await connection.execute(
+        "UPDATE pgcron.step SET state = 'succeeded', started_at = now(), ended_at = now()"
+    )
+    for name, values in asked.items():
+        before = await connection.fetchval(_STEPS_READ)
+        await call(connection, name, run_id=run, **values)
+        assert await connection.fetchval(_STEPS_READ) - before < 15 * 1500, name
+    await undone.rollback()
