@@ -256,6 +256,27 @@ async def test_refused_runs_changes_nothing(connection: Connection) -> None:
     assert await control.run_row(connection, run) == before
 
 
+async def test_a_backlog_of_one_kind_hides_no_refused_run_of_another(
+    connection: Connection,
+) -> None:
+    node = await control.join(connection)
+    await control.enqueue(connection, 40)
+    [bad] = await control.enqueue(connection, delivery="at_most_once")
+    await connection.execute(
+        f"ALTER TABLE pgcron.run ADD CHECK (id <> {bad} OR state <> 'running')"
+    )
+
+    found = await control.call(
+        connection,
+        "refused_runs",
+        incarnation=node.incarnation,
+        queues=["default"],
+        at_most=20,
+    )
+
+    assert [row["run_id"] for row in found] == [bad]
+
+
 async def test_a_breaker_that_breaks_its_rules_stands_still(
     workshop: Workshop, connection: Connection
 ) -> None:

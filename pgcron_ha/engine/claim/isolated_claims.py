@@ -27,7 +27,7 @@ _LONGEST_PAUSE_SECONDS: Final = 1.0
 LOOK: Final = 500
 """Due runs that one statement searches for handlers no node offers."""
 
-_REFUSED_AT_ONCE: Final = 500
+_REFUSED_AT_ONCE: Final = 1000
 """Runs that are tried one by one after a refusal."""
 
 _TRIES: Final = 5
