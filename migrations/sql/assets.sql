@@ -89,14 +89,13 @@ COMMENT ON FUNCTION pgcron.update_asset IS
     'each of their assets was. Returns the number of the update; later ones have higher numbers.';
 
 -- What the handler of a run declares with its success, before that is written: the assets that it
--- has updated ({name: metadata}), and steps that it adds ({name: step}).
+-- has updated ({name: metadata}), and a list of steps that it adds.
 CREATE FUNCTION pgcron.keep_declared(run_id bigint, declared jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.update_asset(u.key, nullif(u.value, 'null'), 'run ' || run_id)
   FROM jsonb_each(declared -> 'assets') u;
-  PERFORM pgcron.add_steps(run_id, jsonb_agg(s.value)) FROM jsonb_each(declared -> 'steps') s
-  HAVING count(*) > 0;
+  IF declared -> 'steps' <> '[]' THEN PERFORM pgcron.add_steps(run_id, declared -> 'steps'); END IF;
 END $$;
 
 -- Counts updates and marks what depends on them; returns how many. Nodes may do it at the same

@@ -194,7 +194,7 @@ async def test_who_defines_steps_in_an_open_transaction_keeps_no_other_from_it(
 async def test_who_has_lost_the_run_adds_no_steps(flow: Stage) -> None:
     run = await flow.run(step("a"))
     [row] = await claim(flow.connection, flow.node)
-    added = '{"steps": {"b": {"name": "b", "handler": "py:b"}}}'
+    added = '{"steps": [{"name": "b", "handler": "py:b"}]}'
     ended = {"run_id": row["id"], "elapsed": 0.1, "result": None, "node": "n", "keep_args": True}
     with pytest.raises(asyncpg.PostgresError, match=f"run {row['id']} is over"):
         await call(flow.connection, "finish_run", **ended, token=UUID(int=1), declared=added)

@@ -122,11 +122,12 @@ async def test_steps_that_a_run_adds_are_begun_once_and_their_step_waits_for_the
 
     @handlers.app.handler("lists", max_attempts=2)
     async def lists(context: Context) -> str:
-        context.add_step("a", "py:fine", {"number": 1})
+        context.add_step("first_of_two", "py:fine", {"number": 1})
         if context.attempt == 1:
             context.add_step("of_a_failure", "py:fine")
             raise ValueError("not yet")
-        context.add_step("b", "py:fine", after="a", args_from={"number": "$.a.doubled"})
+        read = {"number": "$.first_of_two.doubled"}
+        context.add_step("b", "py:fine", after="first_of_two", args_from=read)
         return "kept in history"
 
     @handlers.app.handler("sees")
@@ -146,7 +147,7 @@ async def test_steps_that_a_run_adds_are_begun_once_and_their_step_waits_for_the
     assert seen == [{"list": {"doubled": 4}}]
     rows = await connection.fetch("SELECT name, state FROM pgcron.workflow_steps ORDER BY name")
     assert {(row["name"], row["state"]) for row in rows} == {
-        (name, "succeeded") for name in ("list", "after", "a", "b")
+        (name, "succeeded") for name in ("list", "after", "first_of_two", "b")
     }
     assert await nested_runs(connection) == ["succeeded"]
     result = await connection.fetchval(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import json
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 from uuid import UUID
@@ -70,16 +71,21 @@ class HeldConnection:
         elapsed: float,
         result: Any,
         keep_args: bool = True,
-        declared: str | None = None,
+        declared: Mapping[str, Any] | None = None,
     ) -> None:
-        """The fenced completion, in this transaction, with the assets that the run has updated:
-        raises what `_reported` makes of the refusal when the token does not hold the run any more,
+        """The fenced completion, in this transaction, with what the run has declared: raises what
+        `_reported` makes of the refusal when the token does not hold the run any more,
         TransactionEnded, and Unanswered.
         """
         finish = self._pool.statements["finish_run"]
         values = {
-            **{"run_id": run, "token": str(token), "elapsed": elapsed, "result": result},
-            **{"node": self._pool.node, "keep_args": keep_args, "declared": declared},
+            "run_id": run,
+            "token": str(token),
+            "elapsed": elapsed,
+            "result": result,
+            "node": self._pool.node,
+            "keep_args": keep_args,
+            "declared": declared and json.dumps(declared),
         }
         arguments = [values[name] for name in finish.parameters]
         row = await self._answer(self.connection.fetchrow(finish.sql, *arguments))

@@ -325,7 +325,7 @@ class Completer(Service):
                 result=(results_of(batch) or [None])[0],
                 node=self._node,
                 keep_args=context.keeps_args,
-                declared=declared_of(context),
+                declared=json.dumps(declared_of(context)),
             )
         except Fenced:
             return set()

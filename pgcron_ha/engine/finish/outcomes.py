@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pgcron_ha.engine.run.runner import Ended
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.assets import declared_of
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
@@ -143,5 +144,5 @@ def without_args(batch: Sequence[Ended]) -> list[int] | None:
 
 def declared_by_run(batch: Sequence[Ended]) -> str | None:
     """What runs declare with their success; None when none of them does."""
-    declared = {context.run_id: context._declared for context, _, _ in batch if context._declared}
-    return json.dumps(declared) if declared else None
+    declared = {context.run_id: declared_of(context) for context, _, _ in batch}
+    return json.dumps(declared) if any(declared.values()) else None

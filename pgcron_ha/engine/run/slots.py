@@ -31,7 +31,7 @@ class Slots:
     @property
     def awaited(self) -> int:
         """How many slots such runs wait for."""
-        return sum(weight for _, weight in self.waiting()) if self._heavy else 0
+        return sum(weight for _, weight in self.waiting())
 
     def waiting(self) -> tuple[tuple[Context, int], ...]:
         """The runs that wait for several slots, each with its weight."""
@@ -86,7 +86,7 @@ class Slots:
     def remove(self, context: Context) -> bool:
         """This run waits no more; False when it did not."""
         with self._lock:
-            for heavy in self._heavy:
+            for heavy in self.waiting():
                 if heavy[0] is context:
                     self._heavy.remove(heavy)
                     return True

@@ -63,6 +63,13 @@ def checked_step(name: object, step: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def declared_of(context: Attempt) -> str | None:
-    """What a run declares, as the database takes it; None: nothing."""
-    return json.dumps(context._declared) if context._declared else None
+def declared_of(context: Attempt) -> dict[str, Any] | None:
+    """What a run declares, as the database takes it: steps in the order in which they were added.
+    None: nothing.
+    """
+    if not (declared := context._declared):
+        return None
+    return {
+        "assets": declared.get("assets", {}),
+        "steps": list(declared.get("steps", {}).values()),
+    }

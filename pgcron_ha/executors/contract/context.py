@@ -107,8 +107,8 @@ class Context(Attempt):
         has added nothing. The steps that a run adds are a workflow within its step: that is over
         when they are, and has their result, so what comes after it waits for them. ``handler`` is
         a full name (``py:resize``); ``keys`` are those that a step has in a file: ``after`` names
-        others that this run adds, ``rule``, ``when``, ``queue``, ``timeout`` ("90 s"), and so on;
-        ``$.args`` of paths are the args of the workflow. Of one name the last call counts.
+        others that this run added before, ``rule``, ``when``, ``queue``, ``timeout`` ("90 s"), and
+        so on; ``$.args`` of paths are the args of the workflow. Of one name the last call counts.
         Thread-safe. Raises `InvalidInput` for what JSON does not have, for a run that is no step,
         and beyond 1,000 steps; what else no step may have ends the run as failed.
         """
