@@ -91,6 +91,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "UPDATE (due_at, cancel_at, cancel_reason, kill_at) ON run TO",
         "GRANT USAGE ON SEQUENCE run_id_seq TO",
         "GRANT EXECUTE ON FUNCTION end_waiting_runs, stop_workflow, follow_workflow, signal, "
+        "approve_step, "
         "skip_step, succeed_step, clear_step, set_step_args, pause_workflow, resume_workflow TO",
         "GRANT UPDATE (redriven_as, closed_at, closed_by, note) ON dead_letter TO",
         "GRANT UPDATE (paused_at, paused_by, paused_note) ON cluster TO",
@@ -100,10 +101,14 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT INSERT, UPDATE ON cordon TO",
         "GRANT INSERT, UPDATE, DELETE ON concurrency_limit, breaker, breaker_handler TO",
         "GRANT EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill TO",
+        # Their commands record what they do.
+        "GRANT EXECUTE ON FUNCTION record_audit TO",
         # A form that is sent twice is one operation.
         *_KEYS,
     ),
     "viewer": _READ,
+    # Who did what; updates how far the audit is complete, and nothing else.
+    "auditor": ("GRANT SELECT ON audit TO", "GRANT EXECUTE ON FUNCTION settle_audit TO"),
     # Who works for a run that a node executes: no table, and nothing without the claim's token.
     "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run, previous_of, results_of TO",),
     # Whose updates of assets start schedules.
