@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import asyncpg
 import pytest
 
-from tests.db.control import Connection, claim, enqueue, fail, finish, join, put_schedule
+from tests.db.audited import FIRE, make_world
+from tests.db.control import Connection, enqueue, put_schedule
 from tests.db.roles import Become, verdict
-from tests.db.workflows import Stage
 
 ACTOR: Final = "ui:alice"
 
@@ -32,7 +32,6 @@ class Case(NamedTuple):
 # By the function of the contract; what these take as `actor` is written to their run, or is no
 # command that controls.
 NOT_RECORDED: Final = {"enqueue", "enqueue_many", "start_workflow", "update_asset"}
-FIRE: Final = "'2031-05-01 12:00Z'"
 FIRE_TIME: Final = {"fire_time": "2031-05-01T12:00:00+00:00"}
 CASES: Final[dict[str, Case]] = {
     # Schedules.
@@ -142,7 +141,7 @@ CASES: Final[dict[str, Case]] = {
     ),
     "redrive_many": Case(
         "redrive_many(handler => 'py:work', actor => $1)",
-        *("redrive", "run", None, None, {"count": 2, "handler": "py:work"}),
+        *("redrive", "run", None, None, {"count": 4, "handler": "py:work"}),
     ),
     "archive_dead_letters": Case(
         "archive_dead_letters(ARRAY[{dead}]::bigint[], 'known', actor => $1)",
@@ -264,41 +263,6 @@ CASES: Final[dict[str, Case]] = {
         is_for_owner=True,
     ),
 }
-
-
-async def make_world(connection: Connection) -> dict[str, int]:
-    """Something that each command of `CASES` can be about; the numbers of runs."""
-    [ended, *dead] = await enqueue(connection, 3, max_attempts=1)
-    node = await join(connection, name="n1", handlers=["py:work", "workflow:w"])
-    await join(connection, name="n2", handlers=[])
-    runs = await claim(connection, node, 3)
-    await finish(connection, [row for row in runs if row["id"] == ended])
-    await fail(connection, [row for row in runs if row["id"] != ended], fingerprint="aa")
-    stage = Stage(connection, node)
-    flow = await stage.run(
-        {"name": "paid", "wait_for": "signal"},
-        {"name": "boss", "wait_for": "approval"},
-        {"name": "last", "handler": "py:work", "after": ["paid"]},
-    )
-    await stage.work()
-    [waiting] = await enqueue(connection)
-    for name in ("job", "held", "filed"):
-        await put_schedule(connection, name, spec="@daily")
-    await connection.execute(f"""
-        SELECT pgcron.edit_schedule('held', '{{"priority": 3, "enabled": false}}');
-        UPDATE pgcron.schedule SET source = 'files', managed_by = 'file' WHERE name = 'filed';
-        SELECT pgcron.skip_occurrence('held', {FIRE});
-        SELECT pgcron.backfill('held', '2026-01-01 00:00Z', '2026-01-02 00:00Z');
-        SELECT pgcron.put_calendar('days', 'sat'), pgcron.put_calendar('spare', 'mon');
-        SELECT pgcron.apply_calendars('{{"filed": "wed"}}', 'files');
-        SELECT pgcron.put_schedule('of days', 'in days at 09:00', 'py:work');
-        SELECT pgcron.apply_workflows(
-          '{{"filed": {{"steps": [{{"name": "only", "handler": "py:x"}}]}}}}', 'files');
-        SELECT pgcron.pause_queue('slow', 'why');
-        SELECT pgcron.set_concurrency('limited', 2), pgcron.set_breaker('py:b');
-        SELECT pgcron.open_breaker('py:b', 'failed', 'a test');
-        SELECT pgcron.cordon_node('n2'), pgcron.set_retention('3 days', 'slow', 'dead')""")
-    return {"ended": ended, "dead": dead[0], "flow": flow, "waiting": waiting}
 
 
 def filled(text: str | None, world: dict[str, int]) -> Any:
