@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -26,7 +27,7 @@ class Post(NamedTuple):
 
     path: str
     recorded: str
-    fields: dict[str, str] = {}
+    fields: Mapping[str, str] = MappingProxyType({})
 
 
 # By the name of the route.
