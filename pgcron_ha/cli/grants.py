@@ -31,10 +31,11 @@ _VIEWS = (
 _READABLE = (
     "cluster, node, cordon, offer, queue, concurrency_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
-    "history, ended_runs, history_overflow, attempt, dead_letter, log, retention, retention_rule, "
-    "retention_sweep, reason, breaker, breaker_handler, diversion, fire_failure, failure_pause, "
-    "backfill_run, overrun, calendar, outdated_plan, rate_window, waiting, workflow_definition, "
-    "workflow_step, workflow_edge, workflow_run, step, step_outbox, step_signal"
+    "audit_export, history, ended_runs, history_overflow, attempt, dead_letter, log, retention, "
+    "retention_rule, retention_sweep, reason, breaker, breaker_handler, diversion, "
+    "fire_failure, failure_pause, backfill_run, overrun, calendar, outdated_plan, rate_window, "
+    "waiting, workflow_definition, workflow_step, workflow_edge, workflow_run, step, step_outbox, "
+    "step_signal"
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, gate, attempt, overlap_slot, snoozes, "
@@ -135,9 +136,9 @@ def grants_command(
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
     own transaction. updater: say that assets were updated. callbacks: take what called services
-    say. autoscaler: read how many slots are wanted. A role may have several parts. Nodes connect as
-    the role that migrated, which owns the tables and makes their partitions. A producer may enqueue
-    anything, unless --queue or --handler says what.
+    say. autoscaler: read how many slots are wanted. auditor: read who did what. A role may have
+    several parts. Nodes connect as the role that migrated, which owns the tables and makes their
+    partitions. A producer may enqueue anything, unless --queue or --handler says what.
     """
     if (queues or handlers) and part != "producer":
         raise click.UsageError("--queue and --handler say what a producer may enqueue")

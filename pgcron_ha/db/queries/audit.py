@@ -27,6 +27,9 @@ _audit_after: Final = Rows("audit_after", "after", "settled", at_most=EXPORT_ROW
 settle: Final = Call[int]("settle_audit")
 """Up to which row the audit is complete: no transaction that is open can add one before it."""
 
+unsent: Final = Call[int]("audit_unsent")
+"""How many rows the webhook has still to get; 0 if there was never one."""
+
 
 @dataclass(frozen=True)
 class AuditPage:
