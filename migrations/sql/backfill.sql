@@ -133,6 +133,10 @@ BEGIN
           backfill.overlap, coalesce(backfill.if_ran, 'skip'), backfill.args,
           left(backfill.note, 500), backfill.planned, coalesce(backfill.actor, session_user))
   RETURNING made.id INTO new_id;
+  PERFORM pgcron.record_audit('start', 'backfill', new_id::text, backfill.actor, backfill.note,
+      after => jsonb_strip_nulls(to_jsonb(b)
+          - '{definition,id,state,created_by,created_at,changed_at}'::text[]))
+    FROM pgcron.backfill b WHERE b.id = new_id;
   PERFORM pgcron.wake_nodes('backfill');
   RETURN new_id;
 END $$;
@@ -143,7 +147,8 @@ COMMENT ON FUNCTION pgcron.backfill IS
     'forward, one by one, and a failure pauses it.';
 
 -- Locks the backfill and gives it the state, if it is under way. Raises PC010, PC011.
-CREATE FUNCTION pgcron.set_backfill_state(backfill_id bigint, state text, actor text) RETURNS void
+CREATE FUNCTION pgcron.set_backfill_state(backfill_id bigint, state text, actor text,
+    note text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   held pgcron.backfill;
@@ -165,6 +170,13 @@ BEGIN
       changed_by = coalesce(set_backfill_state.actor, session_user),
       error = CASE WHEN set_backfill_state.state <> 'open' THEN b.error END
   WHERE b.id = held.id AND b.state <> set_backfill_state.state;
+  IF FOUND THEN
+    PERFORM pgcron.record_audit(
+        CASE set_backfill_state.state WHEN 'open' THEN 'resume' WHEN 'paused' THEN 'pause'
+                                      ELSE 'stop' END,
+        'backfill', backfill_id::text, actor, note, jsonb_build_object('state', held.state),
+        jsonb_build_object('state', set_backfill_state.state));
+  END IF;
   PERFORM pgcron.wake_nodes('backfill');
 END $$;
 
@@ -188,7 +200,7 @@ DECLARE
   cancelled int;
 BEGIN
   PERFORM pgcron.require_read_committed('backfills');
-  PERFORM pgcron.set_backfill_state(backfill_id, 'stopping', actor);
+  PERFORM pgcron.set_backfill_state(backfill_id, 'stopping', actor, note);
   SELECT count(*) INTO cancelled
   FROM pgcron.end_waiting_runs(ARRAY(
         SELECT o.run_id FROM pgcron.backfill_run o

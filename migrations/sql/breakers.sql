@@ -202,6 +202,8 @@ CREATE FUNCTION pgcron.put_breakers(given jsonb, set_by text DEFAULT NULL) RETUR
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
+  PERFORM pgcron.act_as(coalesce(put_breakers.set_by, 'pgcron_ha'),
+      CASE WHEN put_breakers.set_by IS NULL THEN 'code' END);
   INSERT INTO pgcron.breaker AS b (name, failures, within, open_for, open_for_at_most,
         fallback_handler, fallback_queue, set_by)
   SELECT g.*, put_breakers.set_by
@@ -274,13 +276,19 @@ BEGIN
   UPDATE pgcron.breaker b
   SET reset_by = coalesce(reset_breaker.actor, session_user), reset_at = now()
   WHERE b.name = row_found.name;
+  IF row_found.state <> 'closed' THEN
+    PERFORM pgcron.record_audit('reset', 'breaker', row_found.name, reset_breaker.actor,
+        before => jsonb_build_object('state', row_found.state, 'reason', row_found.reason),
+        after => '{"state": "closed"}');
+  END IF;
   RETURN row_found.state <> 'closed';
 END $$;
 COMMENT ON FUNCTION pgcron.reset_breaker IS
     'Closes a breaker by hand; the runs that wait for it go at once.';
 
-CREATE FUNCTION pgcron.delete_breaker(breaker text) RETURNS void
+CREATE FUNCTION pgcron.delete_breaker(breaker text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   SELECT pgcron.require_breaker(breaker);
   DELETE FROM pgcron.breaker b WHERE b.name = delete_breaker.breaker;
   SELECT pgcron.notify(pgcron.channel(), 'breaker') $$;

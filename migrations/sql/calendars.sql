@@ -221,6 +221,7 @@ LANGUAGE sql STABLE AS $$
 
 CREATE FUNCTION pgcron.delete_calendar(calendar text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.act_as(actor);
   SELECT pgcron.lock_calendars();
   SELECT FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar FOR UPDATE;
   SELECT pgcron.refuse('PC010',

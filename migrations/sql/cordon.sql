@@ -44,6 +44,7 @@ CREATE VIEW pgcron.claiming_node AS
 CREATE FUNCTION pgcron.cordon_node(node text, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS int
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   SELECT pgcron.require_node(cordon_node.node);
   INSERT INTO pgcron.cordon AS c (node, incarnation, note, set_by)
   VALUES (cordon_node.node,
@@ -68,6 +69,7 @@ DECLARE
                  JOIN pgcron.cordon c ON c.node = n.name AND c.lifted_at IS NULL
                  WHERE n.incarnation::text = uncordon_node.node AND n.name <> uncordon_node.node);
 BEGIN
+  PERFORM pgcron.act_as(uncordon_node.actor);
   PERFORM pgcron.require_node(uncordon_node.node);
   IF whole IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('node %L is cordoned by its name', uncordon_node.node),

@@ -40,6 +40,7 @@ CREATE FUNCTION pgcron.redrive(run_id bigint, actor text DEFAULT NULL, args json
 LANGUAGE plpgsql AS $$
 DECLARE
   letter pgcron.dead_letter;
+  new_id bigint;
 BEGIN
   SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = redrive.run_id FOR UPDATE;
   IF letter.run_id IS NULL THEN
@@ -51,8 +52,11 @@ BEGIN
         format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.',
           letter.redriven_as));
   END IF;
-  RETURN pgcron.run_of_letter(letter, args, now(), actor,
+  new_id := pgcron.run_of_letter(letter, args, now(), actor,
       format('dead letter %s can''t be redriven', run_id));
+  PERFORM pgcron.record_audit('redrive', 'run', redrive.run_id::text, redrive.actor,
+      after => jsonb_strip_nulls(jsonb_build_object('run_id', new_id, 'args', redrive.args)));
+  RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive IS
     'Sends a dead letter again, once; args NULL means its own. Returns the id of the new run.';
@@ -73,8 +77,15 @@ LANGUAGE sql AS $$
     UPDATE pgcron.dead_letter d
     SET closed_at = now(), closed_by = coalesce(actor, session_user),
         note = archive_dead_letters.note
-    FROM open o WHERE d.run_id = o.run_id RETURNING d.run_id)
-  SELECT coalesce(array_agg(a.run_id ORDER BY a.run_id), '{}') FROM archived a $$;
+    FROM open o WHERE d.run_id = o.run_id RETURNING d.run_id),
+  result AS (SELECT coalesce(array_agg(a.run_id ORDER BY a.run_id), '{}') AS ids FROM archived a),
+  recorded AS MATERIALIZED (
+    SELECT pgcron.record_audit('archive', 'run',
+             CASE WHEN cardinality(ids) = 1 THEN ids[1]::text END, actor,
+             archive_dead_letters.note,
+             after => jsonb_build_object('count', cardinality(ids), 'run_ids', ids))
+    FROM result WHERE ids <> '{}')
+  SELECT ids FROM result LEFT JOIN recorded ON true $$;
 COMMENT ON FUNCTION pgcron.archive_dead_letters IS
     'Closes open dead letters that nobody will send again, up to 1000. Returns those it closed.';
 
@@ -148,6 +159,13 @@ BEGIN
     END LOOP;
     EXIT WHEN made = at_most OR seen < room;
   END LOOP;
+  IF made > 0 THEN
+    PERFORM pgcron.record_audit('redrive', 'run', NULL, actor, after => jsonb_strip_nulls(
+        jsonb_build_object('count', made, 'fingerprint', fingerprint, 'handler', handler,
+          'queue', queue, 'error_class', error_class, 'schedule', schedule, 'since', since,
+          'until', until, 'also_lost', also_lost, 'args', args, 'rate', rate,
+          'per', CASE WHEN rate IS NOT NULL THEN per END)));
+  END IF;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many IS
     'Runs dead letters again by filter, throttled with rate and per; each once.';

@@ -98,6 +98,7 @@ END;
 CREATE FUNCTION pgcron.set_queue(queue text, max_running int DEFAULT NULL, rate int DEFAULT NULL,
     per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
   VALUES (set_queue.queue, set_queue.max_running, set_queue.rate, set_queue.per,
           coalesce(set_queue.actor, session_user), now())
@@ -115,6 +116,7 @@ CREATE FUNCTION pgcron.set_concurrency(concurrency_key text, slots int DEFAULT 1
     rate int DEFAULT NULL,
     per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.concurrency_limit AS l (concurrency_key, slots, rate, per, set_by)
   VALUES (set_concurrency.concurrency_key, set_concurrency.slots, set_concurrency.rate,
       set_concurrency.per,
@@ -127,8 +129,10 @@ COMMENT ON FUNCTION pgcron.set_concurrency IS
     'Sets how many runs of one concurrency key (customer-7), of each key with a prefix '
     '(customer-*) or of any other key (*) execute at once, and how many start in any span of time.';
 
-CREATE FUNCTION pgcron.delete_concurrency(concurrency_key text) RETURNS void
+CREATE FUNCTION pgcron.delete_concurrency(concurrency_key text, actor text DEFAULT NULL)
+  RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   DELETE FROM pgcron.concurrency_limit l
   WHERE l.concurrency_key = delete_concurrency.concurrency_key;
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
@@ -139,6 +143,7 @@ COMMENT ON FUNCTION pgcron.delete_concurrency IS
 CREATE FUNCTION pgcron.pause_queue(queue text, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note)
   VALUES (pause_queue.queue, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
   ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, EXCLUDED.paused_at),
@@ -148,6 +153,7 @@ COMMENT ON FUNCTION pgcron.pause_queue IS
 
 CREATE FUNCTION pgcron.resume_queue(queue text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL
   WHERE q.name = resume_queue.queue;
   SELECT pgcron.notify(pgcron.channel(), 'admit');

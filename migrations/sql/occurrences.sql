@@ -71,6 +71,7 @@ CREATE FUNCTION pgcron.override_occurrence(name text, instant timestamptz, actio
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   held record := pgcron.lock_occurrence(name, instant);
+  given CONSTANT text := action;
   known pgcron.occurrence_override;
   earliest timestamptz := instant - (
       SELECT r.ahead - interval '1 day' FROM pgcron.retention r WHERE r.relation = 'occurrence');
@@ -116,6 +117,11 @@ BEGIN
       due_at = EXCLUDED.due_at, args = EXCLUDED.args, note = EXCLUDED.note, actor = EXCLUDED.actor,
       at = now();
   END IF;
+  PERFORM pgcron.record_audit(coalesce(given, 'restore'), 'occurrence', name, actor, note,
+      jsonb_strip_nulls(jsonb_build_object('fire_time', instant, 'action', known.action,
+          'due_at', known.due_at, 'args', known.args)),
+      jsonb_strip_nulls(jsonb_build_object('fire_time', instant, 'action', action,
+          'due_at', due_at, 'args', args)));
   IF held.is_decided THEN      -- it becomes a run, or none, as every fire after an edit
     PERFORM pgcron.apply_edit(held.schedule);
     PERFORM pgcron.notify(pgcron.channel(), 'schedule');

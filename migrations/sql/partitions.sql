@@ -3,7 +3,7 @@
 
 CREATE TABLE pgcron.retention (
   relation text PRIMARY KEY CONSTRAINT retention_is_of_a_partitioned_table
-    CHECK (relation IN ('occurrence', 'history', 'attempt', 'log')),
+    CHECK (relation IN ('occurrence', 'history', 'attempt', 'log', 'audit')),
   period text NOT NULL CONSTRAINT a_partition_holds_a_day_or_a_month
     CHECK (period IN ('day', 'month')),
   ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead
@@ -20,7 +20,8 @@ COMMENT ON TABLE pgcron.retention IS
     'for new partitions.';
 INSERT INTO pgcron.retention
 VALUES ('occurrence', 'month', '40 days', '400 days'), ('history', 'day', '7 days', '30 days'),
-      ('attempt', 'day', '7 days', '30 days'), ('log', 'day', '7 days', '7 days');
+      ('attempt', 'day', '7 days', '30 days'), ('log', 'day', '7 days', '7 days'),
+      ('audit', 'month', '1 year', '400 days');
 
 -- Rows of the table that are older are not kept any more.
 CREATE FUNCTION pgcron.kept_since(relation text) RETURNS timestamptz

@@ -160,6 +160,7 @@ LANGUAGE sql AS $$
            'away, REVOKE the right to enqueue.')
   WHERE cardinality(queues) > 0 IS NOT TRUE OR cardinality(handlers) > 0 IS NOT TRUE
     OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL;
+  SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.producer_rule (role, queue, handler, set_by)
   SELECT quote_ident(confine_producer.role)::regrole, q, h, coalesce(actor, session_user)
   FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING $$;
@@ -171,6 +172,7 @@ COMMENT ON FUNCTION pgcron.confine_producer IS
 CREATE FUNCTION pgcron.unconfine_producer(role text, actor text DEFAULT NULL)
   RETURNS int
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   WITH gone AS (
     DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known
     WHERE known.rolname = unconfine_producer.role AND p.role = known.oid RETURNING p.role)

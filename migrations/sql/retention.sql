@@ -66,6 +66,7 @@ LANGUAGE sql AS $$
            'Raise that first, by pgcron.set_table_retention(''history'', …), and shorten the '
            'others by rules.')
   FROM pgcron.retention h WHERE h.relation = 'history' AND set_retention.keep > h.keep;
+  SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.retention_rule AS r (queue, outcome, keep, set_by)
   VALUES (set_retention.queue, set_retention.outcome, set_retention.keep,
           coalesce(set_retention.actor, session_user))
@@ -78,6 +79,7 @@ COMMENT ON FUNCTION pgcron.set_retention IS
 CREATE FUNCTION pgcron.delete_retention(queue text DEFAULT NULL, outcome text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   WITH gone AS (
     DELETE FROM pgcron.retention_rule r
     WHERE r.queue IS NOT DISTINCT FROM delete_retention.queue
@@ -97,18 +99,19 @@ COMMENT ON FUNCTION pgcron.delete_retention IS
 CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval,
     actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   WITH kept AS (
     UPDATE pgcron.retention r SET keep = set_table_retention.keep,
       set_by = coalesce(set_table_retention.actor, session_user), set_at = now()
     WHERE r.relation = set_table_retention.relation RETURNING 1)
   SELECT pgcron.refuse('PC010',
            format('%L is no table with a retention', left(set_table_retention.relation, 200)),
-           'Those are occurrence, history, attempt and log.',
+           'Those are occurrence, history, attempt, log and audit.',
            'SELECT relation, keep FROM pgcron.retention lists them.')
   WHERE NOT EXISTS (SELECT FROM kept) $$;
 COMMENT ON FUNCTION pgcron.set_table_retention IS
-    'How long occurrence (the ledger), history, attempt or log is kept: whole partitions are '
-    'dropped after it.';
+    'How long occurrence (the ledger), history, attempt, log or audit is kept: whole partitions '
+    'are dropped after it.';
 
 -- What must stay of a schedule whatever the rules say: its newest 10 runs and 10 successes (what
 -- depends on the previous one, how long a run may be expected to take), and the runs of its last

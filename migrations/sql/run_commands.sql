@@ -30,7 +30,10 @@ BEGIN
   IF found_state IS NULL THEN
     PERFORM pgcron.ended_run(run);
     RETURN 'finished';
-  ELSIF found_gate = 'workflow' THEN
+  END IF;
+  PERFORM pgcron.record_audit(CASE WHEN by_force THEN 'kill' ELSE 'cancel' END, 'run', run::text,
+      actor, note, jsonb_build_object('state', found_state));
+  IF found_gate = 'workflow' THEN
     PERFORM pgcron.stop_workflow(run, CASE WHEN by_force THEN 'abort' ELSE 'cancel' END,
         CASE WHEN by_force THEN 'killed' ELSE 'cancelled' END || why);
     RETURN 'requested';
@@ -128,10 +131,15 @@ CREATE FUNCTION pgcron.retry_run(run_id bigint, actor text DEFAULT NULL) RETURNS
 LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
+  new_id bigint;
 BEGIN
   SELECT CASE WHEN r.gate = 'workflow' THEN 'a workflow with open steps' ELSE r.state END
   INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   IF found_state IN ('blocked', 'ready') THEN
+    PERFORM pgcron.record_audit('retry', 'run', run_id::text, retry_run.actor,
+        before => jsonb_build_object('due_at', r.due_at),
+        after => jsonb_build_object('due_at', now()))
+      FROM pgcron.run r WHERE r.id = run_id AND r.due_at > now();
     UPDATE pgcron.run r SET due_at = least(r.due_at, now()) WHERE r.id = run_id;
     PERFORM pgcron.wake_nodes('admit');
     RETURN run_id;
@@ -140,8 +148,11 @@ BEGIN
         'Only a waiting or an ended run can be retried.',
         'Cancel it first, or wait until it has ended; a step of a workflow can be cleared.');
   END IF;
-  RETURN pgcron.run_again('rerun', pgcron.ended_run(run_id), now(), retry_run.actor,
+  new_id := pgcron.run_again('rerun', pgcron.ended_run(run_id), now(), retry_run.actor,
       format('run %s can''t be run again', run_id));
+  PERFORM pgcron.record_audit('retry', 'run', run_id::text, retry_run.actor,
+      after => jsonb_build_object('run_id', new_id));
+  RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.retry_run IS
     'A waiting run is due now (same id); an ended one runs again as a new run, whose id is '

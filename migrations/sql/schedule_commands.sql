@@ -81,7 +81,8 @@ BEGIN
     BEGIN
       PERFORM pgcron.write_schedule(
           jsonb_build_object('managed_by',
-              CASE WHEN interface IN ('code', 'file', 'cli', 'ui') THEN interface ELSE 'sql' END)
+              CASE WHEN pgcron.interface() IN ('code', 'file', 'cli', 'ui')
+                     THEN pgcron.interface() ELSE 'sql' END)
             || wanted,
           known);
     EXCEPTION WHEN unique_violation THEN
@@ -190,18 +191,25 @@ LANGUAGE sql AS $$
   SELECT pgcron.refuse('PC001', format('fire time %s is outside of the calendar', fire_time),
            'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.')
   WHERE fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z';
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler,
-        args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap,
-        concurrency_key, requires, tags, expire_at, time_limits, weight, created_by)
-  SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
-         s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts,
-         nullif(s.timeout, '1 hour'), nullif(s.retry_base, '2 seconds'),
-         nullif(s.retry_cap, '1 hour'), s.retry, pgcron.run_overlap(run_now.overlap, s),
-         pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires, s.tags,
-         now() + s.give_up_after,
-         pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
-         coalesce(run_now.actor, session_user)
-  FROM pgcron.hold_schedule(run_now.schedule) s RETURNING id $$;
+  WITH made AS (
+    INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler,
+          args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap,
+          concurrency_key, requires, tags, expire_at, time_limits, weight, created_by)
+    SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
+           s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts,
+           nullif(s.timeout, '1 hour'), nullif(s.retry_base, '2 seconds'),
+           nullif(s.retry_cap, '1 hour'), s.retry, pgcron.run_overlap(run_now.overlap, s),
+           pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires, s.tags,
+           now() + s.give_up_after,
+           pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
+           coalesce(run_now.actor, session_user)
+    FROM pgcron.hold_schedule(run_now.schedule) s RETURNING id),
+  recorded AS MATERIALIZED (
+    SELECT pgcron.record_audit('run', 'schedule', run_now.schedule, run_now.actor,
+             after => jsonb_strip_nulls(jsonb_build_object('run_id', m.id, 'args', run_now.args,
+                   'overlap', run_now.overlap, 'fire_time', run_now.fire_time)))
+    FROM made m)
+  SELECT id FROM made, recorded $$;
 COMMENT ON FUNCTION pgcron.run_now IS
     'A run beside the schedule''s fires; args NULL means the schedule''s. Returns the id of the '
     'run.';

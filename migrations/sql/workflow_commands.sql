@@ -104,6 +104,14 @@ BEGIN
   END IF;
 END $$;
 
+-- Who did what to a step of a run.
+CREATE FUNCTION pgcron.audit_step(verb text, run_id bigint, step text, actor text, note text,
+    before jsonb, after jsonb) RETURNS void
+LANGUAGE sql AS $$
+  SELECT pgcron.record_audit(verb, 'step', run_id::text, actor, note,
+           jsonb_strip_nulls(jsonb_build_object('step', step) || before),
+           jsonb_strip_nulls(jsonb_build_object('step', step) || after)) $$;
+
 -- Raises PC004 for a result that is larger than that of a run may be.
 CREATE FUNCTION pgcron.refuse_large(what text, result jsonb) RETURNS boolean
 LANGUAGE sql STABLE AS $$
@@ -117,9 +125,10 @@ CREATE FUNCTION pgcron.done_by(what text, actor text, note text) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat_ws(': ', what || ' by ' || left(coalesce(actor, session_user), 300), left(note, 500));
 
-CREATE FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb DEFAULT NULL,
-    actor text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+-- verb: which command sends it.
+CREATE FUNCTION pgcron.send_signal(run_id bigint, step text, payload jsonb, actor text, verb text,
+    note text) RETURNS text
+LANGUAGE plpgsql AS $$
 DECLARE
   open record := pgcron.open_step(run_id, step);
 BEGIN
@@ -134,19 +143,26 @@ BEGIN
   END IF;
   PERFORM pgcron.refuse_large('payload', payload);
   INSERT INTO pgcron.step_signal AS g (workflow, name, payload, actor)
-  VALUES (run_id, step, payload, left(coalesce(signal.actor, session_user), 300))
+  VALUES (run_id, step, payload, left(coalesce(send_signal.actor, session_user), 300))
   ON CONFLICT (workflow, name) DO UPDATE SET payload = EXCLUDED.payload, actor = EXCLUDED.actor,
     at = now();
   INSERT INTO pgcron.step_outbox (workflow) VALUES (run_id);
+  PERFORM pgcron.audit_step(verb, run_id, step, actor, note,
+      jsonb_build_object('state', (open.s).state), jsonb_build_object('payload', payload));
   RETURN CASE (open.s).state WHEN 'running' THEN 'ended' ELSE 'kept' END;
 END $$;
+
+CREATE FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS text
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.send_signal(run_id, step, payload, actor, 'signal', NULL) $$;
 COMMENT ON FUNCTION pgcron.signal IS
     'Ends a step that waits for a signal, with the payload as its result; one that comes before '
     'its step is kept, the last one counts.';
 
 CREATE FUNCTION pgcron.approve_step(run_id bigint, step text, approved boolean DEFAULT true,
     note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   open record := pgcron.open_step(run_id, step);
 BEGIN
@@ -154,29 +170,33 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('step %L waits for no approval', step),
         'Steps with "wait_for": "approval" are approved or rejected.', 'Name such a step.');
   END IF;
-  RETURN pgcron.signal(run_id, step, jsonb_strip_nulls(jsonb_build_object('approved',
-        coalesce(approved, true), 'note', left(note, 500))), actor);
+  RETURN pgcron.send_signal(run_id, step, jsonb_strip_nulls(jsonb_build_object('approved',
+        coalesce(approved, true), 'note', left(note, 500))), actor,
+      CASE WHEN approved IS FALSE THEN 'reject' ELSE 'approve' END, note);
 END $$;
 COMMENT ON FUNCTION pgcron.approve_step IS
     'Approves or rejects a step that waits for an approval. Rejected, it ends dead.';
 
 -- How a person ends a step. One that had ended otherwise is corrected, and what is below it begins
 -- again.
-CREATE FUNCTION pgcron.end_step(run_id bigint, step text, outcome text, result jsonb, reason text)
-  RETURNS void
+CREATE FUNCTION pgcron.end_step(run_id bigint, step text, outcome text, result jsonb, what text,
+    note text, actor text, verb text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   open record := pgcron.open_step(run_id, step, true);
 BEGIN
   PERFORM pgcron.refuse_large('result', result);
   INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason, is_command)
-  VALUES (run_id, (open.s).run, outcome, result, reason, true);
+  VALUES (run_id, (open.s).run, outcome, result, pgcron.done_by(what, actor, note), true);
+  PERFORM pgcron.audit_step(verb, run_id, step, actor, note,
+      jsonb_build_object('state', (open.s).state),
+      jsonb_build_object('state', outcome, 'result', result));
 END $$;
 
 CREATE FUNCTION pgcron.skip_step(run_id bigint, step text, note text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
-  SELECT pgcron.end_step(run_id, step, 'skipped', NULL, pgcron.done_by('skipped', actor, note)) $$;
+  SELECT pgcron.end_step(run_id, step, 'skipped', NULL, 'skipped', note, actor, 'skip') $$;
 COMMENT ON FUNCTION pgcron.skip_step IS
     'A step of a workflow is not run, and ends skipped; what executes is stopped.';
 
@@ -184,7 +204,7 @@ CREATE FUNCTION pgcron.succeed_step(run_id bigint, step text, result jsonb DEFAU
     note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.end_step(run_id, step, 'succeeded', result,
-           pgcron.done_by('marked as succeeded', actor, note)) $$;
+           'marked as succeeded', note, actor, 'succeed') $$;
 COMMENT ON FUNCTION pgcron.succeed_step IS
     'A step of a workflow counts as succeeded, with this result; what executes is stopped.';
 
@@ -195,6 +215,8 @@ DECLARE
   open record := pgcron.open_step(run_id, step, true);
 BEGIN
   INSERT INTO pgcron.step_outbox (workflow, run, is_command) VALUES (run_id, (open.s).run, true);
+  PERFORM pgcron.audit_step('clear', run_id, step, actor, note,
+      jsonb_build_object('state', (open.s).state), '{}');
   RETURN (SELECT count(*) FROM pgcron.workflow_step x
           WHERE x.definition = (open.d).definition AND x.kind <> 'barrier'
             AND x.number = ANY(pgcron.steps_below((open.d).definition,
@@ -221,6 +243,8 @@ BEGIN
         'Only a step with a handler that has not begun can get other args.',
         'Clear it first, or cancel its run.');
   END IF;
+  PERFORM pgcron.audit_step('set_args', run_id, step, actor, NULL,
+      jsonb_build_object('args', (open.s).args), jsonb_build_object('args', args));
 END $$;
 COMMENT ON FUNCTION pgcron.set_step_args IS
     'Args that a step which has not begun gets besides those of its definition.';
@@ -233,6 +257,7 @@ BEGIN
     paused_by = left(coalesce(actor, session_user), 300), paused_note = left(note, 500)
   WHERE w.run = run_id AND w.ended_at IS NULL;
   IF NOT FOUND THEN PERFORM pgcron.open_step(run_id, ''); END IF;
+  PERFORM pgcron.record_audit('pause', 'run', run_id::text, actor, note);
 END $$;
 COMMENT ON FUNCTION pgcron.pause_workflow IS
     'No further step of a running workflow begins until it is resumed.';
@@ -244,6 +269,7 @@ BEGIN
     look_at = now()
   WHERE w.run = run_id AND w.ended_at IS NULL;
   IF NOT FOUND THEN PERFORM pgcron.open_step(run_id, ''); END IF;
+  PERFORM pgcron.record_audit('resume', 'run', run_id::text, actor);
   PERFORM pgcron.wake_nodes('workflow');
 END $$;
 COMMENT ON FUNCTION pgcron.resume_workflow IS 'The steps of a paused workflow begin again.';

@@ -251,6 +251,7 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   stored bigint;
 BEGIN
+  PERFORM pgcron.act_as(put_workflow.actor, put_workflow.managed_by);
   PERFORM pgcron.is_handler('workflow:' || coalesce(workflow, ''));
   IF workflow = 'ad_hoc' THEN
     PERFORM pgcron.refuse('PC001', 'a workflow can''t have the name ad_hoc',
@@ -270,6 +271,7 @@ BEGIN
   UPDATE pgcron.workflow_definition d SET deleted_at = now()
   WHERE d.name = delete_workflow.workflow AND d.deleted_at IS NULL;
   IF NOT FOUND THEN PERFORM pgcron.refuse_workflow(delete_workflow.workflow); END IF;
+  PERFORM pgcron.record_audit('delete', 'workflow', workflow, delete_workflow.actor);
 END $$;
 COMMENT ON FUNCTION pgcron.delete_workflow IS
     'A workflow starts no more; its runs go on.';

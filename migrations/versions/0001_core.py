@@ -12,7 +12,8 @@ SCRIPTS = (
     "validation",
     "retry_policy",
     "time_limits",
-    # Who works.
+    # Who works, and who does what.
+    "audit",
     "cluster",
     "cordon",
     # What people write, and what the ledger says of it.
@@ -22,7 +23,6 @@ SCRIPTS = (
     "reasons",
     "schedule_edits",
     "schedule_triggers",
-    "audit",
     "roles",
     "versions",
     "calendars",
@@ -79,6 +79,7 @@ SCRIPTS = (
     "producers",
     "why",
     "retention",
+    "audit_triggers",
     "check_ledger",
     "contract",
 )

@@ -78,5 +78,5 @@ def reset_command(breaker: str) -> None:
 @click.argument("breaker")
 def delete_command(breaker: str) -> None:
     """Delete BREAKER; a node that declares it makes it again when it starts."""
-    call(breakers.delete_breaker, breaker)
+    act(breakers.delete_breaker, breaker)
     print_result({"breaker": breaker, "is_set": False}, f"there is no breaker '{breaker}' any more")

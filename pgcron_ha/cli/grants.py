@@ -31,10 +31,11 @@ _VIEWS = (
 _READABLE = (
     "cluster, node, cordon, offer, queue, concurrency_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
-    "history, ended_runs, history_overflow, attempt, dead_letter, log, retention, retention_rule, "
-    "retention_sweep, reason, breaker, breaker_handler, diversion, fire_failure, failure_pause, "
-    "backfill_run, overrun, calendar, outdated_plan, rate_window, waiting, workflow_definition, "
-    "workflow_step, workflow_edge, workflow_run, step, step_outbox, step_signal"
+    "audit_export, history, ended_runs, history_overflow, attempt, dead_letter, log, retention, "
+    "retention_rule, retention_sweep, reason, breaker, breaker_handler, diversion, "
+    "fire_failure, failure_pause, backfill_run, overrun, calendar, outdated_plan, rate_window, "
+    "waiting, workflow_definition, workflow_step, workflow_edge, workflow_run, step, step_outbox, "
+    "step_signal"
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, gate, attempt, overlap_slot, snoozes, "
@@ -91,6 +92,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "UPDATE (due_at, cancel_at, cancel_reason, kill_at) ON run TO",
         "GRANT USAGE ON SEQUENCE run_id_seq TO",
         "GRANT EXECUTE ON FUNCTION end_waiting_runs, stop_workflow, follow_workflow, signal, "
+        "approve_step, "
         "skip_step, succeed_step, clear_step, set_step_args, pause_workflow, resume_workflow TO",
         "GRANT UPDATE (redriven_as, closed_at, closed_by, note) ON dead_letter TO",
         "GRANT UPDATE (paused_at, paused_by, paused_note) ON cluster TO",
@@ -100,10 +102,14 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT INSERT, UPDATE ON cordon TO",
         "GRANT INSERT, UPDATE, DELETE ON concurrency_limit, breaker, breaker_handler TO",
         "GRANT EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill TO",
+        # Their commands record what they do.
+        "GRANT EXECUTE ON FUNCTION record_audit TO",
         # A form that is sent twice is one operation.
         *_KEYS,
     ),
     "viewer": _READ,
+    # Who did what; updates how far the audit is complete, and nothing else.
+    "auditor": ("GRANT SELECT ON audit TO", "GRANT EXECUTE ON FUNCTION settle_audit TO"),
     # Who works for a run that a node executes: no table, and nothing without the claim's token.
     "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run, previous_of, results_of TO",),
     # Whose updates of assets start schedules.
@@ -130,9 +136,9 @@ def grants_command(
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
     own transaction. updater: say that assets were updated. callbacks: take what called services
-    say. autoscaler: read how many slots are wanted. A role may have several parts. Nodes connect as
-    the role that migrated, which owns the tables and makes their partitions. A producer may enqueue
-    anything, unless --queue or --handler says what.
+    say. autoscaler: read how many slots are wanted. auditor: read who did what. A role may have
+    several parts. Nodes connect as the role that migrated, which owns the tables and makes their
+    partitions. A producer may enqueue anything, unless --queue or --handler says what.
     """
     if (queues or handlers) and part != "producer":
         raise click.UsageError("--queue and --handler say what a producer may enqueue")

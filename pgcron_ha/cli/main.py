@@ -45,6 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "concurrency": ("queues:concurrency_group", "Concurrency keys: limit the runs that share one."),
     "breakers": ("breakers:breakers_group", "Circuit breakers of handlers that keep failing."),
     "retention": ("retention:retention_group", "Show and set how long records are kept."),
+    "audit": ("audit:audit_group", "Who did what: list and export it."),
     "nodes": ("nodes:nodes_group", "List the nodes and their leases; drain them."),
     "status": ("status:status_command", "Show what the cluster does and what waits."),
     "storage": ("storage:storage_command", "Show how large the tables are."),

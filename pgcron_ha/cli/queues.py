@@ -186,7 +186,7 @@ def set_command(concurrency_key: str, slots: int | None, rate: arguments.Rate) -
 @click.argument("concurrency_key", metavar="KEY")
 def delete_command(concurrency_key: str) -> None:
     """Delete what was set for KEY."""
-    call(cluster.delete_concurrency, concurrency_key)
+    act(cluster.delete_concurrency, concurrency_key)
     print_result(
         {"concurrency_key": concurrency_key, "is_set": False},
         f"concurrency key '{concurrency_key}' has no setting of its own",

@@ -23,7 +23,7 @@ def _kept(row: dict[str, Any]) -> str:
 COLUMNS: Final = columns(
     "WHAT:60 KEPT_FOR SET_BY:16 SINCE", WHAT=cluster.scope_words, KEPT_FOR=_kept, SINCE="set_at"
 )
-_TABLES: Final = ("occurrence", "history", "attempt", "log")
+_TABLES: Final = ("occurrence", "history", "attempt", "log", "audit")
 
 _queue = click.option("--queue", metavar="QUEUE", help="Runs of this queue; else of every queue.")
 _outcome = click.option(

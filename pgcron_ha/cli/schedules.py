@@ -134,7 +134,7 @@ def put_command(
     """
     given = {policy: value for policy, value in policies.items() if value is not None}
     checked = check_schedule(name, spec, handler, given)
-    how: dict[str, Any] = {"interface": "cli", "expected_version": expect_version, **checked}
+    how: dict[str, Any] = {"expected_version": expect_version, **checked}
 
     async def put(session: Session) -> tuple[overview.Row, list[overview.Row]]:
         async with tried(session.connection, keep=not dry_run):
@@ -184,7 +184,7 @@ async def pause_command(
         if isinstance(until, WrittenTime)
         else until
     )
-    await session.act(functions.pause_schedule, name, note, until=when, interface="cli")
+    await session.act(functions.pause_schedule, name, note, until=when)
     end = (await session.call(overview.schedule, name))["paused_until"]
     output.print_result(
         {"schedule": name, "done": "paused", "until": end},
@@ -196,7 +196,7 @@ async def pause_command(
 @click.argument("name")
 def resume_command(name: str) -> None:
     """Let a schedule fire again from now on."""
-    act(functions.resume_schedule, name, interface="cli")
+    act(functions.resume_schedule, name)
     _say(name, "resumed")
 
 
@@ -210,7 +210,7 @@ async def rename_command(session: Session, name: str, new_name: str) -> None:
     It keeps its history. What waits follows the name; what runs or has ended keeps the old one.
     """
     checks.text("the new name", new_name, checks.MOST_NAME_CHARACTERS)
-    await session.act(functions.rename_schedule, name, new_name, interface="cli")
+    await session.act(functions.rename_schedule, name, new_name)
     managed_by = (await session.call(overview.schedule, new_name))["managed_by"]
     if managed_by in ("code", "file"):
         echo(
@@ -229,7 +229,7 @@ def delete_command(name: str) -> None:
 
     What waits is cancelled, what runs goes on.
     """
-    act(functions.delete_schedule, name, interface="cli")
+    act(functions.delete_schedule, name)
     _say(name, "deleted")
 
 
@@ -334,9 +334,7 @@ def restore_command(name: str, version: int, expect_version: int | None) -> None
     manages it and whether it is paused stay as they are.
     """
 
-    done = act(
-        ask.restore_schedule, name, version, expected_version=expect_version, interface="cli"
-    )
+    done = act(ask.restore_schedule, name, version, expected_version=expect_version)
     print_result(
         {"schedule": name, **done._asdict()},
         f"schedule '{name}' has version {done.version}: {done.note}",

@@ -12,6 +12,7 @@ import errno
 import functools
 import getpass
 import re
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec
@@ -90,7 +91,7 @@ async def _run(
         with answers():
             if needs_schema:
                 await require_revision(connection, settings.schema)
-            session = Session(connection, settings.schema, _actor())
+            session = Session(connection, settings.schema, _actor(), "cli", socket.gethostname())
             try:
                 done = await work(session)
             except BrokenPipeError as error:

@@ -288,7 +288,9 @@ class App:
         """
         text = None if payload is None else checks.json_text("the payload", payload)
         async with self._connection(conn) as connection:
-            return await workflows.signal(connection, run_id, step, text, schema=self.schema)
+            return await workflows.signal(
+                connection, run_id, step, text, interface="code", schema=self.schema
+            )
 
     async def run(self, run_id: int, *, conn: Any = None) -> RunStatus:
         """The status of a run: state, outcome, error, result. Raises NotFound."""
@@ -324,12 +326,16 @@ class App:
     async def cancel_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
         async with self._connection(conn) as connection:
-            return await functions.cancel_run(connection, run_id, note, schema=self.schema)
+            return await functions.cancel_run(
+                connection, run_id, note, interface="code", schema=self.schema
+            )
 
     async def kill_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """As `cancel_run`, without grace; a thread can't be killed and is only asked to stop."""
         async with self._connection(conn) as connection:
-            return await functions.kill_run(connection, run_id, note, schema=self.schema)
+            return await functions.kill_run(
+                connection, run_id, note, interface="code", schema=self.schema
+            )
 
     def sync(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine of this App from synchronous code: ``app.sync(app.result(run_id))``.

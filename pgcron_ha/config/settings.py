@@ -208,12 +208,33 @@ class WebSettings:
 
 
 @dataclass(frozen=True)
+class AuditSettings:
+    """Where the audit is sent."""
+
+    webhook: str | None = setting(
+        values.optional(values.base_url),
+        None,
+        "Where nodes send the rows of the audit, as JSON lines: https://log.example.com/audit.",
+    )
+    secret: str | None = setting(
+        values.optional(values.text(r"[\x21-\x7e]{16,500}", "16 to 500 characters, no blanks")),
+        None,
+        "The key of the signature of what is sent (HMAC-SHA-256, header Pgcron-Signature).",
+        is_secret=True,
+    )
+    allow_private: bool = setting(
+        values.flag, False, "The webhook is in a private network, and may be http."
+    )
+
+
+@dataclass(frozen=True)
 class Settings:
     """Every setting, typed and checked, and what the tables of the file let a node run."""
 
     node: NodeSettings
     log: LogSettings
     web: WebSettings
+    audit: AuditSettings
     shell: Mapping[str, ShellTemplate]
     http: Mapping[str, HttpDestination]
     sql: Mapping[str, SqlProfile]
@@ -260,7 +281,12 @@ CAPABILITIES: Mapping[str, type[Template]] = {
     "http": HttpDestination,
     "sql": SqlProfile,
 }
-SECTIONS: Mapping[str, type] = {"node": NodeSettings, "log": LogSettings, "web": WebSettings}
+SECTIONS: Mapping[str, type] = {
+    "node": NodeSettings,
+    "log": LogSettings,
+    "web": WebSettings,
+    "audit": AuditSettings,
+}
 
 
 def _settings_in(section: type, prefix: str = "") -> list[Setting]:

@@ -182,6 +182,10 @@ class Node:
             self._breakers,
             self._listener,
         ]
+        if (url := settings.audit.webhook) is not None:
+            from pgcron_ha.engine.maintain.audit_webhook import AuditWebhook  # loads HTTP
+
+            self._services.append(AuditWebhook(upkeep, settings.audit, url))
 
     def _build_listener(self) -> Listener:
         return Listener(

@@ -50,6 +50,7 @@ _HELP: Final = {
     "table_bytes": "The largest tables with partitions, indexes and TOAST, read at most once a"
     " minute. Of the cluster, so from `web` and not from nodes: of several take max by (table).",
     "waiting_runs": "Runs that are due and wait, by what they wait for; read as the tables are.",
+    "audit_unsent_rows": "Rows of the audit that the webhook has still to get; 0 without one.",
     "event_loop_lag_seconds": "How much later than asked for the event loop woke its last pulse.",
     "slots": "Slots of this node.",
     "runs_held": "Claimed runs of this node: executing, waiting for a slot, or being completed.",
@@ -115,6 +116,7 @@ class WebMetrics:
         self._pool = made(Gauge, "db_pool_connections", "state")
         self._tables = made(Gauge, "table_bytes", "table")
         self._waiting = made(Gauge, "waiting_runs", "waits_for")
+        self.unsent = made(Gauge, "audit_unsent_rows")
         self.lag = made(Gauge, "event_loop_lag_seconds")
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:

@@ -159,9 +159,15 @@ class PageRequest:
         async with self.services.writers.connection(self.services.dsn) as connection:
             with answers():
                 async with connection.transaction():
-                    done = await verb(Session(connection, self.schema, ACTOR))
+                    session = Session(connection, self.schema, ACTOR, INTERFACE, self.address)
+                    done = await verb(session)
             self.services.reader.expire()
             return done
+
+    @property
+    def address(self) -> str | None:
+        """Where the request comes from."""
+        return self.request.client and self.request.client.host
 
     async def make_run(self, make: Callable[[Session], Awaitable[int]], done: str) -> Response:
         """Makes a run by `make(session)`, in a transaction of its own, and shows it with the

@@ -18,6 +18,7 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from pgcron_ha.db.queries import storage
+from pgcron_ha.db.queries.audit import unsent
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
@@ -28,7 +29,7 @@ from pgcron_ha.web.page_request import PageRequest, together
 # An event loop that was not woken for this time is wedged.
 WEDGED_SECONDS: Final = 30.0
 # What is read of the cluster, how long it is kept, and how long a scrape waits for it.
-_CLUSTER: Final = together(storage.tables, ask.waiting)
+_CLUSTER: Final = together(storage.tables, ask.waiting, unsent)
 CLUSTER_LIFE_SECONDS: Final = 60.0
 _CLUSTER_WAIT_SECONDS: Final = 0.5
 # Labels of the metric; the schema has some forty tables.
@@ -99,10 +100,11 @@ async def _note_cluster(page_request: PageRequest) -> None:
         async with asyncio.timeout(_CLUSTER_WAIT_SECONDS):
             found = await page_request.read("metrics", _CLUSTER, life=CLUSTER_LIFE_SECONDS)
         if found.problem is None:
-            tables, groups = found.value
+            tables, groups, lag = found.value
             sizes = {table.name: table.total for table in tables[:MOST_TABLES]}
             for row in groups:
                 waiting[row["waits_for"]] += row["runs"]
+            page_request.services.metrics.unsent.set(lag)
     except TimeoutError:
         return  # those that are known stay, and the read goes on for the next scrape
     except PgcronError:

@@ -11,6 +11,7 @@ from typing import Final
 from pgcron_ha.web import probes
 from pgcron_ha.web.page_request import Endpoint
 from pgcron_ha.web.pages import (
+    audit,
     backfills,
     calendars,
     dead_letters,
@@ -54,6 +55,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/new-schedule", "create_schedule", "schedules:write", schedule_edit.create),
         ("GET", "/backfills", "backfills", "schedules:read", backfills.show_backfills),
         ("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", queues.reset_breaker),
+        ("GET", "/audit", "audit", "audit:read", audit.show_audit),
         ("GET", "/storage", "storage", "storage:read", storage.show_storage),
         ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),

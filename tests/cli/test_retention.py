@@ -12,8 +12,10 @@ def test_retention_is_set_listed_and_reset(cli: Cli, execute: Execute) -> None:
     assert cli("retention", "set", "15d", "--table", "history").code == 0
 
     rows = cli("retention", "list", "--json").rows
-    assert [row["relation"] for row in rows[:4]] == ["attempt", "history", "log", "occurrence"]
-    assert [(row["queue"], row["outcome"]) for row in rows[4:]] == [
+    assert [row["relation"] for row in rows[:5]] == [
+        *("attempt", "audit", "history", "log", "occurrence")
+    ]
+    assert [(row["queue"], row["outcome"]) for row in rows[5:]] == [
         ("mail", "succeeded"),
         ("mail", None),
         (None, None),

@@ -877,7 +877,7 @@ CREATE TABLE pgcron.retention (
     set_at timestamp with time zone,
     CONSTRAINT a_partition_holds_a_day_or_a_month CHECK ((period = ANY (ARRAY['day'::text, 'month'::text]))),
     CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (((ahead >= '1 day'::interval) AND (ahead <= '1 year'::interval))),
-    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text]))),
+    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text, 'audit'::text]))),
     CONSTRAINT retention_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300)),
     CONSTRAINT rows_are_kept_for_a_day_to_a_century CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''400 days''.'::text))
 );
@@ -1007,9 +1007,24 @@ CREATE TABLE pgcron.audit (
     after jsonb,
     outcome text DEFAULT 'done'::text NOT NULL,
     CONSTRAINT an_audited_verb_was_done_or_refused CHECK ((outcome = ANY (ARRAY['done'::text, 'refused'::text])))
-);
+)
+PARTITION BY RANGE (at);
 
 COMMENT ON TABLE pgcron.audit IS 'Private: One row for each command that controls, each login and each refusal. Nobody changes a row.';
+
+CREATE TABLE pgcron.audit_export (
+    one boolean DEFAULT true NOT NULL,
+    settled bigint DEFAULT 0 NOT NULL,
+    next_id bigint DEFAULT 0 NOT NULL,
+    next_xid xid8 DEFAULT '0'::xid8 NOT NULL,
+    sent bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    error text,
+    due_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    CONSTRAINT there_is_one_audit_export CHECK (one)
+);
+
+COMMENT ON TABLE pgcron.audit_export IS 'Private: One row: up to which row the audit is complete, and up to which it was sent to a webhook.';
 
 ALTER TABLE pgcron.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.audit_id_seq
@@ -1925,7 +1940,10 @@ ALTER TABLE ONLY pgcron.asset_update
     ADD CONSTRAINT asset_update_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY pgcron.audit
-    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id, at);
+
+ALTER TABLE ONLY pgcron.audit_export
+    ADD CONSTRAINT audit_export_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY pgcron.backfill
     ADD CONSTRAINT backfill_pkey PRIMARY KEY (id);
@@ -2082,7 +2100,9 @@ ALTER TABLE ONLY pgcron.workflow_step
 
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 
-CREATE INDEX audit_at ON pgcron.audit USING btree (at);
+CREATE INDEX audit_at ON ONLY pgcron.audit USING btree (at, id);
+
+CREATE INDEX audit_name ON ONLY pgcron.audit USING btree (name, at, id);
 
 CREATE INDEX backfill_of_schedule ON pgcron.backfill USING btree (schedule_id, id);
 
@@ -2218,6 +2238,36 @@ CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH R
 
 CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW WHEN (((old.until > now()) AND ((new.run_id = old.run_id) OR (new.until <= old.until)) AND (NOT pgcron.may_make_any_run()))) EXECUTE FUNCTION pgcron.a_living_key_stays();
 
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE OF failures, within, open_for, open_for_at_most, fallback_handler, fallback_queue ON pgcron.breaker FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('breaker', 'name', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.breaker_handler FOR EACH ROW WHEN ((new.handler <> new.breaker)) EXECUTE FUNCTION pgcron.audit_change('breaker_handler', 'handler', 'set', 'set');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.calendar FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('calendar', 'name', 'create', 'edit', 'delete');
+
+CREATE TRIGGER audit_change AFTER UPDATE OF paused_at, paused_note ON pgcron.cluster FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('cluster', '', '', 'edit');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.concurrency_limit FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('concurrency', 'concurrency_key', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.cordon FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.producer_rule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'unconfine');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.queue FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('queue', 'name', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.retention FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('table_retention', 'relation', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.retention_rule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('retention', 'queue outcome', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.role_grant FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('role', 'subject', 'grant', 'grant', 'revoke');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('schedule', 'name', 'create', 'edit', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OF managed_by, source ON pgcron.workflow_definition FOR EACH ROW WHEN ((new.name <> 'ad_hoc'::text)) EXECUTE FUNCTION pgcron.audit_change('workflow', 'name', 'put', 'put');
+
+CREATE TRIGGER audit_is_not_emptied BEFORE TRUNCATE ON pgcron.audit FOR EACH STATEMENT EXECUTE FUNCTION pgcron.refuse_audit_change();
+
+CREATE TRIGGER audit_stays BEFORE DELETE OR UPDATE ON pgcron.audit FOR EACH ROW EXECUTE FUNCTION pgcron.refuse_audit_change();
+
 CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW WHEN (((new.overlap IS NOT NULL) AND (new.overlap_slot IS NULL) AND (new.state = 'ready'::text))) EXECUTE FUNCTION pgcron.block_new_run();
 
 CREATE TRIGGER edited_schedule_depends_on_assets AFTER UPDATE ON pgcron.schedule FOR EACH ROW WHEN ((new.spec <> old.spec)) EXECUTE FUNCTION pgcron.depend_on_assets();
@@ -2294,9 +2344,13 @@ REVOKE ALL ON FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_
 
 REVOKE ALL ON FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.approve_step(run_id bigint, step text, approved boolean, note text, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.ask_preview(asked bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.audit_change() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
 
@@ -2359,6 +2413,8 @@ REVOKE ALL ON FUNCTION pgcron.schedule_is_deleted() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.schedule_was_written() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.settle_audit() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb, actor text) FROM PUBLIC;
 

@@ -178,6 +178,8 @@ class Scenario:
         self._ask("retention set", "30d", "--queue", "default")
         self._ask("retention list")
         self._ask("retention delete", "--queue", "default")
+        listed = self._ask("audit list", "--kind", "retention").rows
+        self._ask("audit export", "--after", listed[0]["id"] - 1)
 
     def _cluster_commands(self) -> None:
         self._ask("nodes list")

@@ -19,7 +19,14 @@ from pgcron_ha.config.http_destinations import (
     HttpDestination,
 )
 from pgcron_ha.config.loading import _require_own, load_settings, read_sources, shown
-from pgcron_ha.config.settings import BY_KEY, CAPABILITIES, SETTINGS, NodeSettings, Settings
+from pgcron_ha.config.settings import (
+    BY_KEY,
+    CAPABILITIES,
+    SETTINGS,
+    AuditSettings,
+    NodeSettings,
+    Settings,
+)
 from pgcron_ha.config.sql_profiles import SqlProfile, SqlStatement, parse_script
 from pgcron_ha.config.values import (
     Address,
@@ -40,6 +47,7 @@ __all__ = [
     "SETTINGS",
     "Address",
     "AnswerCheck",
+    "AuditSettings",
     "HttpAuthorization",
     "HttpDestination",
     "NodeSettings",

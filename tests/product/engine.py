@@ -32,6 +32,7 @@ from pgcron_ha.engine.lease.reconcile import Beat, Held, PeerWatch, Reconciliati
 from pgcron_ha.engine.lease.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.maintain import janitor
+from pgcron_ha.engine.maintain.audit_webhook import ROWS, AuditWebhook
 from pgcron_ha.engine.maintain.janitor import Janitor, Sweep
 from pgcron_ha.engine.materialize import materializer
 from pgcron_ha.engine.materialize.backfills import BATCH as BACKFILLS_BATCH
@@ -85,11 +86,13 @@ __all__ = [
     "REAPER_BATCH",
     "RECORDER_BATCH",
     "REPORTED_SINGLY",
+    "ROWS",
     "STOP_GRACE_SECONDS",
     "SUSPECT_AT",
     "SWEEP_SECONDS",
     "_OF_A_CLAIM",
     "Admission",
+    "AuditWebhook",
     "Backfills",
     "Beat",
     "Completer",

@@ -62,7 +62,7 @@ delete_retention: Final = Call[None]("delete_retention")
 """Deletes the rule for just these (`queue`, `outcome`); what is left holds. NotFound."""
 
 set_table_retention: Final = Call[None]("set_table_retention", "relation", "keep")
-"""How long a table's partitions are kept: occurrence, history, attempt or log. InvalidInput,
+"""How long a table's partitions are kept: occurrence, history, attempt, log or audit. InvalidInput,
 NotFound.
 """
 

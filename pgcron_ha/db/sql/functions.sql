@@ -24,8 +24,12 @@ SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :interface:
 -- name: run_now
 
 -- name: cancel_run
+SELECT pgcron.cancel_run(:run_id::bigint, :note::text, :actor::text)
+FROM pgcron.act_as(NULL, :interface::text);
 
 -- name: kill_run
+SELECT pgcron.kill_run(:run_id::bigint, :note::text, :actor::text)
+FROM pgcron.act_as(NULL, :interface::text);
 
 -- name: retry_run
 

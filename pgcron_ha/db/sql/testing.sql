@@ -11,13 +11,13 @@ EXECUTE format('COMMENT ON SCHEMA %I IS %L', 'pgcron'::regnamespace::text,
 END $$;
 
 -- name: testing_empty_schema
--- Everything but what a migration has put there.
+-- Everything but what a migration has put there, and the audit, which nobody empties.
 DO $$ BEGIN
   EXECUTE (SELECT 'TRUNCATE ' || string_agg(c.oid::regclass::text, ', ') FROM pg_catalog.pg_class c
             WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p')
               AND NOT c.relispartition
-              AND c.relname NOT IN ('alembic_version', 'cluster', 'reason', 'retention',
-                                    'timezone'));
+              AND c.relname NOT IN ('alembic_version', 'audit', 'audit_export', 'cluster',
+                                    'reason', 'retention', 'timezone'));
 END $$;
 
 -- name: testing_rest_schedules

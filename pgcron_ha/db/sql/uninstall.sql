@@ -26,7 +26,7 @@ SELECT found.name FROM (
      AND NOT (c.relkind = 'r' AND EXISTS (
        SELECT FROM pg_catalog.pg_class p
        WHERE p.relnamespace = c.relnamespace AND p.relkind = 'p' AND p.relowner = c.relowner
-          AND p.relname IN ('occurrence', 'history', 'attempt', 'log')
+          AND p.relname IN ('occurrence', 'history', 'attempt', 'log', 'audit')
           AND c.relname ~ ('^' || p.relname || '_(before|[0-9]{6}|[0-9]{8})$')
           AND NOT EXISTS (SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped

@@ -22,6 +22,8 @@ SELECT pgcron.start_workflow(definition => :definition::text::jsonb, args => :ar
 -- name: delete_workflow
 
 -- name: signal
+SELECT pgcron.signal(:run_id::bigint, :step::text, :payload::text::jsonb, :actor::text)
+FROM pgcron.act_as(NULL, :interface::text);
 
 -- name: approve_step
 

@@ -49,6 +49,10 @@ class AddressRefused(Exception):
     """None of the addresses of a host may be connected to."""
 
 
+NO_ANSWER: Final = (OSError, httpx.HTTPError, httpx.InvalidURL, AddressRefused)
+"""What `HttpClient.exchange` raises."""
+
+
 async def resolve(host: str, port: int, allowed: tuple[Network, ...]) -> list[str]:
     """The addresses of a host that may be connected to, in the order of the resolver.
 

@@ -42,7 +42,7 @@ from pgcron_ha.executors.contract.previous import note_previous
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.http.answer import Operation, outcome_of_answer
 from pgcron_ha.executors.http.callback import Callback, CallbackDesk
-from pgcron_ha.executors.http.client import AddressRefused, HttpClient
+from pgcron_ha.executors.http.client import NO_ANSWER, AddressRefused, HttpClient
 from pgcron_ha.executors.http.request import render_request
 
 _ACCEPTED: Final = 202
@@ -67,7 +67,7 @@ class HttpExecutor(TaskExecutor):
         self._desk = desk
         self._transactions = transactions
         self._clients: dict[str, HttpClient] = {}
-        tls_context = cache(_tls_context)  # costly to make; each holds all authorities
+        tls_context = cache(tls_context_of)  # costly to make; each holds all authorities
         for each in destinations.values():
             if each.auth is not None:
                 remember_secret(each.auth.secret.read())
@@ -137,7 +137,7 @@ class HttpExecutor(TaskExecutor):
                 return await callback.wait()
             if destination.poll is not None and answer.status == _ACCEPTED:
                 return await Operation(client, context, destination.poll).follow(answer)
-        except (OSError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as error:
+        except NO_ANSWER as error:
             return _failure(error, destination, request.masker)
         return outcome_of_answer(destination, answer, context)
 
@@ -179,7 +179,7 @@ def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> 
     return Failed(name, masker.mask(message))
 
 
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+def tls_context_of(ca_file: str | None) -> ssl.SSLContext:
     """Checks certificates against this file, or against the authorities that browsers trust."""
     if ca_file is None:
         return httpx.create_ssl_context(trust_env=False)

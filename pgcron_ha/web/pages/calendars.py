@@ -12,7 +12,7 @@ from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
-from pgcron_ha.web.page_request import INTERFACE, PageRequest, together
+from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.reading import Snapshot
 from pgcron_ha.web.verbs import verb
 
@@ -59,7 +59,7 @@ async def save(page_request: PageRequest) -> Response:
     name, text = given.get("name", "").strip(), given.get("content", "").replace("\r\n", "\n")
     try:
         read_calendar(text)
-        await page_request.do(interfaces.put_calendar, name, text, interface=INTERFACE)
+        await page_request.do(interfaces.put_calendar, name, text)
     except InvalidInput as problem:
         more = {"status": 400, "row": None, "problem": problem}
         return _page(page_request, name, text, None, title="Calendar", **more)

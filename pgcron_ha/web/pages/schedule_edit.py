@@ -90,7 +90,6 @@ async def create(page_request: PageRequest) -> Response:
             name,
             expected_version=0,
             enabled=not is_paused,
-            interface=INTERFACE,
             **changes,
         )
     except VersionConflict as taken:
@@ -139,7 +138,6 @@ async def save(page_request: PageRequest) -> Response:
             changes_text(changes),
             expected_version=version,
             note=form.note or None,
-            interface=INTERFACE,
         )
     except VersionConflict as conflict:
         return await _met_another(page_request, name, version, texts, form.note, conflict)
@@ -255,9 +253,7 @@ async def restore(page_request: PageRequest) -> Response:
         raise InvalidInput(
             "no version was named", "One is restored at a time.", "Use the page of versions."
         )
-    await page_request.do(
-        ask.restore_schedule, name, version, expected_version=newest, interface=INTERFACE
-    )
+    await page_request.do(ask.restore_schedule, name, version, expected_version=newest)
     return page_request.redirect("versions", "restored", name=name)
 
 

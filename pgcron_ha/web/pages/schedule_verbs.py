@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.web.page_request import INTERFACE, PageRequest
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.verbs import (
     ARGS,
     CHANGED_FIRE,
@@ -23,8 +23,8 @@ from pgcron_ha.web.verbs import (
 # One extra run of the schedule as it is defined, for the ``fire_time`` that the form says.
 run_now = run_verb(functions.run_now, "run", FIRE_TIME)
 # No fires from now on; ``note`` says why.
-pause = verb(functions.pause_schedule, "schedule", "paused", "note", UNTIL, interface=INTERFACE)
-resume = verb(functions.resume_schedule, "schedule", "resumed", interface=INTERFACE)
+pause = verb(functions.pause_schedule, "schedule", "paused", "note", UNTIL)
+resume = verb(functions.resume_schedule, "schedule", "resumed")
 skip_fire = verb(functions.skip_occurrence, "schedule", "fire_skipped", FIRE, "note")
 move_fire = verb(functions.move_occurrence, "schedule", "fire_moved", FIRE, DUE_AT, "note")
 edit_fire = verb(functions.edit_occurrence, "schedule", "fire_edited", FIRE, ARGS, "note")
@@ -34,7 +34,7 @@ restore_fire = verb(functions.restore_occurrence, "schedule", "fire_restored", C
 async def rename(page_request: PageRequest) -> Response:
     """The same schedule under another name: ``name``."""
     name, new_name = page_request.segment("name"), (await page_request.form("name")).get("name", "")
-    await page_request.do(functions.rename_schedule, name, new_name, interface=INTERFACE)
+    await page_request.do(functions.rename_schedule, name, new_name)
     return page_request.redirect("schedule", "renamed", name=new_name)
 
 
@@ -47,5 +47,5 @@ async def delete(page_request: PageRequest) -> Response:
             "Say that you are sure.",
         )
     name = page_request.segment("name")
-    await page_request.do(functions.delete_schedule, name, interface=INTERFACE)
+    await page_request.do(functions.delete_schedule, name)
     return page_request.redirect("schedules", "schedule_deleted")

@@ -1,0 +1,103 @@
+"""Who did what: the statements of ``sql/audit.sql``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pgcron_ha.db.driver.calls import Call
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
+from pgcron_ha.db.queries.pages.runs import FAR_AHEAD, HIGHEST_ID, LONG_AGO
+from pgcron_ha.db.queries.rows import Row, Rows
+
+FILTERS: Final = ("actor", "login", "verb", "kind", "name", "outcome", "interface")
+"""Each is a column, and a whole value of it."""
+EXPORT_ROWS: Final = 500
+
+_COLUMNS: Final = (
+    *("id", "at", "login", "actor", "interface", "address", "verb", "kind", "name", "note"),
+    *("before", "after", "outcome"),
+)
+_audited: Final = Rows("audited", limit=DEFAULT_LIMIT, look=LOOK)
+_audit_after: Final = Rows("audit_after", "after", "settled", at_most=EXPORT_ROWS)
+settle: Final = Call[int]("settle_audit")
+"""Up to which row the audit is complete: no transaction that is open can add one before it."""
+
+unsent: Final = Call[int]("audit_unsent")
+"""How many rows the webhook has still to get; 0 if there was never one."""
+
+
+@dataclass(frozen=True)
+class AuditPage:
+    """Rows, the newest first; `next` is where the next page begins (None: there is none).
+
+    `is_stopped`: it is not full only because `looked` rows were looked at, back to `next`.
+    """
+
+    rows: Sequence[Row]
+    next: tuple[datetime, int] | None
+    looked: int
+    is_stopped: bool
+
+
+async def audited(
+    connection: Any,
+    *,
+    begin: tuple[datetime, int] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = DEFAULT_LIMIT,
+    schema: str = DEFAULT_SCHEMA,
+    **filters: str | None,
+) -> AuditPage:
+    """What was recorded since and before two instants, from `begin` downwards."""
+    at, number = begin or (until or FAR_AHEAD, 0 if until else HIGHEST_ID)
+    found = await _audited(
+        connection,
+        before_at=at,
+        before=number,
+        since=since or LONG_AGO,
+        limit=limit + 1,
+        schema=schema,
+        **filters,
+    )
+    rows = [{name: row[name] for name in _COLUMNS} for row in found if row["id"] is not None]
+    first = found[0]
+    following = None
+    if len(rows) > limit:
+        following = rows[limit - 1]["at"], rows[limit - 1]["id"]
+    elif first["looked"] >= LOOK:
+        following = first["floor_at"], first["floor"]
+    return AuditPage(
+        rows[:limit], following, first["looked"], len(rows) <= limit and bool(following)
+    )
+
+
+async def exported(
+    connection: Any, after: int, *, schema: str = DEFAULT_SCHEMA
+) -> AsyncIterator[list[Row]]:
+    """All rows after the one of this number as far as the audit is complete, in their order, some
+    at a time.
+    """
+    settled = await settle(connection, schema=schema)
+    while rows := await _audit_after(connection, after, settled, schema=schema):
+        yield rows
+        after = rows[-1]["id"]
+
+
+def change_words(row: Row) -> list[tuple[str, str | None, str | None]]:
+    """What changed: each value that differs, as text before and after; None: there was none."""
+    before, after = row["before"] or {}, row["after"] or {}
+    return [
+        (key, _text(before.get(key)), _text(after.get(key)))
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)

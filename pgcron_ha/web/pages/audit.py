@@ -1,0 +1,78 @@
+"""``/audit``: who did what, filtered by an address that can be sent to others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from pgcron_ha.db.driver.session import Session
+from pgcron_ha.db.queries import audit as ask
+from pgcron_ha.db.queries.pages.runs import HIGHEST_ID
+from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
+from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.times import written_instant
+
+_FILTERS: Final[tuple[str, ...]] = (*ask.FILTERS, "since", "until")
+OUTCOMES: Final = ("done", "refused")
+# Whose page the name of a row is: the route, and how it calls the name.
+_PAGES: Final = {
+    **dict.fromkeys(("run", "step"), ("run", "id")),
+    **dict.fromkeys(("schedule", "occurrence"), ("schedule", "name")),
+    **{kind: (kind, "name") for kind in ("queue", "calendar", "workflow")},
+    "backfill": ("backfill", "id"),
+}
+
+
+async def show_audit(page_request: PageRequest) -> Response:
+    """The list; every filter is in the address, ``before`` is where a page begins."""
+    given = page_request.query(*_FILTERS, "before")
+    choice(given.get("outcome"), OUTCOMES, "outcome")
+    filters = {name: given[name] for name in _FILTERS if name in given}
+    begin = _position(given.get("before"))
+    snapshot = await page_request.gather("audit", _read, filters, begin, page_request.zone)
+    page = snapshot.value
+    following = page.next and f"{page.next[0].astimezone(UTC).isoformat()}~{page.next[1]}"
+    return page_request.page(
+        "audit.html",
+        snapshot,
+        title="Audit",
+        rows=[_shown(page_request, row) for row in page.rows],
+        filters={name: given.get(name, "") for name in _FILTERS},
+        outcomes=OUTCOMES,
+        chips=page_request.chips("audit", filters),
+        looked=page.looked,
+        is_stopped=page.is_stopped,
+        **page_request.turns("audit", filters, "before", following),
+    )
+
+
+async def _read(
+    session: Session, given: dict[str, str], begin: tuple[datetime, int] | None, zone: ZoneInfo
+) -> ask.AuditPage:
+    given = dict(given)
+    times = {name: given.pop(name, None) for name in ("since", "until")}
+    now = datetime.now(UTC)
+    read = {name: text and written_instant(text, zone, now) for name, text in times.items()}
+    return await session.call(ask.audited, begin=begin, **read, **given)
+
+
+def _shown(page_request: PageRequest, row: Row) -> dict[str, Any]:
+    """A row, the page of what it names, and what changed."""
+    route, segment = _PAGES.get(row["kind"], ("", ""))
+    is_there = row["name"] and (segment == "name" or whole_number(row["name"], HIGHEST_ID))
+    href = page_request.link(route, **{segment: row["name"]}) if route and is_there else None
+    return {**row, "href": href, "changes": ask.change_words(row)}
+
+
+def _position(text: str | None) -> tuple[datetime, int] | None:
+    if text is None:
+        return None
+    at, _, number = text.partition("~")
+    instant, row = cursor_instant(at, "this list"), whole_number(number, HIGHEST_ID)
+    if instant is None or row is None:
+        raise wrong_page(text, "this list", "A page begins before an instant and a number.")
+    return instant, row
