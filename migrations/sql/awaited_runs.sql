@@ -19,11 +19,17 @@ END $$;
 CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (OLD.awaited)
   EXECUTE FUNCTION pgcron.wake_waiting_clients();
 
--- A role reads what it enqueued itself; one that may read history reads all. session_user, since
--- these functions are their owner's.
-CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
+-- Whether the caller's login has made a run, or somebody in its name. session_user, since functions
+-- that ask are their owner's.
+CREATE FUNCTION pgcron.is_own_run(created_by text, created_login text) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT');
+RETURN session_user = created_by OR session_user = created_login;
+
+-- A role reads its own; one that may read history reads all.
+CREATE FUNCTION pgcron.may_read_run(created_by text, created_login text) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN pgcron.is_own_run(created_by, created_login)
+  OR has_table_privilege(session_user, 'pgcron.history', 'SELECT');
 
 -- Locked rows are left out, so that no call waits here, and so are those that are probably being
 -- claimed now: a claim skips what is locked, and might come back a second later. The mark is only a
@@ -38,7 +44,7 @@ BEGIN
     UPDATE pgcron.run r SET awaited = true
     WHERE r.id = ANY(ARRAY(SELECT w.id FROM pgcron.run w
                            WHERE w.id = ANY(run_ids) AND w.awaited IS NULL
-                             AND pgcron.may_read_run(w.created_by)
+                             AND pgcron.may_read_run(w.created_by, w.created_login)
                              AND (w.state = 'running'
                                   OR w.due_at NOT BETWEEN clock_timestamp() - interval '0.25 s' AND
                                      clock_timestamp() + interval '0.25 s')
@@ -67,7 +73,7 @@ BEGIN
            v.started_at, v.finished_at, v.error, v.result, p.done, p.total, p.note
     FROM pgcron.runs v
     LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
-    WHERE v.id = run_status.run_id AND pgcron.may_read_run(v.created_by) LIMIT 1;
+    WHERE v.id = run_status.run_id AND pgcron.may_read_run(v.created_by, v.created_login) LIMIT 1;
 END $$;
 COMMENT ON FUNCTION pgcron.run_status IS
     'The state and the result of a run: for the role that enqueued it, and for roles that may read '

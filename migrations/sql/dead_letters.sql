@@ -37,7 +37,7 @@ END $$;
 -- letter's.
 CREATE FUNCTION pgcron.redrive(run_id bigint, actor text DEFAULT NULL, args jsonb DEFAULT NULL)
   RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   letter pgcron.dead_letter;
 BEGIN
@@ -62,7 +62,7 @@ COMMENT ON FUNCTION pgcron.redrive IS
 -- id.
 CREATE FUNCTION pgcron.archive_dead_letters(run_ids bigint[], note text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS bigint[]
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.refuse('PC001', format('%s dead letters are too many', cardinality(run_ids)),
            'One call archives up to 1000 dead letters.', 'Give them in several calls.')
   WHERE cardinality(run_ids) > 1000;
@@ -104,7 +104,7 @@ CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL, handler text 
     args jsonb DEFAULT NULL, rate int DEFAULT NULL, per interval DEFAULT '1 minute',
     starting timestamptz DEFAULT NULL, at_most int DEFAULT 1000, actor text DEFAULT NULL)
   RETURNS TABLE (dead_letter bigint, run_id bigint, due_at timestamptz)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   letter pgcron.dead_letter;
   step interval;
@@ -136,7 +136,7 @@ BEGIN
               redrive_many.queue, redrive_many.error_class, redrive_many.schedule, since, until)
           AND (also_lost OR d.outcome = 'dead')
           AND (d.unique_key IS NULL OR d.unique_scope = 'period'
-               OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
+               OR pgcron.run_with_key(d.unique_key, d.handler, d.namespace) IS NULL)
         ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
       seen := seen + 1;
       run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);

@@ -29,6 +29,7 @@ SCRIPTS = (
     "partitions",
     # Runs, and how they come to be.
     "run",
+    "producers",
     "run_rules",
     "enqueue",
     "unique",
@@ -74,7 +75,7 @@ SCRIPTS = (
     "waits",
     "workflow_views",
     "views",
-    "producers",
+    "own_runs",
     "why",
     "retention",
     "check_ledger",

@@ -6,7 +6,7 @@ from pgcron_ha.cli import grants
 from pgcron_ha.cli import main as main_module
 from pgcron_ha.cli.context import CommandContext, command_context
 from pgcron_ha.cli.enqueue import BATCH
-from pgcron_ha.cli.grants import PARTS, confinement, statements
+from pgcron_ha.cli.grants import EVERYTHING, PARTS, confinement, statements
 from pgcron_ha.cli.main import COMMANDS, FAILED, INTERRUPTED, cli, main
 from pgcron_ha.cli.migrate import _judged
 from pgcron_ha.cli.next import next_command
@@ -15,6 +15,7 @@ from pgcron_ha.cli.screen import elapsed
 __all__ = [
     "BATCH",
     "COMMANDS",
+    "EVERYTHING",
     "FAILED",
     "INTERRUPTED",
     "PARTS",
