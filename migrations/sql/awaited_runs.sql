@@ -19,11 +19,11 @@ END $$;
 CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (OLD.awaited)
   EXECUTE FUNCTION pgcron.wake_waiting_clients();
 
--- Whether the caller's login has made a run, or somebody in its name. session_user, since functions
--- that ask are their owner's.
+-- Whether the caller's login has made a run, whoever it said that acts. session_user, since
+-- functions that ask are their owner's.
 CREATE FUNCTION pgcron.is_own_run(created_by text, created_login text) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN session_user = created_by OR session_user = created_login;
+RETURN session_user = coalesce(created_login, created_by);
 
 -- A role reads its own; one that may read history reads all.
 CREATE FUNCTION pgcron.may_read_run(created_by text, created_login text) RETURNS boolean

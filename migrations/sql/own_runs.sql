@@ -7,7 +7,7 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
          v.concurrency_key,
          v.requires, v.weight, v.tags, v.parent_run, v.created_at, v.created_by, v.created_login
   FROM pgcron.runs v
-  WHERE pgcron.is_own_run(v.created_by, v.created_login) OR v.created_by = current_user;
+  WHERE coalesce(v.created_login, v.created_by) IN (session_user, current_user);
 COMMENT ON VIEW pgcron.own_runs IS
     'The runs that the reader''s role has enqueued, and no others; best read by id.';
 

@@ -144,8 +144,8 @@ BEGIN
   END IF;
 END $$;
 
--- The producer that calls; NULL for who may make any run. Raises PC013 for who is neither, and for
--- an actor that is another role: the role in created_by may read the run and its result.
+-- The producer that calls; NULL for who may make any run: the owner, and operators, who run again
+-- what they like. Raises PC013 for who is neither, and for a producer in the name of another role.
 CREATE FUNCTION pgcron.admit_caller(actor text) RETURNS pgcron.producer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -161,7 +161,7 @@ BEGIN
                       AND NOT pg_has_role(session_user, other.oid, 'MEMBER')) THEN
       PERFORM pgcron.refuse_maker(who, actor);
     END IF;
-  ELSIF NOT has_function_privilege(who, 'pgcron.enqueue_many(jsonb,text)'::regprocedure,
+  ELSIF NOT has_function_privilege(who, 'pgcron.retry_run(bigint,text)'::regprocedure,
       'EXECUTE') THEN
     PERFORM pgcron.refuse_stranger(who);
   END IF;
@@ -187,7 +187,7 @@ CREATE FUNCTION pgcron.refuse_maker(who name, actor text) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.refuse('PC013',
            format('role %s may not enqueue in the name of %L', quote_ident(who), left(actor, 200)),
-           'The role in created_by may read the run and its result.',
+           'What a producer makes is not said to be of another role.',
            'Leave created_by (in functions: actor) out.') $$;
 
 -- Within a function that executes with the rights of a producer, that is who has called it.
