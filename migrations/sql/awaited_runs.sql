@@ -57,11 +57,12 @@ BEGIN
   -- A new statement: a run that ended before it was marked is not there any more.
   SELECT coalesce(array_agg(given.id) FILTER (WHERE r.id IS NULL), '{}'),
          coalesce(array_agg(given.id) FILTER (WHERE r.id IS NOT NULL AND r.awaited IS NULL), '{}')
-  INTO ended, unmarked FROM unnest(run_ids) given(id) LEFT JOIN pgcron.run r ON r.id = given.id;
+  INTO ended, unmarked FROM unnest(run_ids) given(id)
+  LEFT JOIN pgcron.run r ON r.id = given.id AND pgcron.may_read_run(r.created_by, r.created_login);
 END $$;
 COMMENT ON FUNCTION pgcron.await_runs IS
     'From now on the ends of these runs are sent on pgcron.end_channel(). ended: those that are '
-    'not alive; unmarked: those of others, and those to ask for again in a moment.';
+    'not alive, or not the caller''s; unmarked: those to ask for again in a moment.';
 
 CREATE FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uuid, OUT handler text,
     OUT schedule text, OUT state text, OUT attempt int, OUT due_at timestamptz,

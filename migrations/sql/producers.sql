@@ -98,9 +98,9 @@ BEGIN
   ELSIF weight > p.largest_weight THEN
     fact := format('a run with weight %s', weight);
     rule := format('Its runs have weight 1 to %s.', p.largest_weight);
-  ELSIF NOT EXISTS (SELECT FROM unnest(p.concurrency_keys) k
-                    WHERE pgcron.rule_fits(k, judge_producer.concurrency_key))
-      AND concurrency_key IS DISTINCT FROM pgcron.concurrency_key_of(NULL, weight) THEN
+  ELSIF concurrency_key <> coalesce(pgcron.concurrency_key_of(NULL, weight), '')
+      AND NOT EXISTS (SELECT FROM unnest(p.concurrency_keys) k
+                      WHERE pgcron.rule_fits(k, judge_producer.concurrency_key)) THEN
     fact := format('a run with concurrency key %L', left(concurrency_key, 200));
     rule := format('Its concurrency keys: %s.', array_to_string(p.concurrency_keys, ', '));
   ELSIF p.largest_args < 262144 AND octet_length(args::text) > p.largest_args THEN

@@ -11,7 +11,7 @@ import pytest
 from tests.db.control import Connect, Connection
 from tests.db.gate import Gate
 from tests.db.roles import Become
-from tests.product.cli import EVERYTHING, confinement, statements
+from tests.product.cli import granting
 from tests.product.db import connect
 
 
@@ -59,9 +59,7 @@ async def become(connection: Connection, another: Connect) -> AsyncIterator[Beco
         name = f"r{len(sessions)}_{database}"
         await connection.execute(f"CREATE ROLE {name} LOGIN")
         for part in parts:
-            await connection.execute("".join(statements(part, name, "pgcron")))
-        if "producer" in parts:
-            await connection.execute(confinement(name, "pgcron", **(only or EVERYTHING)))
+            await connection.execute(granting(part, name, **only))
         session = await another()
         sessions.append((name, session))
         await session.execute(f"SET SESSION AUTHORIZATION {name}")
