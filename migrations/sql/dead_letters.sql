@@ -92,6 +92,19 @@ RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fing
   AND (letter_fits.schedule IS NULL OR letter.schedule = letter_fits.schedule)
   AND (since IS NULL OR letter.died_at >= since) AND (until IS NULL OR letter.died_at < until);
 
+-- Locks the oldest open letters that fit all that is given, but for those that others have locked.
+CREATE FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text,
+    error_class text, schedule text, since timestamptz, until timestamptz, at_most int)
+  RETURNS bigint[]
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT ARRAY(SELECT d.run_id FROM pgcron.dead_letter d
+               WHERE d.closed_at IS NULL
+                 AND (hold_letters.run_ids IS NULL OR d.run_id = ANY(hold_letters.run_ids))
+                 AND pgcron.letter_fits(d, hold_letters.fingerprint, hold_letters.handler,
+                     hold_letters.queue, hold_letters.error_class, hold_letters.schedule, since,
+                     until)
+               ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED) $$;
+
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most
 -- `at_most` (1000) in a call. Each is redriven once, however many callers there are: a letter that
 -- another call is redriving is skipped. Lost ones, which may have taken effect, are left out unless

@@ -26,7 +26,7 @@ BEGIN
   END IF;
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
   INSERT INTO pgcron.idempotency AS known
-  VALUES (take_key.namespace, take_key.key, new_id, now() + coalesce(lifetime, '1 day'))
+  VALUES (take_key.key, new_id, now() + coalesce(lifetime, '1 day'), take_key.namespace)
   ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE SET run_id = EXCLUDED.run_id,
     expires_at = EXCLUDED.expires_at
   WHERE known.expires_at <= now() RETURNING known.run_id INTO named;
@@ -159,8 +159,9 @@ BEGIN
   END IF;
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
   INSERT INTO pgcron.idempotency AS known
-  SELECT DISTINCT ON (options.idempotency_key) claim_keys.namespace, options.idempotency_key,
-         new_ids[options.ordinality], now() + coalesce(options.key_lifetime, '1 day')
+  SELECT DISTINCT ON (options.idempotency_key) options.idempotency_key,
+         new_ids[options.ordinality], now() + coalesce(options.key_lifetime, '1 day'),
+         claim_keys.namespace
   FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) WITH ORDINALITY options
   WHERE options.idempotency_key IS NOT NULL ORDER BY options.idempotency_key, options.ordinality
   ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE SET run_id = EXCLUDED.run_id,

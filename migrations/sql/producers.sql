@@ -210,7 +210,7 @@ CREATE FUNCTION pgcron.begin_operation(key text, lifetime interval) RETURNS bigi
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   INSERT INTO pgcron.idempotency
-  VALUES (pgcron.own_namespace(), begin_operation.key, 0, now() + least(lifetime, '366 days'))
+  VALUES (begin_operation.key, 0, now() + least(lifetime, '366 days'), pgcron.own_namespace())
   ON CONFLICT ON CONSTRAINT idempotency_pkey DO NOTHING;
   IF FOUND THEN RETURN NULL; END IF;
   RETURN (SELECT i.run_id FROM pgcron.idempotency i

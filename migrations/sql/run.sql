@@ -183,14 +183,14 @@ COMMENT ON TABLE pgcron.progress IS
     'within minutes.';
 
 CREATE TABLE pgcron.idempotency (
-  -- Of the producer that took the key; all roles that are no producers share the empty one.
-  namespace text COLLATE "C" NOT NULL,
   key text NOT NULL CONSTRAINT an_idempotency_key_has_1_to_500_characters
     CHECK (length(key) BETWEEN 1 AND 500
       OR pgcron.refuse('PC001', format('the idempotency key has %s characters', length(key)),
         'A key has 1 to 500 characters.', 'Use a hash of a longer one.')),
   run_id bigint NOT NULL,
   expires_at timestamptz NOT NULL,
+  -- Of the producer that took the key; all roles that are no producers share the empty one.
+  namespace text COLLATE "C" NOT NULL DEFAULT '',
   PRIMARY KEY (namespace, key)
 );
 COMMENT ON TABLE pgcron.idempotency IS

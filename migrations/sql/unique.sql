@@ -15,11 +15,11 @@ CREATE UNIQUE INDEX run_unique_key ON pgcron.run (unique_key, handler, coalesce(
   WHERE pgcron.has_key(unique_key, unique_scope, attempt);
 
 CREATE TABLE pgcron.unique_period (
-  namespace text COLLATE "C" NOT NULL,
   key text COLLATE "C" NOT NULL,
   handler text NOT NULL,
   run_id bigint NOT NULL,
   until timestamptz NOT NULL,
+  namespace text COLLATE "C" NOT NULL DEFAULT '',
   PRIMARY KEY (namespace, key, handler)
 );
 COMMENT ON TABLE pgcron.unique_period IS

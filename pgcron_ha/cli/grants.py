@@ -84,7 +84,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         _ONE_FIRE,
         # No table: what it changes, functions change and record.
         "GRANT EXECUTE ON FUNCTION enqueue, enqueue_many, begin_operation, end_operation, run_now, "
-        "cancel_run, kill_run, retry_run, redrive, redrive_many, archive_dead_letters TO",
+        "cancel_run, kill_run, retry_run, redrive, redrive_many, hold_letters, "
+        "archive_dead_letters TO",
         "GRANT EXECUTE ON FUNCTION signal, skip_step, succeed_step, clear_step, set_step_args, "
         "pause_workflow, resume_workflow TO",
         "GRANT EXECUTE ON FUNCTION pause_cluster, resume_cluster, pause_queue, resume_queue, "

@@ -154,7 +154,7 @@ def test_a_producer_follows_what_it_enqueued(
     execute(cli("grants", "producer", role, "--everything").out)
     insert_ended(execute, 900, "succeeded")
     execute("UPDATE pgcron.history SET created_by = %s", role)
-    execute(f"INSERT INTO pgcron.idempotency VALUES ('{role}', 'k', 900, now() + interval '1 day')")
+    execute(f"INSERT INTO pgcron.idempotency VALUES ('k', 900, now() + interval '1 d', '{role}')")
     producer = ("--dsn", dsn_of(role, database))
 
     assert cli(*producer, "enqueue", "py:x", "--idempotency-key", "k", "--wait").out == "900\n[1]\n"

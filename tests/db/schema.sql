@@ -1288,10 +1288,10 @@ ALTER TABLE pgcron.given_back ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 );
 
 CREATE TABLE pgcron.idempotency (
-    namespace text NOT NULL COLLATE pg_catalog."C",
     key text NOT NULL,
     run_id bigint NOT NULL,
     expires_at timestamp with time zone NOT NULL,
+    namespace text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
     CONSTRAINT an_idempotency_key_has_1_to_500_characters CHECK ((((length(key) >= 1) AND (length(key) <= 500)) OR pgcron.refuse('PC001'::text, format('the idempotency key has %s characters'::text, length(key)), 'A key has 1 to 500 characters.'::text, 'Use a hash of a longer one.'::text)))
 );
 
@@ -1787,11 +1787,11 @@ CREATE TABLE pgcron.timezone (
 COMMENT ON TABLE pgcron.timezone IS 'Private: IANA zones that the nodes'' own tzdata knows (PostgreSQL''s may differ); nodes add what they know.';
 
 CREATE TABLE pgcron.unique_period (
-    namespace text NOT NULL COLLATE pg_catalog."C",
     key text NOT NULL COLLATE pg_catalog."C",
     handler text NOT NULL,
     run_id bigint NOT NULL,
-    until timestamp with time zone NOT NULL
+    until timestamp with time zone NOT NULL,
+    namespace text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C"
 );
 
 COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
@@ -2334,6 +2334,8 @@ REVOKE ALL ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, prio
 REVOKE ALL ON FUNCTION pgcron.enqueue_many(runs jsonb, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 

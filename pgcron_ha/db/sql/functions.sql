@@ -33,13 +33,9 @@ SELECT pgcron.pause_schedule(:name::text, :note::text, :actor::text, :interface:
 
 -- name: archive_dead_letters
 -- The oldest open ones that fit all that is given.
-SELECT pgcron.archive_dead_letters(ARRAY(
-  SELECT d.run_id FROM pgcron.dead_letter d
-  WHERE d.closed_at IS NULL
-    AND (:run_ids::bigint[] IS NULL OR d.run_id = ANY(:run_ids::bigint[]))
-    AND pgcron.letter_fits(d, :fingerprint::text, :handler::text, :queue::text,
-        :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz)
-  ORDER BY d.died_at, d.run_id LIMIT :at_most::int),
+SELECT pgcron.archive_dead_letters(
+  pgcron.hold_letters(:run_ids::bigint[], :fingerprint::text, :handler::text, :queue::text,
+    :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz, :at_most::int),
   :note::text, :actor::text) AS run_ids;
 
 -- name: redrive_many
