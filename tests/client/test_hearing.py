@@ -188,4 +188,4 @@ async def test_a_producer_waits_for_what_it_enqueued_and_reads_nothing_else(
                 await overview.run(own, others)
             (living,) = await control.enqueue(connection, 1)
             (row,) = await control.call(own, "await_runs", run_ids=[living])
-            assert (row["unmarked"], await awaited(connection)) == ([living], 0)
+            assert (row["ended"], await awaited(connection)) == ([living], 0)
