@@ -70,6 +70,8 @@ CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.retention
   EXECUTE FUNCTION pgcron.audit_change('table_retention', 'relation', 'set', 'set', 'delete');
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.retention_rule FOR EACH ROW
   EXECUTE FUNCTION pgcron.audit_change('retention', 'queue outcome', 'set', 'set', 'delete');
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.producer FOR EACH ROW
+  EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'delete');
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.producer_rule FOR EACH ROW
   EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'unconfine');
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.role_grant FOR EACH ROW

@@ -19,11 +19,17 @@ END $$;
 CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (OLD.awaited)
   EXECUTE FUNCTION pgcron.wake_waiting_clients();
 
--- A role reads what it enqueued itself; one that may read history reads all. session_user, since
--- these functions are their owner's.
-CREATE FUNCTION pgcron.may_read_run(created_by text) RETURNS boolean
+-- Whether the caller's login has made a run, whoever it said that acts. session_user, since
+-- functions that ask are their owner's.
+CREATE FUNCTION pgcron.is_own_run(created_by text, created_login text) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN created_by = session_user OR has_table_privilege(session_user, 'pgcron.history', 'SELECT');
+RETURN session_user = coalesce(created_login, created_by);
+
+-- A role reads its own; one that may read history reads all.
+CREATE FUNCTION pgcron.may_read_run(created_by text, created_login text) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN pgcron.is_own_run(created_by, created_login)
+  OR has_table_privilege(session_user, 'pgcron.history', 'SELECT');
 
 -- Locked rows are left out, so that no call waits here, and so are those that are probably being
 -- claimed now: a claim skips what is locked, and might come back a second later. The mark is only a
@@ -38,7 +44,7 @@ BEGIN
     UPDATE pgcron.run r SET awaited = true
     WHERE r.id = ANY(ARRAY(SELECT w.id FROM pgcron.run w
                            WHERE w.id = ANY(run_ids) AND w.awaited IS NULL
-                             AND pgcron.may_read_run(w.created_by)
+                             AND pgcron.may_read_run(w.created_by, w.created_login)
                              AND (w.state = 'running'
                                   OR w.due_at NOT BETWEEN clock_timestamp() - interval '0.25 s' AND
                                      clock_timestamp() + interval '0.25 s')
@@ -51,11 +57,12 @@ BEGIN
   -- A new statement: a run that ended before it was marked is not there any more.
   SELECT coalesce(array_agg(given.id) FILTER (WHERE r.id IS NULL), '{}'),
          coalesce(array_agg(given.id) FILTER (WHERE r.id IS NOT NULL AND r.awaited IS NULL), '{}')
-  INTO ended, unmarked FROM unnest(run_ids) given(id) LEFT JOIN pgcron.run r ON r.id = given.id;
+  INTO ended, unmarked FROM unnest(run_ids) given(id)
+  LEFT JOIN pgcron.run r ON r.id = given.id AND pgcron.may_read_run(r.created_by, r.created_login);
 END $$;
 COMMENT ON FUNCTION pgcron.await_runs IS
     'From now on the ends of these runs are sent on pgcron.end_channel(). ended: those that are '
-    'not alive; unmarked: those of others, and those to ask for again in a moment.';
+    'not alive, or not the caller''s; unmarked: those to ask for again in a moment.';
 
 CREATE FUNCTION pgcron.run_status(run_id bigint, OUT id bigint, OUT uuid uuid, OUT handler text,
     OUT schedule text, OUT state text, OUT attempt int, OUT due_at timestamptz,
@@ -67,7 +74,7 @@ BEGIN
            v.started_at, v.finished_at, v.error, v.result, p.done, p.total, p.note
     FROM pgcron.runs v
     LEFT JOIN pgcron.progress p ON p.run_id = v.id AND p.attempt = v.attempt AND v.state = 'running'
-    WHERE v.id = run_status.run_id AND pgcron.may_read_run(v.created_by) LIMIT 1;
+    WHERE v.id = run_status.run_id AND pgcron.may_read_run(v.created_by, v.created_login) LIMIT 1;
 END $$;
 COMMENT ON FUNCTION pgcron.run_status IS
     'The state and the result of a run: for the role that enqueued it, and for roles that may read '

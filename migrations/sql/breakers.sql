@@ -237,7 +237,7 @@ CREATE FUNCTION pgcron.set_breaker(breaker text, failures int DEFAULT 5,
     open_for_at_most interval DEFAULT NULL, fallback_handler text DEFAULT NULL,
     fallback_queue text DEFAULT NULL, handlers text[] DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.put_breakers(
            jsonb_build_array(jsonb_build_object('name', breaker, 'failures', failures,
                'within', within, 'open_for', open_for,
@@ -268,7 +268,7 @@ END $$;
 -- Closes a breaker by hand, whatever its state: what waits for it goes. True when it was not
 -- closed.
 CREATE FUNCTION pgcron.reset_breaker(breaker text, actor text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   row_found pgcron.breaker := pgcron.require_breaker(reset_breaker.breaker);
 BEGIN
@@ -287,7 +287,7 @@ COMMENT ON FUNCTION pgcron.reset_breaker IS
     'Closes a breaker by hand; the runs that wait for it go at once.';
 
 CREATE FUNCTION pgcron.delete_breaker(breaker text, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   SELECT pgcron.require_breaker(breaker);
   DELETE FROM pgcron.breaker b WHERE b.name = delete_breaker.breaker;

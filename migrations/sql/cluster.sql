@@ -177,7 +177,7 @@ LANGUAGE sql VOLATILE AS $$
   WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.state IN ('alive', 'cordoned')) $$;
 
 CREATE FUNCTION pgcron.pause_cluster(note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   UPDATE pgcron.cluster c SET paused_at = coalesce(c.paused_at, now()),
     paused_by = coalesce(pause_cluster.actor, session_user), paused_note = pause_cluster.note $$;
@@ -186,7 +186,7 @@ COMMENT ON FUNCTION pgcron.pause_cluster IS
     'runs.';
 
 CREATE FUNCTION pgcron.resume_cluster(actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   UPDATE pgcron.cluster c SET paused_at = NULL, paused_by = NULL, paused_note = NULL;
   SELECT pgcron.notify(pgcron.channel(), 'admit');

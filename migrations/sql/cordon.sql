@@ -43,7 +43,7 @@ CREATE VIEW pgcron.claiming_node AS
 -- processes take nothing new.
 CREATE FUNCTION pgcron.cordon_node(node text, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS int
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   SELECT pgcron.require_node(cordon_node.node);
   INSERT INTO pgcron.cordon AS c (node, incarnation, note, set_by)
@@ -63,7 +63,7 @@ COMMENT ON FUNCTION pgcron.cordon_node IS
 -- By a name it lifts those of its processes, too. Returns how many living processes take runs
 -- again.
 CREATE FUNCTION pgcron.uncordon_node(node text, actor text DEFAULT NULL) RETURNS int
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   whole text := (SELECT n.name FROM pgcron.node n
                  JOIN pgcron.cordon c ON c.node = n.name AND c.lifted_at IS NULL

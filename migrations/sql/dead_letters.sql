@@ -37,7 +37,7 @@ END $$;
 -- letter's.
 CREATE FUNCTION pgcron.redrive(run_id bigint, actor text DEFAULT NULL, args jsonb DEFAULT NULL)
   RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   letter pgcron.dead_letter;
   new_id bigint;
@@ -66,7 +66,7 @@ COMMENT ON FUNCTION pgcron.redrive IS
 -- id.
 CREATE FUNCTION pgcron.archive_dead_letters(run_ids bigint[], note text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS bigint[]
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.refuse('PC001', format('%s dead letters are too many', cardinality(run_ids)),
            'One call archives up to 1000 dead letters.', 'Give them in several calls.')
   WHERE cardinality(run_ids) > 1000;
@@ -103,6 +103,19 @@ RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fing
   AND (letter_fits.schedule IS NULL OR letter.schedule = letter_fits.schedule)
   AND (since IS NULL OR letter.died_at >= since) AND (until IS NULL OR letter.died_at < until);
 
+-- Locks the oldest open letters that fit all that is given, but for those that others have locked.
+CREATE FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text,
+    error_class text, schedule text, since timestamptz, until timestamptz, at_most int)
+  RETURNS bigint[]
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT ARRAY(SELECT d.run_id FROM pgcron.dead_letter d
+               WHERE d.closed_at IS NULL
+                 AND (hold_letters.run_ids IS NULL OR d.run_id = ANY(hold_letters.run_ids))
+                 AND pgcron.letter_fits(d, hold_letters.fingerprint, hold_letters.handler,
+                     hold_letters.queue, hold_letters.error_class, hold_letters.schedule, since,
+                     until)
+               ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED) $$;
+
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most
 -- `at_most` (1000) in a call. Each is redriven once, however many callers there are: a letter that
 -- another call is redriving is skipped. Lost ones, which may have taken effect, are left out unless
@@ -115,7 +128,7 @@ CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL, handler text 
     args jsonb DEFAULT NULL, rate int DEFAULT NULL, per interval DEFAULT '1 minute',
     starting timestamptz DEFAULT NULL, at_most int DEFAULT 1000, actor text DEFAULT NULL)
   RETURNS TABLE (dead_letter bigint, run_id bigint, due_at timestamptz)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   letter pgcron.dead_letter;
   step interval;
@@ -147,7 +160,7 @@ BEGIN
               redrive_many.queue, redrive_many.error_class, redrive_many.schedule, since, until)
           AND (also_lost OR d.outcome = 'dead')
           AND (d.unique_key IS NULL OR d.unique_scope = 'period'
-               OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
+               OR pgcron.run_with_key(d.unique_key, d.handler, d.namespace) IS NULL)
         ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
       seen := seen + 1;
       run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);

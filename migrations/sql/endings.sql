@@ -11,8 +11,8 @@ BEGIN ATOMIC
          r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue,
          r.concurrency_key, r.unique_key, r.unique_scope, r.requires, r.weight, r.tags,
          r.handler, r.args, r.delivery, history_of.outcome, r.max_attempts, r.timeout, r.retry_base,
-         r.retry_cap, r.retry, r.snoozes, r.time_limits, r.created_by, history_of.node_name,
-         r.cancel_reason, history_of.error, history_of.result;
+         r.retry_cap, r.retry, r.snoozes, r.time_limits, r.created_by, r.created_login, r.namespace,
+         history_of.node_name, r.cancel_reason, history_of.error, history_of.result;
 END;
 
 -- Why each of these runs ends: `reason`, and the run that it had to wait for, if one is given.

@@ -8,7 +8,36 @@ CREATE TYPE pgcron.run_request AS (handler text, args jsonb, queue text, priorit
   debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval,
   weight int, tags text[]);
 
--- Returns the id of the new run, or of the run that a living idempotency key already named.
+-- The idempotency key takes a run of this id, unless it names one: then that one's id is returned.
+-- A second caller with the key waits for the end of the first one's transaction, and no longer than
+-- 10 seconds when it has no lock_timeout of its own; a key is taken in the caller's namespace, so
+-- nobody waits for another producer.
+CREATE FUNCTION pgcron.take_key(namespace text, key text, lifetime interval, new_id bigint)
+  RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+  named bigint;
+  waits_for_ever boolean := current_setting('lock_timeout') = '0';
+BEGIN
+  IF (lifetime > '0' AND lifetime <= '366 days') IS FALSE THEN
+    PERFORM pgcron.refuse('PC001', format('key_lifetime %s is out of range', lifetime),
+        'It says how long an idempotency key is remembered: at most 366 days.',
+        'Leave it out for ''1 day''.');
+  END IF;
+  IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
+  INSERT INTO pgcron.idempotency AS known
+  VALUES (take_key.key, new_id, now() + coalesce(lifetime, '1 day'), take_key.namespace)
+  ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE SET run_id = EXCLUDED.run_id,
+    expires_at = EXCLUDED.expires_at
+  WHERE known.expires_at <= now() RETURNING known.run_id INTO named;
+  IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;
+  -- a living key; only a new statement can see one that was inserted meanwhile
+  RETURN coalesce(named, (SELECT i.run_id FROM pgcron.idempotency i
+                          WHERE i.namespace = take_key.namespace AND i.key = take_key.key));
+END $$;
+
+-- Returns the id of the new run, or of the run that a living idempotency key already named. With
+-- the owner's rights, so that who enqueues needs none on tables: what it may make is judged here.
 CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default',
     priority int DEFAULT 5, due_at timestamptz DEFAULT NULL, idempotency_key text DEFAULT NULL,
     key_lifetime interval DEFAULT '1 day', timeout interval DEFAULT '1 hour',
@@ -19,13 +48,17 @@ CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text
     debounce_max interval DEFAULT NULL, start_within interval DEFAULT NULL,
     give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL,
     weight int DEFAULT NULL, tags text[] DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
+  p pgcron.producer;
   new_id bigint;
   known_id bigint;
   expires timestamptz;
   limits jsonb;
 BEGIN
+  IF NOT has_table_privilege(pgcron.caller(), 'pgcron.run'::regclass, 'TRUNCATE') THEN
+    p := pgcron.admit_request(actor, queue, handler, priority, weight, concurrency_key, args);
+  END IF;
   IF num_nonnulls(unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max)
       > 0 THEN
     IF idempotency_key IS NOT NULL THEN
@@ -36,37 +69,28 @@ BEGIN
     RETURN pgcron.enqueue_unique(ROW(handler, args, queue, priority, due_at, NULL, NULL, timeout,
           max_attempts, delivery, retry, concurrency_key, requires, unique_key, unique_scope,
           unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after,
-          silence_timeout, weight, tags)::pgcron.run_request, actor);
+          silence_timeout, weight, tags)::pgcron.run_request, actor, p);
   END IF;
   IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
     limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
     expires := pgcron.expire_at(start_within, give_up_after, coalesce(due_at, now()));
   END IF;
+  new_id := nextval('pgcron.run_id_seq');
   IF idempotency_key IS NOT NULL THEN
-    IF key_lifetime <= '0' THEN
-      PERFORM pgcron.refuse('PC001', format('key_lifetime %s is not positive', key_lifetime),
-          'It says how long an idempotency key is remembered.', 'Leave it out for ''1 day''.');
-    END IF;
-    new_id := nextval('pgcron.run_id_seq');
-    INSERT INTO pgcron.idempotency AS known
-    VALUES (idempotency_key, new_id, now() + coalesce(key_lifetime, '1 day'))
-    ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at
-    WHERE known.expires_at <= now() RETURNING known.run_id INTO known_id;
-    -- a living key; only a new statement can see one that was inserted meanwhile
-    IF known_id IS NULL THEN
-      RETURN (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key);
-    END IF;
+    known_id := pgcron.take_key(coalesce(p.namespace, ''), idempotency_key, key_lifetime, new_id);
+    IF known_id <> new_id THEN RETURN known_id; END IF;
   END IF;
+  IF p.backlog IS NOT NULL THEN PERFORM pgcron.judge_backlog(p, 1); END IF;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-        delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight,
-        tags)
-  VALUES (coalesce(new_id, nextval('pgcron.run_id_seq')), coalesce(handler, ''),
-          coalesce(args, '{}'), coalesce(queue, 'default'), coalesce(priority, 5),
-          coalesce(due_at, now()), nullif(timeout, '1 hour'), max_attempts,
-          coalesce(delivery, 'at_least_once'), retry, coalesce(actor, session_user),
+        delivery, retry, namespace, created_by, created_login, concurrency_key, requires, expire_at,
+        time_limits, weight, tags)
+  VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
+          coalesce(priority, 5), coalesce(due_at, now()), nullif(timeout, '1 hour'), max_attempts,
+          coalesce(delivery, 'at_least_once'), retry,
+          CASE WHEN p.backlog IS NOT NULL THEN p.namespace END, coalesce(actor, session_user),
+          CASE WHEN actor <> session_user THEN session_user END,
           pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
-          limits, nullif(weight, 1), nullif(tags, '{}'))
-  RETURNING id INTO new_id;
+          limits, nullif(weight, 1), nullif(tags, '{}'));
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue IS
@@ -120,27 +144,35 @@ END $$;
 -- The ids of the requested runs: new ones, except where an idempotency key names a run already, or
 -- where a unique one was made or met. Keys are taken in one order, so that two callers with the
 -- same ones can't wait for each other in a ring.
-CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[], actor text) RETURNS bigint[]
+CREATE FUNCTION pgcron.claim_keys(runs jsonb, new_ids bigint[], actor text, namespace text)
+  RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
   ids bigint[];
   single record;
+  waits_for_ever boolean := current_setting('lock_timeout') = '0';
 BEGIN
   IF EXISTS (SELECT FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) options
-             WHERE options.idempotency_key IS NOT NULL AND options.key_lifetime <= '0') THEN
+             WHERE options.idempotency_key IS NOT NULL
+               AND NOT (options.key_lifetime > '0' AND options.key_lifetime <= '366 days')) THEN
     PERFORM pgcron.refuse_request(runs);
   END IF;
-  INSERT INTO pgcron.idempotency AS known (key, run_id, expires_at)
-  SELECT DISTINCT ON (options.idempotency_key) options.idempotency_key, new_ids[options.ordinality],
-         now() + coalesce(options.key_lifetime, '1 day')
+  IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
+  INSERT INTO pgcron.idempotency AS known
+  SELECT DISTINCT ON (options.idempotency_key) options.idempotency_key,
+         new_ids[options.ordinality], now() + coalesce(options.key_lifetime, '1 day'),
+         claim_keys.namespace
   FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) WITH ORDINALITY options
   WHERE options.idempotency_key IS NOT NULL ORDER BY options.idempotency_key, options.ordinality
-  ON CONFLICT (key) DO UPDATE SET run_id = EXCLUDED.run_id, expires_at = EXCLUDED.expires_at
+  ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE SET run_id = EXCLUDED.run_id,
+    expires_at = EXCLUDED.expires_at
   WHERE known.expires_at <= now();
+  IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;
   -- Only a new statement can see a key that was inserted meanwhile.
   ids := ARRAY(SELECT coalesce(known.run_id, new_ids[options.position])
                FROM jsonb_array_elements(runs) WITH ORDINALITY options(given, position)
-               LEFT JOIN pgcron.idempotency known ON known.key = given ->> 'idempotency_key'
+               LEFT JOIN pgcron.idempotency known ON known.namespace = claim_keys.namespace
+                 AND known.key = given ->> 'idempotency_key'
                ORDER BY options.position);
   FOR single IN SELECT element.options, element.position
       FROM jsonb_array_elements(runs) WITH ORDINALITY element(options, position)
@@ -189,28 +221,44 @@ EXCEPTION WHEN OTHERS THEN
         'are written without quotes.'));
 END $$;
 
+CREATE FUNCTION pgcron.judge_producer_requests(p pgcron.producer, runs jsonb) RETURNS void
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.judge_producer(p, pgcron.caller(), coalesce(o.queue, 'default'),
+           coalesce(o.handler, ''), coalesce(o.priority, 5), o.weight,
+           pgcron.concurrency_key_of(o.concurrency_key, o.weight), o.args)
+  FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) o $$;
+
 -- Enqueues a JSON array of objects whose keys are arguments of pgcron.enqueue, and does what a call
 -- of it for each would do: all of them, or none when one is refused. The ids are in the array's
 -- order.
 CREATE FUNCTION pgcron.enqueue_many(runs jsonb, actor text DEFAULT NULL) RETURNS bigint[]
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   has_keys boolean := pgcron.judge_requests(runs);
+  p pgcron.producer := pgcron.admit_caller(enqueue_many.actor);
   maker text := coalesce(enqueue_many.actor, session_user);
+  maker_login text := nullif(session_user, maker);
   new_ids bigint[];
   ids bigint[];
 BEGIN
+  IF p.role IS NOT NULL THEN PERFORM pgcron.judge_producer_requests(p, runs); END IF;
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq')
                    FROM generate_series(1, jsonb_array_length(runs)));
-  ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor)
+  ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor,
+                                  coalesce(p.namespace, ''))
               ELSE new_ids END;
+  IF p.backlog IS NOT NULL THEN
+    PERFORM pgcron.judge_backlog(p, count(*)::int) FROM unnest(new_ids, ids) i(made, given)
+      WHERE i.made = i.given;
+  END IF;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-        delivery, retry, created_by, concurrency_key, requires, expire_at, time_limits, weight,
-        tags)
+        delivery, retry, namespace, created_by, created_login, concurrency_key, requires, expire_at,
+        time_limits, weight, tags)
   SELECT new_ids[options.ordinality], coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
          coalesce(options.due_at, now()), nullif(options.timeout, '1 hour'), options.max_attempts,
-         coalesce(options.delivery, 'at_least_once'), options.retry, maker,
+         coalesce(options.delivery, 'at_least_once'), options.retry,
+         CASE WHEN p.backlog IS NOT NULL THEN p.namespace END, maker, maker_login,
          pgcron.concurrency_key_of(options.concurrency_key, options.weight),
          nullif(options.requires, '{}'),
          CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0
@@ -224,7 +272,7 @@ BEGIN
   WHERE new_ids[options.ordinality] = ids[options.ordinality];
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
-  IF SQLSTATE ~ '^(PC|22)' AND SQLERRM !~ '^run \d+ of \d+: ' THEN
+  IF SQLSTATE ~ '^(PC|22)' AND SQLERRM !~ '^(run \d+ of \d+: |producer )' THEN
     PERFORM pgcron.refuse_request(runs);
   END IF;
   RAISE;

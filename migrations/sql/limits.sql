@@ -97,7 +97,7 @@ END;
 -- Running ones go on, and count; a claim that was under way may still end as it began.
 CREATE FUNCTION pgcron.set_queue(queue text, max_running int DEFAULT NULL, rate int DEFAULT NULL,
     per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.queue AS q (name, max_running, rate, per, set_by, set_at)
   VALUES (set_queue.queue, set_queue.max_running, set_queue.rate, set_queue.per,
@@ -115,7 +115,7 @@ COMMENT ON FUNCTION pgcron.set_queue IS
 CREATE FUNCTION pgcron.set_concurrency(concurrency_key text, slots int DEFAULT 1,
     rate int DEFAULT NULL,
     per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.concurrency_limit AS l (concurrency_key, slots, rate, per, set_by)
   VALUES (set_concurrency.concurrency_key, set_concurrency.slots, set_concurrency.rate,
@@ -131,7 +131,7 @@ COMMENT ON FUNCTION pgcron.set_concurrency IS
 
 CREATE FUNCTION pgcron.delete_concurrency(concurrency_key text, actor text DEFAULT NULL)
   RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   DELETE FROM pgcron.concurrency_limit l
   WHERE l.concurrency_key = delete_concurrency.concurrency_key;
@@ -142,7 +142,7 @@ COMMENT ON FUNCTION pgcron.delete_concurrency IS
 
 CREATE FUNCTION pgcron.pause_queue(queue text, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.queue AS q (name, paused_at, paused_by, paused_note)
   VALUES (pause_queue.queue, now(), coalesce(pause_queue.actor, session_user), pause_queue.note)
@@ -152,7 +152,7 @@ COMMENT ON FUNCTION pgcron.pause_queue IS
     'No node claims from the queue until it is resumed; what runs goes on.';
 
 CREATE FUNCTION pgcron.resume_queue(queue text, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   UPDATE pgcron.queue q SET paused_at = NULL, paused_by = NULL, paused_note = NULL
   WHERE q.name = resume_queue.queue;

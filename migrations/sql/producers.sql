@@ -1,8 +1,38 @@
--- What a service that enqueues may do: the queues and handlers it was given, in its own name; and
--- its own runs.
+-- What a service that enqueues may do: the queues, handlers and keys it was given, up to its
+-- limits, in its own name. Two producers share nothing but what both were given.
+
+CREATE TABLE pgcron.producer (
+  role regrole PRIMARY KEY,
+  -- Of its idempotency keys and unique keys: the name that the role had at first.
+  namespace text COLLATE "C" NOT NULL UNIQUE,
+  concurrency_keys text[] COLLATE "C" NOT NULL CONSTRAINT a_producer_names_its_keys
+    CHECK (array_position(concurrency_keys, NULL) IS NULL
+      OR pgcron.refuse('PC001', 'a concurrency key of a producer is NULL',
+        'Each is a key, or how keys begin, with a star at its end.',
+        'Write for example ''mail/*''.')),
+  largest_weight int NOT NULL DEFAULT 1 CONSTRAINT a_producer_weighs_1_to_1000
+    CHECK (pgcron.is_within('largest_weight', largest_weight, 1, 1000,
+        'A run takes 1 to 1000 of the slots of the node that executes it.',
+        'Leave it out for 1.')),
+  highest_priority int NOT NULL DEFAULT 5 CONSTRAINT a_producer_has_priority_0_to_9
+    CHECK (pgcron.is_within('highest_priority', highest_priority, 0, 9,
+        'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.')),
+  largest_args int NOT NULL DEFAULT 262144 CONSTRAINT a_producer_has_args_of_256_kib
+    CHECK (pgcron.is_within('largest_args', largest_args, 2, 262144,
+        'The args of a run have at most 262144 bytes (256 KiB).', 'Leave it out for 262144.')),
+  backlog int CONSTRAINT a_producer_has_a_backlog_of_1_to_1000000
+    CHECK (pgcron.is_within('backlog', backlog, 1, 1000000,
+        'A limited backlog has 1 to 1000000 runs.', 'NULL is no limit.')),
+  set_by text NOT NULL DEFAULT session_user CONSTRAINT producer_set_by_is_short
+    CHECK (pgcron.is_short('set_by', set_by, 300)),
+  set_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE pgcron.producer IS
+    'Roles that enqueue, and their limits: one that has the rights of a role in this table makes '
+    'only runs within them. Roles that may empty pgcron.run are exempt.';
 
 CREATE TABLE pgcron.producer_rule (
-  role regrole NOT NULL,
+  role regrole NOT NULL REFERENCES pgcron.producer ON DELETE CASCADE,
   queue text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_queues
     CHECK (queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$' AND queue <> ''
       OR pgcron.refuse('PC001',
@@ -15,167 +45,233 @@ CREATE TABLE pgcron.producer_rule (
         format('%L is neither a handler nor how some begin', left(handler, 200)),
         'A rule names one handler, or how handlers begin, with a star at its end.',
         'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.')),
-  set_by text NOT NULL DEFAULT session_user,
-  set_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (role, queue, handler)
 );
-COMMENT ON TABLE pgcron.producer_rule IS
-    'What roles may enqueue: one that has the rights of a role in this table may enqueue what '
-    'one of the rules allows, in its own name, and nothing else. Roles that may empty pgcron.run '
-    'are exempt.';
+COMMENT ON TABLE pgcron.producer_rule IS 'Which handlers a producer may enqueue into which queues.';
+
+CREATE TABLE pgcron.producer_backlog (
+  role regrole PRIMARY KEY REFERENCES pgcron.producer ON DELETE CASCADE,
+  live int,
+  -- The last id that had been drawn.
+  counted_to bigint
+);
+COMMENT ON TABLE pgcron.producer_backlog IS
+    'How many live runs a producer with a limited backlog had when they were last counted.';
 
 CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
             ELSE name = pattern END;
 
--- A role with the rights of one that has rules makes only what a rule of its roles allows.
-CREATE FUNCTION pgcron.judge_by_rules(queue text, handler text, who name) RETURNS boolean
+-- The role that calls, also within a function that executes with its owner's rights.
+CREATE FUNCTION pgcron.caller() RETURNS name
+LANGUAGE sql STABLE
+RETURN CASE current_setting('role') WHEN 'none' THEN session_user
+            ELSE current_setting('role')::name END;
+
+-- The producer that the role is, or has the rights of: one's own row before that of another role.
+-- NULL: it is none.
+CREATE FUNCTION pgcron.producer_of(who name) RETURNS pgcron.producer
+LANGUAGE sql STABLE AS $$
+  SELECT p.* FROM pgcron.producer p WHERE pg_has_role(who, p.role, 'USAGE')
+  ORDER BY pg_get_userbyid(p.role) <> who, p.namespace LIMIT 1 $$;
+
+-- Raises PC013 for what a producer may not make.
+CREATE FUNCTION pgcron.judge_producer(p pgcron.producer, who name, queue text, handler text,
+    priority int, weight int, concurrency_key text, args jsonb) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  is_confined boolean;
+  fact text;
+  rule text;
   is_allowed boolean;
-  allowed text;
 BEGIN
-  SELECT count(*) > 0,
-         coalesce(bool_or(pgcron.rule_fits(p.queue, judge_by_rules.queue)
-                          AND pgcron.rule_fits(p.handler, judge_by_rules.handler)),
-           false),
-         array_to_string((array_agg(DISTINCT format('%s into %s', p.handler, p.queue)))[:20], '; ')
-  INTO is_confined, is_allowed, allowed
-  FROM pgcron.producer_rule p WHERE pg_has_role(who, p.role, 'USAGE');
-  IF is_confined AND NOT is_allowed THEN
-    PERFORM pgcron.refuse('PC013',
-        format('role %s may not enqueue handler %L into queue %L', quote_ident(who),
-          left(handler, 200), left(queue, 200)),
-        format('It may enqueue: %s.', allowed),
-        format('Use one of them, or let the owner of the schema allow more: '
-          'pgcron.confine_producer(%L, …).', who));
+  SELECT coalesce(bool_or(pgcron.rule_fits(r.queue, judge_producer.queue)
+             AND pgcron.rule_fits(r.handler, judge_producer.handler)), false),
+         array_to_string((array_agg(DISTINCT format('%s into %s', r.handler, r.queue)))[:20], '; ')
+  INTO is_allowed, rule FROM pgcron.producer_rule r WHERE pg_has_role(who, r.role, 'USAGE');
+  IF NOT is_allowed THEN
+    fact := format('handler %L into queue %L', left(handler, 200), left(queue, 200));
+    rule := format('It may enqueue: %s.', rule);
+  ELSIF priority < p.highest_priority THEN
+    fact := format('a run with priority %s', priority);
+    rule := format('Its runs have priority %s to 9.', p.highest_priority);
+  ELSIF weight > p.largest_weight THEN
+    fact := format('a run with weight %s', weight);
+    rule := format('Its runs have weight 1 to %s.', p.largest_weight);
+  ELSIF concurrency_key <> coalesce(pgcron.concurrency_key_of(NULL, weight), '')
+      AND NOT EXISTS (SELECT FROM unnest(p.concurrency_keys) k
+                      WHERE pgcron.rule_fits(k, judge_producer.concurrency_key)) THEN
+    fact := format('a run with concurrency key %L', left(concurrency_key, 200));
+    rule := format('Its concurrency keys: %s.', array_to_string(p.concurrency_keys, ', '));
+  ELSIF p.largest_args < 262144 AND octet_length(args::text) > p.largest_args THEN
+    fact := format('a run with args of %s bytes', octet_length(args::text));
+    rule := format('The args of its runs have at most %s bytes.', p.largest_args);
   END IF;
-  RETURN is_confined;
+  IF fact IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC013', format('role %s may not enqueue %s', quote_ident(who), fact),
+        rule,
+        format('Keep to it, or let the owner of the schema allow more: '
+          'pgcron.confine_producer(%L, …).', pg_get_userbyid(p.role)));
+  END IF;
 END $$;
 
--- Whether it is the owner of the tables, or an operator.
-CREATE FUNCTION pgcron.may_make_any_run() RETURNS boolean
-LANGUAGE sql STABLE
-RETURN has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
-  OR has_column_privilege('pgcron.run'::regclass, 'origin', 'INSERT');
-
--- Keys that name runs. A role that is neither the owner nor an operator leaves a living one as it
--- is, and gives one only to a run that its own transaction makes, as pgcron.enqueue does. The
--- triggers decide whom that concerns, where no path of the caller's changes what is meant.
-CREATE FUNCTION pgcron.a_living_key_stays() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  PERFORM pgcron.refuse('PC013',
-      format('%s key %L is in use',
-        CASE TG_TABLE_NAME WHEN 'idempotency' THEN 'idempotency' ELSE 'unique' END,
-        left(OLD.key, 200)),
-      'Until its time is over it names the run that it was given with.',
-      'Call pgcron.enqueue, which returns that run.');
-  RETURN NULL;
-END $$;
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW
-  WHEN (OLD.expires_at > now() AND NOT pgcron.may_make_any_run())
-  EXECUTE FUNCTION pgcron.a_living_key_stays();
--- on_conflict 'replace' prolongs it for the run after the one that a node has taken already.
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW
-  WHEN (OLD.until > now() AND (NEW.run_id = OLD.run_id OR NEW.until <= OLD.until)
-        AND NOT pgcron.may_make_any_run())
-  EXECUTE FUNCTION pgcron.a_living_key_stays();
-
--- At the end of the transaction, since the key is taken before its run is made. No other run has
--- the very instant in created_at, which nobody may write.
-CREATE FUNCTION pgcron.a_key_names_a_new_run() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+-- Raises PC011 when a producer's backlog has no room for so many more. What was made since the last
+-- count, by anybody, is counted in until it could be too much: then its live runs are counted. Runs
+-- of transactions that are not over are not seen. No lock is waited for.
+CREATE FUNCTION pgcron.judge_backlog(p pgcron.producer, more int) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  handler text;
-  due_at timestamptz;
+  last_id bigint := coalesce(pg_sequence_last_value('pgcron.run_id_seq'), 0);
+  counted int;
 BEGIN
-  SELECT r.handler, r.due_at INTO handler, due_at FROM pgcron.run r
-  WHERE r.id = NEW.run_id AND r.created_at = now();
-  IF NOT FOUND THEN      -- cancelled already
-    SELECT v.handler, v.due_at INTO handler, due_at FROM pgcron.runs v
-    WHERE v.id = NEW.run_id AND v.created_at = now() LIMIT 1;
+  IF p.backlog IS NULL
+      OR (SELECT b.live + (last_id - b.counted_to) + more <= p.backlog
+          FROM pgcron.producer_backlog b WHERE b.role = p.role) THEN
+    RETURN;
   END IF;
-  IF handler IS NULL THEN
-    PERFORM pgcron.refuse('PC013',
-        format('key %L names run %s, which this transaction did not make', left(NEW.key, 200),
-          NEW.run_id),
-        'A key is given to a run that is made with it.',
-        'Call pgcron.enqueue, not after SET CONSTRAINTS ALL IMMEDIATE.');
-  ELSIF TG_TABLE_NAME = 'unique_period' THEN
-    IF NEW.handler <> handler OR NEW.until > greatest(now(), due_at) + interval '366 days' THEN
-      PERFORM pgcron.refuse('PC013',
-          format('unique key %L of handler %L until %s is not that of run %s', left(NEW.key, 200),
-            left(NEW.handler, 200), NEW.until, NEW.run_id),
-          'A unique key is of its run''s handler, and has a time of at most 366 days.',
-          'Call pgcron.enqueue with unique_key and unique_for.');
-    END IF;
+  SELECT count(*) INTO counted
+  FROM (SELECT FROM pgcron.run r WHERE r.namespace = p.namespace LIMIT p.backlog) live;
+  IF counted + more > p.backlog THEN
+    PERFORM pgcron.refuse('PC011',
+        format('producer %s has a backlog of %s runs', pg_get_userbyid(p.role), counted),
+        format('At most %s of its runs may wait or execute.', p.backlog),
+        'Try again when some of them have ended.');
   END IF;
-  RETURN NULL;
+  PERFORM FROM pgcron.producer_backlog b WHERE b.role = p.role FOR NO KEY UPDATE SKIP LOCKED;
+  IF FOUND THEN
+    UPDATE pgcron.producer_backlog b SET live = counted, counted_to = last_id
+    WHERE b.role = p.role;
+  END IF;
 END $$;
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency
-  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (NOT pgcron.may_make_any_run())
-  EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period
-  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-  WHEN (NOT pgcron.may_make_any_run())
-  EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
 
--- A barrier: no function or operator of the reader's sees a row before it is known to be its own.
-CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
-  SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.gate, v.delivery, v.attempt,
-         v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result,
-         v.concurrency_key,
-         v.requires, v.weight, v.tags, v.parent_run, v.created_at, v.created_by
-  FROM pgcron.runs v WHERE v.created_by IN (session_user, current_user);
-COMMENT ON VIEW pgcron.own_runs IS
-    'The runs that the reader''s role has enqueued, and no others; best read by id.';
+-- The producer that calls; NULL for who may make any run: the owner, and operators, who run again
+-- what they like. Raises PC013 for who is neither, and for a producer in the name of another role.
+CREATE FUNCTION pgcron.admit_caller(actor text) RETURNS pgcron.producer
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  who name := pgcron.caller();
+  p pgcron.producer;
+BEGIN
+  IF has_table_privilege(who, 'pgcron.run'::regclass, 'TRUNCATE') THEN RETURN NULL; END IF;
+  p := pgcron.producer_of(who);
+  IF p.role IS NOT NULL THEN
+    IF actor NOT IN (who, session_user)
+        AND EXISTS (SELECT FROM pg_roles other
+                    WHERE other.rolname = actor
+                      AND NOT pg_has_role(session_user, other.oid, 'MEMBER')) THEN
+      PERFORM pgcron.refuse_maker(who, actor);
+    END IF;
+  ELSIF NOT has_function_privilege(who, 'pgcron.retry_run(bigint,text)'::regprocedure,
+      'EXECUTE') THEN
+    PERFORM pgcron.refuse_stranger(who);
+  END IF;
+  RETURN p;
+END $$;
 
-CREATE FUNCTION pgcron.cancel_own_run(run_id bigint, note text DEFAULT NULL) RETURNS text
+-- The same for one run that is requested, which is judged.
+CREATE FUNCTION pgcron.admit_request(actor text, queue text, handler text, priority int, weight int,
+    concurrency_key text, args jsonb) RETURNS pgcron.producer
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  p pgcron.producer := pgcron.admit_caller(actor);
+BEGIN
+  IF p.role IS NOT NULL THEN
+    PERFORM pgcron.judge_producer(p, pgcron.caller(), coalesce(queue, 'default'),
+        coalesce(handler, ''), coalesce(priority, 5), weight,
+        pgcron.concurrency_key_of(concurrency_key, weight), args);
+  END IF;
+  RETURN p;
+END $$;
+
+CREATE FUNCTION pgcron.refuse_maker(who name, actor text) RETURNS void
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC013',
+           format('role %s may not enqueue in the name of %L', quote_ident(who), left(actor, 200)),
+           'What a producer makes is not said to be of another role.',
+           'Leave created_by (in functions: actor) out.') $$;
+
+-- Within a function that executes with the rights of a producer, that is who has called it.
+CREATE FUNCTION pgcron.refuse_stranger(who name) RETURNS void
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC013', format('role %s is no producer', quote_ident(who)),
+           'Who enqueues is a producer itself, or has the rights of one.',
+           format('Execute what `pgcron-ha grants producer %s` prints.', who)) $$;
+
+-- The namespace of the keys of who calls.
+CREATE FUNCTION pgcron.own_namespace() RETURNS text
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce((pgcron.producer_of(who)).namespace, '') FROM pgcron.caller() who
+  WHERE NOT has_table_privilege(who, 'pgcron.run'::regclass, 'TRUNCATE')
+  UNION ALL SELECT '' LIMIT 1 $$;
+
+-- A form that is sent twice is one operation: NULL for the first, which says with end_operation
+-- what run it has made; the others wait for its commit, and get that run.
+CREATE FUNCTION pgcron.begin_operation(key text, lifetime interval) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  INSERT INTO pgcron.idempotency
+  VALUES (begin_operation.key, 0, now() + least(lifetime, '366 days'), pgcron.own_namespace())
+  ON CONFLICT ON CONSTRAINT idempotency_pkey DO NOTHING;
+  IF FOUND THEN RETURN NULL; END IF;
+  RETURN (SELECT i.run_id FROM pgcron.idempotency i
+          WHERE i.namespace = pgcron.own_namespace() AND i.key = begin_operation.key);
+END $$;
+
+CREATE FUNCTION pgcron.end_operation(key text, run_id bigint) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
-  SELECT pgcron.refuse('PC010', format('run %s does not exist', run_id),
-           'There is no such run, or another role has enqueued it.',
-           'pgcron.own_runs lists your own.')
-  WHERE NOT EXISTS (SELECT FROM pgcron.runs v
-                    WHERE v.id = cancel_own_run.run_id AND v.created_by = session_user);
-  SELECT pgcron.cancel_run(run_id, note, session_user) $$;
-COMMENT ON FUNCTION pgcron.cancel_own_run IS
-    'As cancel_run, for the role that enqueued it and may not touch the runs of others.';
+  UPDATE pgcron.idempotency i SET run_id = end_operation.run_id
+  WHERE i.namespace = pgcron.own_namespace() AND i.key = end_operation.key AND i.run_id = 0 $$;
 
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
-    handlers text[] DEFAULT '{*}', actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
-  SELECT pgcron.refuse('PC010', format('role %L does not exist', left(confine_producer.role, 200)),
-           'Rules are those of a role of the database server.', 'CREATE ROLE makes one.')
-  WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles known
-                    WHERE known.rolname = confine_producer.role);
-  SELECT pgcron.refuse('PC001',
-           format('role %L is to be confined to no queue or handler', confine_producer.role),
-           'An empty list, or a name that is NULL, makes no rule, and a role without rules may '
-           'enqueue anything.',
-           'Name them, or leave the argument out for all; pgcron.unconfine_producer takes rules '
-           'away, REVOKE the right to enqueue.')
-  WHERE cardinality(queues) > 0 IS NOT TRUE OR cardinality(handlers) > 0 IS NOT TRUE
-    OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL;
-  SELECT pgcron.act_as(actor);
-  INSERT INTO pgcron.producer_rule (role, queue, handler, set_by)
-  SELECT quote_ident(confine_producer.role)::regrole, q, h, coalesce(actor, session_user)
-  FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING $$;
+    handlers text[] DEFAULT '{*}', concurrency_keys text[] DEFAULT NULL,
+    largest_weight int DEFAULT NULL, highest_priority int DEFAULT NULL,
+    largest_args int DEFAULT NULL, backlog int DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  named oid := (SELECT known.oid FROM pg_roles known WHERE known.rolname = confine_producer.role);
+BEGIN
+  IF named IS NULL THEN
+    PERFORM pgcron.refuse('PC010',
+        format('role %L does not exist', left(confine_producer.role, 200)),
+        'Rules are those of a role of the database server.', 'CREATE ROLE makes one.');
+  ELSIF cardinality(queues) > 0 IS NOT TRUE OR cardinality(handlers) > 0 IS NOT TRUE
+      OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL THEN
+    PERFORM pgcron.refuse('PC001',
+        format('role %L is to be confined to no queue or handler', confine_producer.role),
+        'An empty list, or a name that is NULL, makes no rule.',
+        'Name them, or leave the argument out for all; pgcron.delete_producer takes all away.');
+  END IF;
+  PERFORM pgcron.act_as(actor);
+  INSERT INTO pgcron.producer AS p (role, namespace, concurrency_keys, largest_weight,
+        highest_priority, largest_args, backlog, set_by)
+  VALUES (named, confine_producer.role,
+          coalesce(confine_producer.concurrency_keys, ARRAY[confine_producer.role || '/*']),
+          coalesce(confine_producer.largest_weight, 1),
+          coalesce(confine_producer.highest_priority, 5),
+          coalesce(confine_producer.largest_args, 262144), confine_producer.backlog,
+          coalesce(actor, session_user))
+  ON CONFLICT ON CONSTRAINT producer_pkey DO UPDATE SET
+    concurrency_keys = coalesce(confine_producer.concurrency_keys, p.concurrency_keys),
+    largest_weight = coalesce(confine_producer.largest_weight, p.largest_weight),
+    highest_priority = coalesce(confine_producer.highest_priority, p.highest_priority),
+    largest_args = coalesce(confine_producer.largest_args, p.largest_args),
+    backlog = coalesce(confine_producer.backlog, p.backlog), set_by = EXCLUDED.set_by,
+    set_at = now();
+  INSERT INTO pgcron.producer_backlog VALUES (named) ON CONFLICT DO NOTHING;
+  INSERT INTO pgcron.producer_rule
+  SELECT named, q, h FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
+END $$;
 COMMENT ON FUNCTION pgcron.confine_producer IS
     'A role, and each that has its rights, may enqueue these handlers into these queues from now '
-    'on (mail, mail-*, *), beside what it was allowed before, and nothing else. For the owner of '
-    'the schema.';
+    'on (mail, mail-*, *), beside what it was allowed before, and nothing else; limits that are '
+    'left out stay, or are concurrency keys that begin with its name and a slash, weight 1, '
+    'priority 5 to 9, and any backlog. For the owner of the schema.';
 
-CREATE FUNCTION pgcron.unconfine_producer(role text, actor text DEFAULT NULL)
-  RETURNS int
+CREATE FUNCTION pgcron.delete_producer(role text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(actor);
-  WITH gone AS (
-    DELETE FROM pgcron.producer_rule p USING pg_catalog.pg_roles known
-    WHERE known.rolname = unconfine_producer.role AND p.role = known.oid RETURNING p.role)
-  SELECT count(*)::int FROM gone $$;
-COMMENT ON FUNCTION pgcron.unconfine_producer IS
-    'Removes all rules of a role; returns how many there were.';
+  DELETE FROM pgcron.producer p USING pg_roles known
+  WHERE known.rolname = delete_producer.role AND p.role = known.oid $$;
+COMMENT ON FUNCTION pgcron.delete_producer IS
+    'Removes all rules and limits of a role, which enqueues nothing more. For the owner of the '
+    'schema.';

@@ -62,6 +62,9 @@ CREATE TABLE pgcron.run (
   key_slot int,
   unique_key text COLLATE "C",
   unique_scope text,
+  -- Whose keys these are: of the producer that has made it, when that has a unique key or counts in
+  -- a backlog. NULL: of all roles that are no producers.
+  namespace text COLLATE "C",
   requires text[] COLLATE "C",
   weight int,
   tags text[],
@@ -80,6 +83,8 @@ CREATE TABLE pgcron.run (
   -- prepare it since; when that ends, too, the run is dead.
   lost_early smallint,
   created_by text NOT NULL DEFAULT session_user,
+  -- The login that has made it; NULL: it is the one in created_by.
+  created_login text,
   -- A client waits for its end, which is announced on pgcron.end_channel(); NULL: none does.
   awaited boolean
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
@@ -94,7 +99,7 @@ COMMENT ON COLUMN pgcron.run.requires IS
     'Labels (key=value, or a key for any value): only nodes that announce all of them may claim '
     'the run.';
 COMMENT ON COLUMN pgcron.run.unique_key IS
-    'Of the runs of a handler with one key only one has it at a time.';
+    'Of the runs of a handler and a namespace with one key only one has it at a time.';
 COMMENT ON COLUMN pgcron.run.unique_scope IS
     'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, '
     'period for a time that is kept elsewhere. taken: a node has claimed it once, so the key is '
@@ -143,6 +148,8 @@ CREATE INDEX run_schedule ON pgcron.run (schedule_id, state, gate, due_at)
   WHERE schedule_id IS NOT NULL;
 CREATE INDEX run_expiring ON pgcron.run (expire_at)
   WHERE state <> 'running' AND expire_at IS NOT NULL;
+-- The backlog of a producer that has a limit.
+CREATE INDEX run_namespace ON pgcron.run (namespace) WHERE namespace IS NOT NULL;
 -- What was made of a run: few rows have a parent.
 CREATE INDEX run_parent ON pgcron.run (parent_run) WHERE parent_run IS NOT NULL;
 
@@ -176,12 +183,15 @@ COMMENT ON TABLE pgcron.progress IS
     'within minutes.';
 
 CREATE TABLE pgcron.idempotency (
-  key text PRIMARY KEY CONSTRAINT an_idempotency_key_has_1_to_500_characters
+  key text NOT NULL CONSTRAINT an_idempotency_key_has_1_to_500_characters
     CHECK (length(key) BETWEEN 1 AND 500
       OR pgcron.refuse('PC001', format('the idempotency key has %s characters', length(key)),
         'A key has 1 to 500 characters.', 'Use a hash of a longer one.')),
   run_id bigint NOT NULL,
-  expires_at timestamptz NOT NULL
+  expires_at timestamptz NOT NULL,
+  -- Of the producer that took the key; all roles that are no producers share the empty one.
+  namespace text COLLATE "C" NOT NULL DEFAULT '',
+  PRIMARY KEY (namespace, key)
 );
 COMMENT ON TABLE pgcron.idempotency IS
     'An enqueue with a living key returns the run that the key already named.';

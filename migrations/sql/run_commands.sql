@@ -55,14 +55,14 @@ END $$;
 
 CREATE FUNCTION pgcron.cancel_run(run_id bigint, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS text
-LANGUAGE sql AS $$ SELECT pgcron.stop_run(run_id, false, note, actor) $$;
+LANGUAGE sql SECURITY DEFINER AS $$ SELECT pgcron.stop_run(run_id, false, note, actor) $$;
 COMMENT ON FUNCTION pgcron.cancel_run IS
     'Ends a run: cancelled (had not begun), requested (its node stops it) or finished.';
 
 -- The second step after cancel_run, or the first at once.
 CREATE FUNCTION pgcron.kill_run(run_id bigint, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS text
-LANGUAGE sql AS $$ SELECT pgcron.stop_run(run_id, true, note, actor) $$;
+LANGUAGE sql SECURITY DEFINER AS $$ SELECT pgcron.stop_run(run_id, true, note, actor) $$;
 COMMENT ON FUNCTION pgcron.kill_run IS
     'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is '
     'only requested to stop.';
@@ -70,7 +70,7 @@ COMMENT ON FUNCTION pgcron.kill_run IS
 -- A new run of a workflow has the version of the one that it redrives, and what that has done; of a
 -- definition without a name any new run has that one.
 CREATE FUNCTION pgcron.follow_workflow(new_run bigint) RETURNS void
-LANGUAGE sql SECURITY DEFINER AS $$
+LANGUAGE sql AS $$
   INSERT INTO pgcron.workflow_run (run, definition, redrive_of)
   SELECT r.id, w.definition, CASE WHEN r.origin = 'redrive' THEN w.run END FROM pgcron.run r
   JOIN pgcron.workflow_run w ON w.run = r.parent_run
@@ -103,7 +103,7 @@ BEGIN
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
         handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
         concurrency_key, requires, weight, tags, due_at, expire_at, time_limits, created_by,
-        unique_key, unique_scope)
+        created_login, namespace, unique_key, unique_scope)
   VALUES (run_again.origin, ended.schedule_id, ended.schedule,
           coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority,
           ended.handler, ended.args, ended.delivery,
@@ -111,13 +111,14 @@ BEGIN
           ended.retry_cap, ended.retry,
           ended.concurrency_key, ended.requires, ended.weight, ended.tags, run_again.due_at,
           pgcron.give_up_at(limits), limits, coalesce(run_again.actor, session_user),
+          CASE WHEN run_again.actor <> session_user THEN session_user END, ended.namespace,
           ended.unique_key,
           CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
-  ON CONFLICT (unique_key, handler)
+  ON CONFLICT (unique_key, handler, coalesce(namespace, ''))
   WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL AND failed IS NOT NULL THEN
-    PERFORM pgcron.refuse_met(failed, pgcron.run_with_key(ended.unique_key, ended.handler),
-        ended.unique_key);
+    PERFORM pgcron.refuse_met(failed,
+        pgcron.run_with_key(ended.unique_key, ended.handler, ended.namespace), ended.unique_key);
   END IF;
   IF ended.handler LIKE 'workflow:%' AND new_id IS NOT NULL THEN
     PERFORM pgcron.follow_workflow(new_id);
@@ -128,7 +129,7 @@ END $$;
 -- A waiting run becomes due now (same id); an ended one is run again as a new run that names it
 -- (new id).
 CREATE FUNCTION pgcron.retry_run(run_id bigint, actor text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   found_state text;
   new_id bigint;

@@ -187,34 +187,27 @@ BEGIN
 END $$;
 
 -- True, or raises PC013 for what the role may not make. For each run that a role makes which does
--- not own the table; judged with the owner's rights and path. What need not be looked up is not:
--- while there are no rules their table has no page.
+-- not own the table; judged with the owner's rights and path. What pgcron.enqueue alone decides is
+-- not written by hand.
 CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
-  is_confined boolean := pg_relation_size('pgcron.producer_rule') > 0
-    AND pgcron.judge_by_rules(r.queue, r.handler, who);
+  p pgcron.producer := pgcron.producer_of(who);
 BEGIN
-  -- No other role may be named in created_by, since a role reads what it is recorded to have made,
-  -- and a confined one names only itself; an id that was not drawn would be another run's one day.
-  -- An operator makes runs for others.
-  IF (r.id BETWEEN 1 AND pg_sequence_last_value('pgcron.run_id_seq')) IS NOT TRUE THEN
-    PERFORM pgcron.refuse('PC013', format('id %s was not drawn from pgcron.run_id_seq', r.id),
-        'It would be the id of another run one day.',
-        'Leave the id out, or take nextval(''pgcron.run_id_seq'').');
-  ELSIF r.created_by NOT IN (who, session_user)
-      AND NOT has_column_privilege(who, 'pgcron.run', 'origin', 'INSERT')
-      AND (is_confined
-           OR NOT has_table_privilege(who, 'pgcron.history', 'SELECT')
-              AND EXISTS (SELECT FROM pg_roles other
-                          WHERE other.rolname = r.created_by
-                            AND NOT pg_has_role(session_user, other.oid, 'MEMBER'))) THEN
+  IF p.role IS NULL THEN
+    PERFORM pgcron.refuse_stranger(who);
+  ELSIF r.created_by NOT IN (who, session_user) THEN
+    PERFORM pgcron.refuse_maker(who, r.created_by);
+  ELSIF num_nonnulls(r.unique_key, r.namespace, r.created_login, p.backlog) > 0
+      OR r.id IS DISTINCT FROM currval('pgcron.run_id_seq') THEN
     PERFORM pgcron.refuse('PC013',
-        format('role %s may not enqueue in the name of %L', quote_ident(who),
-          left(r.created_by, 200)),
-        'The role in created_by may read the run and its result.',
-        'Leave created_by (in functions: actor) out.');
+        format('role %s may not write this run by INSERT', quote_ident(who)),
+        'Its id is drawn for it; runs with a unique key, and those of a producer with a limited '
+        'backlog, are made by functions.',
+        'Call pgcron.enqueue or pgcron.enqueue_many.');
   END IF;
+  PERFORM pgcron.judge_producer(p, who, r.queue, r.handler, r.priority, r.weight,
+      r.concurrency_key, r.args);
   RETURN true;
 END $$;
 

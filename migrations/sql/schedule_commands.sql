@@ -104,7 +104,7 @@ COMMENT ON FUNCTION pgcron.put_schedule IS
 CREATE FUNCTION pgcron.pause_schedule(schedule text, note text DEFAULT NULL,
     actor text DEFAULT NULL, interface text DEFAULT NULL, until timestamptz DEFAULT NULL)
   RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor, interface);
   UPDATE pgcron.schedule SET enabled = false, paused_note = note, paused_until = until
   WHERE id = pgcron.schedule_id(pause_schedule.schedule) $$;
@@ -113,7 +113,7 @@ COMMENT ON FUNCTION pgcron.pause_schedule IS
 
 CREATE FUNCTION pgcron.resume_schedule(schedule text, actor text DEFAULT NULL,
     interface text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor, interface);
   UPDATE pgcron.schedule SET enabled = true
   WHERE id = pgcron.schedule_id(resume_schedule.schedule) $$;
@@ -187,14 +187,15 @@ END $$;
 -- run alone.
 CREATE FUNCTION pgcron.run_now(schedule text, args jsonb DEFAULT NULL, actor text DEFAULT NULL,
     overlap text DEFAULT NULL, fire_time timestamptz DEFAULT NULL) RETURNS bigint
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.refuse('PC001', format('fire time %s is outside of the calendar', fire_time),
            'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.')
   WHERE fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z';
   WITH made AS (
     INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler,
           args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap,
-          concurrency_key, requires, tags, expire_at, time_limits, weight, created_by)
+          concurrency_key, requires, tags, expire_at, time_limits, weight, created_by,
+          created_login)
     SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
            s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts,
            nullif(s.timeout, '1 hour'), nullif(s.retry_base, '2 seconds'),
@@ -202,7 +203,8 @@ LANGUAGE sql AS $$
            pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires, s.tags,
            now() + s.give_up_after,
            pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
-           coalesce(run_now.actor, session_user)
+           coalesce(run_now.actor, session_user),
+           CASE WHEN run_now.actor <> session_user THEN session_user END
     FROM pgcron.hold_schedule(run_now.schedule) s RETURNING id),
   recorded AS MATERIALIZED (
     SELECT pgcron.record_audit('run', 'schedule', run_now.schedule, run_now.actor,

@@ -28,7 +28,8 @@ BEGIN
     SELECT rest.* INTO STRICT ending
     FROM (SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.queue,
                  r.priority, r.handler, '{}'::jsonb AS args, r.delivery, r.attempt,
-                 r.due_at, r.created_at, r.created_by, r.claimed_at, r.started_at, r.owner, r.fence
+                 r.due_at, r.created_at, r.created_by, r.created_login, r.namespace, r.claimed_at,
+                 r.started_at, r.owner, r.fence
           FROM pgcron.run r WHERE r.id = end_refused_run.run) kept
     CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.run, to_jsonb(kept)) rest;
     IF ending.origin = 'step' THEN

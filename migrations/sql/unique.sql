@@ -11,7 +11,7 @@ RETURN unique_key IS NOT NULL
 
 -- The net under all that follows, and under an INSERT by hand. Nothing that happens to a run gives
 -- it a key that it had lost.
-CREATE UNIQUE INDEX run_unique_key ON pgcron.run (unique_key, handler)
+CREATE UNIQUE INDEX run_unique_key ON pgcron.run (unique_key, handler, coalesce(namespace, ''))
   WHERE pgcron.has_key(unique_key, unique_scope, attempt);
 
 CREATE TABLE pgcron.unique_period (
@@ -19,7 +19,8 @@ CREATE TABLE pgcron.unique_period (
   handler text NOT NULL,
   run_id bigint NOT NULL,
   until timestamptz NOT NULL,
-  PRIMARY KEY (key, handler)
+  namespace text COLLATE "C" NOT NULL DEFAULT '',
+  PRIMARY KEY (namespace, key, handler)
 );
 COMMENT ON TABLE pgcron.unique_period IS
     'Unique keys with a time: which run was the last with it, and until when there is no other. '
@@ -120,34 +121,20 @@ LANGUAGE sql VOLATILE AS $$
                 ELSE 'Call it again after that.' END) $$;
 
 -- The run of the handler that has the unique key now; NULL when none has it.
-CREATE FUNCTION pgcron.run_with_key(unique_key text, handler text) RETURNS bigint
+CREATE FUNCTION pgcron.run_with_key(unique_key text, handler text, namespace text) RETURNS bigint
 LANGUAGE sql STABLE AS $$
   SELECT r.id FROM pgcron.run r
   WHERE r.unique_key = run_with_key.unique_key AND r.handler = run_with_key.handler
+    AND coalesce(r.namespace, '') = coalesce(run_with_key.namespace, '')
     AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt) $$;
 
 -- Gives a run that no node has taken yet what a later request says; false when there is none any
 -- more. It is due at due_at, but not later than `most` after it was made; without due_at as it was,
--- but not later than `latest`. With the rights of the owner, so that a producer changes what it has
--- requested and nothing else.
+-- but not later than `latest`.
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb,
     priority int, due_at timestamptz, most interval, latest timestamptz) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
-DECLARE
-  maker text := (SELECT r.created_by FROM pgcron.run r
-                 WHERE r.id = run AND r.unique_key = replace_run.unique_key
-                   AND r.handler = replace_run.handler);
+LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  IF maker <> session_user AND NOT has_table_privilege(session_user, 'pgcron.run', 'TRUNCATE')
-      AND EXISTS (SELECT FROM pgcron.producer_rule p
-                  WHERE pg_has_role(session_user, p.role, 'MEMBER')) THEN
-    PERFORM pgcron.refuse('PC013',
-        format('run %s with the unique key %L is not of role %s', run,
-          left(replace_run.unique_key, 200), quote_ident(session_user)),
-        'A producer that has rules changes only runs that it has made.',
-        'Use keys of your own, for example with the service''s name in front; on_conflict '
-        '''return'' gives the id.');
-  END IF;
   UPDATE pgcron.run r
   SET args = replace_run.args, priority = replace_run.priority,
       due_at = CASE WHEN replace_run.due_at IS NOT NULL
@@ -158,10 +145,12 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- As pgcron.enqueue, for a request with options of uniqueness. The unique index decides between
--- requests at the same moment: the second waits until the first one's transaction is over, and no
--- longer than 10 seconds when the caller has no lock_timeout of its own.
-CREATE FUNCTION pgcron.enqueue_unique(asked pgcron.run_request, actor text) RETURNS bigint
+-- As pgcron.enqueue, for a request with options of uniqueness, of a producer (NULL: of another
+-- role). The unique index decides between requests at the same moment: the second waits until the
+-- first one's transaction is over, and no longer than 10 seconds when the caller has no
+-- lock_timeout of its own.
+CREATE FUNCTION pgcron.enqueue_unique(asked pgcron.run_request, actor text, p pgcron.producer)
+  RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   manner text := CASE WHEN asked.debounce IS NOT NULL THEN 'replace'
@@ -170,6 +159,7 @@ DECLARE
                      ELSE coalesce(asked.unique_scope,
                             CASE manner WHEN 'replace' THEN 'waiting' ELSE 'open' END) END;
   asked_handler text := coalesce(asked.handler, '');
+  space text := coalesce(p.namespace, '');
   wanted timestamptz := coalesce(now() + asked.debounce, asked.due_at);
   due timestamptz;
   waits_for_ever boolean := current_setting('lock_timeout') = '0';
@@ -183,10 +173,11 @@ BEGIN
   -- Each round that ends without an answer saw another client's run come or go meanwhile.
   FOR round IN 1..1000 LOOP
     IF scope = 'period' THEN
-      SELECT p.run_id, p.until INTO met, met_until FROM pgcron.unique_period p
-      WHERE p.key = asked.unique_key AND p.handler = asked_handler AND p.until > now();
+      SELECT u.run_id, u.until INTO met, met_until FROM pgcron.unique_period u
+      WHERE u.namespace = space AND u.key = asked.unique_key AND u.handler = asked_handler
+        AND u.until > now();
     ELSE
-      met := pgcron.run_with_key(asked.unique_key, asked_handler);
+      met := pgcron.run_with_key(asked.unique_key, asked_handler, space);
     END IF;
     IF met IS NOT NULL THEN
       IF manner = 'refuse' THEN
@@ -208,28 +199,31 @@ BEGIN
     IF scope = 'period' THEN
       -- The first run of a time, or the next one after the one that was met. The key keeps other
       -- requests waiting until this transaction is over.
-      INSERT INTO pgcron.unique_period AS p (key, handler, run_id, until)
-      VALUES (asked.unique_key, asked_handler, nextval('pgcron.run_id_seq'),
+      INSERT INTO pgcron.unique_period AS u (namespace, key, handler, run_id, until)
+      VALUES (space, asked.unique_key, asked_handler, nextval('pgcron.run_id_seq'),
               greatest(now(), coalesce(met_until, wanted)) + asked.unique_for)
-      ON CONFLICT (key, handler) DO UPDATE SET run_id = EXCLUDED.run_id, until = EXCLUDED.until
-      WHERE p.run_id = met OR p.until <= now() RETURNING p.run_id INTO made;
+      ON CONFLICT ON CONSTRAINT unique_period_pkey DO UPDATE SET run_id = EXCLUDED.run_id,
+        until = EXCLUDED.until
+      WHERE u.run_id = met OR u.until <= now() RETURNING u.run_id INTO made;
       CONTINUE WHEN made IS NULL;
       wanted := coalesce(met_until, wanted);
     END IF;
     due := coalesce(wanted, now());
+    IF p.backlog IS NOT NULL THEN PERFORM pgcron.judge_backlog(p, 1); END IF;
     INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-          delivery, retry, created_by, concurrency_key, requires, weight, unique_key, unique_scope,
-          expire_at, time_limits, tags)
+          delivery, retry, namespace, created_by, created_login, concurrency_key, requires, weight,
+          unique_key, unique_scope, expire_at, time_limits, tags)
     VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(asked.args, '{}'),
             coalesce(asked.queue, 'default'), coalesce(asked.priority, 5), due,
             nullif(asked.timeout, '1 hour'), asked.max_attempts,
-            coalesce(asked.delivery, 'at_least_once'), asked.retry, coalesce(actor, session_user),
+            coalesce(asked.delivery, 'at_least_once'), asked.retry, p.namespace,
+            coalesce(actor, session_user), CASE WHEN actor <> session_user THEN session_user END,
             pgcron.concurrency_key_of(asked.concurrency_key, asked.weight),
             nullif(asked.requires, '{}'), nullif(asked.weight, 1), asked.unique_key, scope,
             pgcron.expire_at(asked.start_within, asked.give_up_after, due),
             pgcron.time_limits(asked.give_up_after, asked.silence_timeout, due),
             nullif(asked.tags, '{}'))
-    ON CONFLICT (unique_key, handler)
+    ON CONFLICT (unique_key, handler, coalesce(namespace, ''))
     WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
     EXIT WHEN made IS NOT NULL;
   END LOOP;

@@ -12,7 +12,8 @@ CREATE VIEW pgcron.runs AS
          CASE WHEN r.state = 'running'
                 THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS
            overrun_after,
-         (pgcron.waits(r)).waits_for, (pgcron.waits(r)).waits_detail
+         (pgcron.waits(r)).waits_for, (pgcron.waits(r)).waits_detail,
+         r.created_login
   FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   UNION ALL
   SELECT h.id, pgcron.run_uuid(h.uuid, h.id, h.created_at), h.origin, h.schedule,
@@ -21,7 +22,7 @@ CREATE VIEW pgcron.runs AS
          pgcron.attempts_allowed(h.max_attempts, h.delivery),
          h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
          h.result, h.created_at, h.created_by, NULL, h.concurrency_key, h.requires,
-         coalesce(h.weight, 1), h.tags, NULL, NULL, NULL
+         coalesce(h.weight, 1), h.tags, NULL, NULL, NULL, h.created_login
   FROM pgcron.ended_runs h;
 COMMENT ON VIEW pgcron.runs IS
     'Live and ended runs; state is the live state or the outcome. waits_for and waits_detail: what '
@@ -109,7 +110,7 @@ COMMENT ON VIEW pgcron.queues IS
 CREATE VIEW pgcron.dead_letters AS
   SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.queue,
          d.priority, d.args, d.attempts, d.error_class, d.error, d.fingerprint, d.redriven_as,
-         d.closed_at, d.closed_by, d.note
+         d.closed_at, d.closed_by, d.note, d.created_by, d.created_login
   FROM pgcron.dead_letter d;
 COMMENT ON VIEW pgcron.dead_letters IS
     'Runs that ended dead or lost; closed ones were redriven or archived.';

@@ -7,7 +7,7 @@ CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own bool
   RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER AS $$
   SELECT r.state, r.created_at = now() FROM pgcron.run r
-  WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by) $$;
+  WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by, r.created_login) $$;
 
 -- One look. Refuses what could only be a wait in vain.
 CREATE FUNCTION pgcron.look_for_end(run_id bigint, OUT ended boolean, OUT state text,

@@ -31,6 +31,7 @@ SCRIPTS = (
     "partitions",
     # Runs, and how they come to be.
     "run",
+    "producers",
     "run_rules",
     "enqueue",
     "unique",
@@ -76,7 +77,7 @@ SCRIPTS = (
     "waits",
     "workflow_views",
     "views",
-    "producers",
+    "own_runs",
     "why",
     "retention",
     "audit_triggers",

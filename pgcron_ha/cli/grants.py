@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
@@ -16,10 +17,9 @@ from pgcron_ha.errors import InvalidInput
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
     "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, "
-    "concurrency_key, weight, requires, unique_key, unique_scope, expire_at, time_limits, "
-    "tags, created_by"
+    "concurrency_key, weight, requires, expire_at, time_limits, tags, created_by"
 )
-_RUN_OF_SCHEDULE = (
+_SCHEDULE = (
     f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
     "retry_base, retry_cap, overlap"
 )
@@ -38,9 +38,10 @@ _READABLE = (
     "step_signal"
 )
 _READABLE_OF_RUN = (
-    f"id, uuid, {_RUN_OF_SCHEDULE}, scheduled_for, state, gate, attempt, overlap_slot, snoozes, "
-    "lost_early, key_slot, owner, fence, claimed_at, started_at, cancel_at, cancel_reason, "
-    "kill_at, last_error, created_at, awaited"
+    f"id, uuid, {_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, retry_base, "
+    "retry_cap, overlap, unique_key, unique_scope, namespace, created_login, scheduled_for, state, "
+    "gate, attempt, overlap_slot, snoozes, lost_early, key_slot, owner, fence, claimed_at, "
+    "started_at, cancel_at, cancel_reason, kill_at, last_error, created_at, awaited"
 )
 
 _READ = (
@@ -50,26 +51,19 @@ _READ = (
     "REVOKE SELECT ON run FROM",
     f"GRANT SELECT ({_READABLE_OF_RUN}) ON run TO",
     # To find a run by its key; who reads the args of runs learns no more from their keys.
-    "GRANT SELECT (key, run_id) ON idempotency TO",
+    "GRANT SELECT (namespace, key, run_id) ON idempotency TO",
     "GRANT SELECT ON unique_period TO",
     "GRANT EXECUTE ON FUNCTION scale_demand, calendars_of, ask_preview TO",
 )
-# What pgcron.enqueue remembers of keys, and how it replaces what has not begun.
-_KEYS = (
-    "GRANT SELECT, INSERT, UPDATE (run_id, expires_at) ON idempotency TO",
-    "GRANT SELECT, INSERT, UPDATE (run_id, until) ON unique_period TO",
-    "GRANT EXECUTE ON FUNCTION replace_run TO",
-)
+_PAUSES = "GRANT EXECUTE ON FUNCTION pause_schedule, resume_schedule TO"
 # Skips, moves or edits one fire to come.
 _ONE_FIRE = "GRANT EXECUTE ON FUNCTION override_occurrence TO"
 _STATEMENTS: dict[str, tuple[str, ...]] = {
     "producer": (
-        f"GRANT INSERT (id, {_RUN}) ON run TO",
-        # What RETURNING and the status of one's own run need; args of others stay unread.
-        "GRANT SELECT (id, uuid, handler, queue, state, due_at, attempt, unique_key, unique_scope) "
-        "ON run TO",
-        *_KEYS,
-        "GRANT USAGE ON SEQUENCE run_id_seq TO",
+        "GRANT EXECUTE ON FUNCTION enqueue, enqueue_many TO",
+        f"GRANT INSERT ({_RUN}) ON run TO",
+        # What RETURNING needs: the rest of others stays unread.
+        "GRANT SELECT (id) ON run TO",
         # Whether a workflow exists that it starts.
         "GRANT SELECT (id, name, version, deleted_at) ON workflow_definition TO",
         # Its own runs with args and results, and their end.
@@ -79,6 +73,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "scheduler": (
         *_READ,
         f"GRANT INSERT ({_SCHEDULE}), UPDATE ({_SCHEDULE}), DELETE ON schedule TO",
+        _PAUSES,
         "GRANT EXECUTE ON FUNCTION put_calendar, delete_calendar, apply_calendars, "
         "prune_calendars TO",
         "GRANT EXECUTE ON FUNCTION put_workflow, delete_workflow, define_run TO",
@@ -86,26 +81,18 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     ),
     "operator": (
         *_READ,
-        "GRANT UPDATE (enabled, paused_note, paused_until) ON schedule TO",
+        _PAUSES,
         _ONE_FIRE,
-        f"GRANT INSERT (id, {_RUN_OF_SCHEDULE}), "
-        "UPDATE (due_at, cancel_at, cancel_reason, kill_at) ON run TO",
-        "GRANT USAGE ON SEQUENCE run_id_seq TO",
-        "GRANT EXECUTE ON FUNCTION end_waiting_runs, stop_workflow, follow_workflow, signal, "
-        "approve_step, "
-        "skip_step, succeed_step, clear_step, set_step_args, pause_workflow, resume_workflow TO",
-        "GRANT UPDATE (redriven_as, closed_at, closed_by, note) ON dead_letter TO",
-        "GRANT UPDATE (paused_at, paused_by, paused_note) ON cluster TO",
-        "GRANT INSERT, UPDATE ON queue TO",
-        # New limits forget what was counted by the old ones.
-        "GRANT SELECT (kind, name), DELETE ON rate_window TO",
-        "GRANT INSERT, UPDATE ON cordon TO",
-        "GRANT INSERT, UPDATE, DELETE ON concurrency_limit, breaker, breaker_handler TO",
+        # No table: what it changes, functions change and record.
+        "GRANT EXECUTE ON FUNCTION enqueue, enqueue_many, begin_operation, end_operation, run_now, "
+        "cancel_run, kill_run, retry_run, redrive, redrive_many, hold_letters, "
+        "archive_dead_letters TO",
+        "GRANT EXECUTE ON FUNCTION signal, approve_step, skip_step, succeed_step, clear_step, "
+        "set_step_args, pause_workflow, resume_workflow TO",
+        "GRANT EXECUTE ON FUNCTION pause_cluster, resume_cluster, pause_queue, resume_queue, "
+        "set_queue, set_concurrency, delete_concurrency, set_breaker, reset_breaker, "
+        "delete_breaker, cordon_node, uncordon_node TO",
         "GRANT EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill TO",
-        # Their commands record what they do.
-        "GRANT EXECUTE ON FUNCTION record_audit TO",
-        # A form that is sent twice is one operation.
-        *_KEYS,
     ),
     "viewer": _READ,
     # Who did what; updates how far the audit is complete, and nothing else.
@@ -123,14 +110,33 @@ PARTS = tuple(_STATEMENTS)
 _MOST_CHARACTERS = 63
 
 
+# What `--everything` is, where nothing else is said.
+EVERYTHING: dict[str, Any] = {
+    "queues": ("*",),
+    "handlers": ("*",),
+    "concurrency_keys": ("*",),
+    "largest_weight": 1000,
+    "highest_priority": 0,
+}
+
+
 @click.command("grants")
 @click.argument("part", type=click.Choice(PARTS))
 @click.argument("role")
 @click.option("--queue", "queues", multiple=True, help="a producer's: a name, or mail-* (repeat)")
 @click.option("--handler", "handlers", multiple=True, help="a producer's: py:mail, or py:*")
-def grants_command(
-    part: str, role: str, queues: tuple[str, ...], handlers: tuple[str, ...]
-) -> None:
+@click.option("--everything", is_flag=True, help="any queue, handler, key, weight and priority")
+@click.option(
+    "--concurrency-key",
+    "concurrency_keys",
+    multiple=True,
+    help="a producer's: a key, or mail/*; without it those that begin with ROLE/ (repeat)",
+)
+@click.option("--largest-weight", type=int, help="of a producer's runs; without it 1")
+@click.option("--highest-priority", type=int, help="of a producer's runs: 0 is first; without it 5")
+@click.option("--largest-args", type=int, help="bytes of the args of a producer's run")
+@click.option("--backlog", type=int, help="how many of a producer's runs may wait or execute")
+def grants_command(part: str, role: str, everything: bool, **options: Any) -> None:
     """Print the SQL that gives ROLE the rights of a part.
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
@@ -138,16 +144,26 @@ def grants_command(
     own transaction. updater: say that assets were updated. callbacks: take what called services
     say. autoscaler: read how many slots are wanted. auditor: read who did what. A role may have
     several parts. Nodes connect as the role that migrated, which owns the tables and makes their
-    partitions. A producer may enqueue anything, unless --queue or --handler says what.
+    partitions. A producer may enqueue what --queue and --handler name; with --everything it may
+    enqueue anything, also shell commands and SQL.
     """
-    if (queues or handlers) and part != "producer":
-        raise click.UsageError("--queue and --handler say what a producer may enqueue")
+    limits = {name: value for name, value in options.items() if value not in (None, ())}
     schema = command_context().load().schema
     printed = list(statements(part, role, schema))
-    if queues or handlers:
-        # The rules first, and nothing without them: a producer without rules may enqueue anything.
-        rules = confinement(role, queues, handlers, schema)
-        printed = ["BEGIN;", rules, *printed, "COMMIT;"]
+    if part != "producer":
+        if limits or everything:
+            raise click.UsageError("only a producer has queues, handlers and limits")
+    else:
+        if everything and limits.keys() & {"queues", "handlers"}:
+            raise click.UsageError("--everything leaves no queue or handler to name")
+        if not everything and not limits.keys() >= {"queues", "handlers"}:
+            raise click.UsageError(
+                "say what the producer may enqueue: --queue and --handler, for example "
+                "--queue mail --handler 'py:mail.*', or --everything"
+            )
+        # The rules first, and nothing without them.
+        given = {**EVERYTHING, **limits} if everything else limits
+        printed = ["BEGIN;", confinement(role, schema, **given), *printed, "COMMIT;"]
     for statement in printed:
         echo(statement)
 
@@ -168,15 +184,17 @@ def statements(part: str, role: str, schema: str) -> Iterator[str]:
         yield f"{grant}{on}{kind}{listed} {to} {receiver};"
 
 
-def confinement(role: str, queues: Sequence[str], handlers: Sequence[str], schema: str) -> str:
-    """The call that lets a producer enqueue these and nothing else; an empty list means all. The
-    database refuses what is no name of a queue or handler.
+def confinement(role: str, schema: str, **limits: Sequence[str] | int) -> str:
+    """The call that lets a producer enqueue within these limits and nothing else. The database
+    refuses what is no name of a queue or handler, and what is out of range.
     """
-    lists = (
-        "ARRAY[" + ", ".join(literal(name) for name in names or ("*",)) + "]"
-        for names in (queues, handlers)
+    given = ", ".join(
+        f"{name} => {value}"
+        if isinstance(value, int)
+        else f"{name} => ARRAY[{', '.join(literal(one) for one in value)}]"
+        for name, value in limits.items()
     )
-    return f"SELECT {schema}.confine_producer({literal(role)}, {', '.join(lists)});"
+    return f"SELECT {schema}.confine_producer({literal(role)}, {given});"
 
 
 def _quoted(role: str) -> str:

@@ -207,7 +207,7 @@ OF_RUNS: Final[Mapping[str, Option]] = {
     "requires": Option(tuple, check=checks.requirement_words),
     "due_at": Option(datetime, check=partial(checks.instant, "due_at")),
     "idempotency_key": Option(str, title="the idempotency key", most=checks.MOST_KEY_CHARACTERS),
-    "key_lifetime": Option(timedelta),
+    "key_lifetime": Option(timedelta, most=_YEAR),
     "start_within": Option(timedelta, most=_YEAR),
     "unique_key": Option(str, title="the unique key", most=checks.MOST_KEY_CHARACTERS),
     "unique_scope": Option(str, words=SCOPES),

@@ -16,7 +16,7 @@ from tests.chaos import record
 from tests.chaos.composing import Fault
 from tests.chaos.nemeses_of_the_server import NEMESIS
 from tests.chaos.stage import Connection, Stage
-from tests.product.cli import statements
+from tests.product.cli import granting
 
 LOCK_LEASES: Final = 30.0
 """A minute, at a lease of two seconds."""
@@ -70,7 +70,7 @@ async def fall_silent(stage: Stage, fault: Fault, chance: random.Random) -> None
         known = await owner.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role)
         if not known:
             await owner.execute(f"CREATE ROLE {role}")
-            await owner.execute("".join(statements(part, role, "pgcron")))
+            await owner.execute(granting(part, role))
     async with _open(stage, "silent client", _length(stage, chance), role=role) as connection:
         await connection.execute(call)
 

@@ -17,7 +17,7 @@ def granted(cli: Cli, execute: Execute, database: str, role: str) -> Callable[[s
     """Gives the role a part, as a DBA would; the command line as that role."""
 
     def grant(part: str) -> As:
-        printed = cli("grants", part, role)
+        printed = cli("grants", part, role, *(["--everything"] if part == "producer" else []))
         assert printed.code == 0, printed.err
         execute(printed.out)
         return lambda *words: cli("--dsn", dsn_of(role, database), *words)
@@ -30,10 +30,10 @@ def refused(answer: Answer) -> bool:
 
 
 def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
-    answer = cli("--schema", "jobs", "grants", "producer", "web-app")
+    answer = cli("--schema", "jobs", "grants", "operator", "web-app")
 
     assert answer.code == 0
-    assert all(line.endswith(' TO "web-app";') for line in answer.out.splitlines())
+    assert all(line.endswith(' "web-app";') for line in answer.out.splitlines())
     assert "pgcron." not in answer.out
     assert execute("SELECT count(*) FROM pg_roles WHERE rolname = 'web-app'") == [(0,)]
     assert cli("grants", "king", "x").code == 2
@@ -42,12 +42,21 @@ def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("--handler", ""), ("--queue", "a b"), ("--queue", "mail", "--handler", "*x")]
+    "words",
+    [
+        ("--queue", "mail", "--handler", ""),
+        ("--queue", "a b", "--handler", "*"),
+        ("--queue", "mail", "--handler", "*x"),
+        ("--everything", "--largest-weight", "1001"),
+        ("--everything", "--highest-priority", "-1"),
+        ("--everything", "--largest-args", "1"),
+        ("--everything", "--backlog", "0"),
+    ],
 )
 def test_a_wrong_rule_is_refused_and_nothing_is_granted(
     cli: Cli, execute: Execute, role: str, words: tuple[str, ...]
 ) -> None:
-    with pytest.raises(psycopg.errors.Error, match="rule") as refused:
+    with pytest.raises(psycopg.errors.Error, match="rule|out of range") as refused:
         execute(cli("grants", "producer", role, *words).out)
 
     assert refused.value.sqlstate == "PC001"
@@ -64,6 +73,40 @@ def test_a_producer_has_no_right_before_it_is_confined(
     execute(printed)
     rules = execute("SELECT queue, handler FROM pgcron.producer_rule")
     assert rules == [("mail", "py:*")]
+    limits = "concurrency_keys, largest_weight, highest_priority, backlog"
+    assert execute(f"SELECT {limits} FROM pgcron.producer") == [([f"{role}/*"], 1, 5, None)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("producer",),
+        ("producer", "--queue", "mail"),
+        ("producer", "--handler", "py:mail"),
+        ("producer", "--backlog", "7"),
+        ("producer", "--everything", "--queue", "mail"),
+        ("operator", "--everything"),
+        ("viewer", "--backlog", "7"),
+    ],
+)
+def test_who_does_not_say_what_gets_nothing(cli: Cli, words: tuple[str, ...]) -> None:
+    part, *options = words
+    answer = cli("grants", part, "somebody", *options)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert ("or --everything" in answer.err) == (words[-1] in ("producer", "mail", "7", "py:mail")
+                                                 and part == "producer"
+                                                 and "--everything" not in words)  # fmt: skip
+
+
+def test_everything_is_limited_by_what_is_said_beside_it(
+    cli: Cli, execute: Execute, role: str
+) -> None:
+    words = ("--everything", "--largest-weight", "4", "--concurrency-key", "a", "--backlog", "9")
+    execute(cli("grants", "producer", role, *words).out)
+
+    limits = "concurrency_keys, largest_weight, highest_priority, largest_args, backlog"
+    assert execute(f"SELECT {limits} FROM pgcron.producer") == [(["a"], 4, 0, 262144, 9)]
 
 
 def test_a_producer_enqueues_and_nothing_else(

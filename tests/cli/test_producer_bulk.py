@@ -18,7 +18,7 @@ COPY = "COPY pgcron.run (handler, args, queue, priority) FROM STDIN"
 
 @pytest.fixture
 def producer(cli: Cli, execute: Execute, database: str, role: str) -> Iterator[Producer]:
-    execute(cli("grants", "producer", role).out)
+    execute(cli("grants", "producer", role, "--everything").out)
     with psycopg.connect(dsn_of(role, database)) as connection:
         connection.execute(USUAL)
         connection.commit()

@@ -151,10 +151,10 @@ def test_without_a_terminal_each_line_is_plain_and_ctrl_c_leaves_the_run_alone(
 def test_a_producer_follows_what_it_enqueued(
     cli: Cli, execute: Execute, database: str, role: str
 ) -> None:
-    execute(cli("grants", "producer", role).out)
+    execute(cli("grants", "producer", role, "--everything").out)
     insert_ended(execute, 900, "succeeded")
     execute("UPDATE pgcron.history SET created_by = %s", role)
-    execute("INSERT INTO pgcron.idempotency VALUES ('k', 900, now() + interval '1 day')")
+    execute(f"INSERT INTO pgcron.idempotency VALUES ('k', 900, now() + interval '1 d', '{role}')")
     producer = ("--dsn", dsn_of(role, database))
 
     assert cli(*producer, "enqueue", "py:x", "--idempotency-key", "k", "--wait").out == "900\n[1]\n"

@@ -22,7 +22,7 @@ REQUESTED: list[NewRun] = [
     {"handler": "report", "due_at": datetime(2031, 2, 3, 4, 5, 6, 7, tzinfo=FAR_EAST)},
     {"handler": "report", "timeout": 0.25, "delivery": "at_most_once"},
     {"handler": "report", "timeout": timedelta(days=30), "idempotency_key": 'a "key" ü\\'},
-    {"handler": "report", "idempotency_key": "b", "key_lifetime": timedelta(days=36_525)},
+    {"handler": "report", "idempotency_key": "b", "key_lifetime": timedelta(days=366)},
     {"handler": "report", "idempotency_key": 'a "key" ü\\', "key_lifetime": 0.5},
 ]
 

@@ -14,7 +14,7 @@ import pytest
 from pgcron_ha import App
 from pgcron_ha.errors import NotFound, Refused
 from tests.db import control
-from tests.product.cli import statements
+from tests.product.cli import granting
 from tests.product.client import Notifications, Waiting, waiting
 from tests.product.db import Link, overview
 from tests.waiting import until
@@ -155,8 +155,7 @@ async def test_a_broken_connection_loses_no_end(
 @asynccontextmanager
 async def role_with(connection: control.Connection, part: str, name: str) -> AsyncIterator[None]:
     await connection.execute(f'CREATE ROLE "{name}" LOGIN')
-    for statement in statements(part, name, "pgcron"):
-        await connection.execute(statement)
+    await connection.execute(granting(part, name))
     try:
         yield
     finally:
@@ -189,4 +188,4 @@ async def test_a_producer_waits_for_what_it_enqueued_and_reads_nothing_else(
                 await overview.run(own, others)
             (living,) = await control.enqueue(connection, 1)
             (row,) = await control.call(own, "await_runs", run_ids=[living])
-            assert (row["unmarked"], await awaited(connection)) == ([living], 0)
+            assert (row["ended"], await awaited(connection)) == ([living], 0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from tests.db.control import Connect, Connection
 from tests.db.gate import Gate
 from tests.db.roles import Become
-from tests.product.cli import confinement, statements
+from tests.product.cli import granting
 from tests.product.db import connect
 
 
@@ -54,14 +55,11 @@ async def become(connection: Connection, another: Connect) -> AsyncIterator[Beco
     database = await connection.fetchval("SELECT current_database()")
     sessions: list[tuple[str, Connection]] = []
 
-    async def make(*parts: str, **only: list[str]) -> Connection:
+    async def make(*parts: str, **only: Any) -> Connection:
         name = f"r{len(sessions)}_{database}"
         await connection.execute(f"CREATE ROLE {name} LOGIN")
         for part in parts:
-            await connection.execute("".join(statements(part, name, "pgcron")))
-        if only:
-            queues, handlers = only.get("queues", []), only.get("handlers", [])
-            await connection.execute(confinement(name, queues, handlers, "pgcron"))
+            await connection.execute(granting(part, name, **only))
         session = await another()
         sessions.append((name, session))
         await session.execute(f"SET SESSION AUTHORIZATION {name}")

@@ -114,6 +114,26 @@ CREATE TYPE pgcron.step_end AS (
 	reason text
 );
 
+CREATE TABLE pgcron.producer (
+    role regrole NOT NULL,
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    concurrency_keys text[] NOT NULL COLLATE pg_catalog."C",
+    largest_weight integer DEFAULT 1 NOT NULL,
+    highest_priority integer DEFAULT 5 NOT NULL,
+    largest_args integer DEFAULT 262144 NOT NULL,
+    backlog integer,
+    set_by text DEFAULT SESSION_USER NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_producer_has_a_backlog_of_1_to_1000000 CHECK (pgcron.is_within('backlog'::text, backlog, 1, 1000000, 'A limited backlog has 1 to 1000000 runs.'::text, 'NULL is no limit.'::text)),
+    CONSTRAINT a_producer_has_args_of_256_kib CHECK (pgcron.is_within('largest_args'::text, largest_args, 2, 262144, 'The args of a run have at most 262144 bytes (256 KiB).'::text, 'Leave it out for 262144.'::text)),
+    CONSTRAINT a_producer_has_priority_0_to_9 CHECK (pgcron.is_within('highest_priority'::text, highest_priority, 0, 9, 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text)),
+    CONSTRAINT a_producer_names_its_keys CHECK (((array_position(concurrency_keys, NULL::text) IS NULL) OR pgcron.refuse('PC001'::text, 'a concurrency key of a producer is NULL'::text, 'Each is a key, or how keys begin, with a star at its end.'::text, 'Write for example ''mail/*''.'::text))),
+    CONSTRAINT a_producer_weighs_1_to_1000 CHECK (pgcron.is_within('largest_weight'::text, largest_weight, 1, 1000, 'A run takes 1 to 1000 of the slots of the node that executes it.'::text, 'Leave it out for 1.'::text)),
+    CONSTRAINT producer_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+);
+
+COMMENT ON TABLE pgcron.producer IS 'Private: Roles that enqueue, and their limits: one that has the rights of a role in this table makes only runs within them. Roles that may empty pgcron.run are exempt.';
+
 CREATE TABLE pgcron.workflow_run (
     run bigint NOT NULL,
     definition bigint NOT NULL,
@@ -338,6 +358,7 @@ CREATE TABLE pgcron.run (
     key_slot integer,
     unique_key text COLLATE pg_catalog."C",
     unique_scope text,
+    namespace text COLLATE pg_catalog."C",
     requires text[] COLLATE pg_catalog."C",
     weight integer,
     tags text[],
@@ -353,6 +374,7 @@ CREATE TABLE pgcron.run (
     last_error text,
     lost_early smallint,
     created_by text DEFAULT SESSION_USER NOT NULL,
+    created_login text,
     awaited boolean
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='2000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='20000');
@@ -367,7 +389,7 @@ COMMENT ON COLUMN pgcron.run.retry IS 'A retry policy, such as {"backoff": "line
 
 COMMENT ON COLUMN pgcron.run.concurrency_key IS 'No more runs that have the same key execute at once than it has slots (pgcron.concurrency_limit).';
 
-COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler with one key only one has it at a time.';
+COMMENT ON COLUMN pgcron.run.unique_key IS 'Of the runs of a handler and a namespace with one key only one has it at a time.';
 
 COMMENT ON COLUMN pgcron.run.unique_scope IS 'How long it has its key: open (also NULL) until it ends, waiting until a node takes it, period for a time that is kept elsewhere. taken: a node has claimed it once, so the key is free again.';
 
@@ -494,6 +516,8 @@ CREATE TABLE pgcron.history (
     snoozes smallint,
     time_limits jsonb,
     created_by text NOT NULL,
+    created_login text,
+    namespace text,
     node text,
     cancel_reason text,
     error text,
@@ -503,24 +527,6 @@ CREATE TABLE pgcron.history (
 PARTITION BY RANGE (finished_at);
 
 COMMENT ON TABLE pgcron.history IS 'Private: How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
-
-CREATE TABLE pgcron.role_grant (
-    subject_kind text NOT NULL,
-    subject text NOT NULL,
-    role text NOT NULL,
-    scope_kind text DEFAULT 'all'::text NOT NULL,
-    scope text DEFAULT '*'::text NOT NULL,
-    granted_by text DEFAULT SESSION_USER NOT NULL,
-    granted_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_role_is_given_to_a_user_or_a_group CHECK ((subject_kind = ANY (ARRAY['user'::text, 'group'::text]))),
-    CONSTRAINT a_role_is_known CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text]))),
-    CONSTRAINT a_scope_has_1_to_206_characters CHECK (((length(scope) >= 1) AND (length(scope) <= 206))),
-    CONSTRAINT a_scope_is_known CHECK ((scope_kind = ANY (ARRAY['all'::text, 'team'::text, 'queue'::text, 'tag'::text, 'schedule'::text, 'handler'::text]))),
-    CONSTRAINT a_subject_has_1_to_200_characters CHECK (((length(subject) >= 1) AND (length(subject) <= 200))),
-    CONSTRAINT the_scope_of_everything_has_no_name CHECK (((scope_kind <> 'all'::text) OR (scope = '*'::text)))
-);
-
-COMMENT ON TABLE pgcron.role_grant IS 'Private: Which role a user or a group of users has, and within which scope.';
 
 CREATE TABLE pgcron.step_outbox (
     id bigint NOT NULL,
@@ -617,6 +623,9 @@ CREATE TABLE pgcron.dead_letter (
     retry_cap interval,
     retry jsonb,
     time_limits jsonb,
+    created_by text,
+    created_login text,
+    namespace text,
     attempts integer NOT NULL,
     error_class text,
     error text,
@@ -669,6 +678,8 @@ CREATE TABLE pgcron.history_overflow (
     snoozes smallint,
     time_limits jsonb,
     created_by text CONSTRAINT history_created_by_not_null NOT NULL,
+    created_login text,
+    namespace text,
     node text,
     cancel_reason text,
     error text,
@@ -715,6 +726,8 @@ CREATE VIEW pgcron.ended_runs AS
     h.snoozes,
     h.time_limits,
     h.created_by,
+    h.created_login,
+    h.namespace,
     h.node,
     h.cancel_reason,
     h.error,
@@ -757,6 +770,8 @@ UNION ALL
     o.snoozes,
     o.time_limits,
     o.created_by,
+    o.created_login,
+    o.namespace,
     o.node,
     o.cancel_reason,
     o.error,
@@ -877,7 +892,7 @@ CREATE TABLE pgcron.retention (
     set_at timestamp with time zone,
     CONSTRAINT a_partition_holds_a_day_or_a_month CHECK ((period = ANY (ARRAY['day'::text, 'month'::text]))),
     CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (((ahead >= '1 day'::interval) AND (ahead <= '1 year'::interval))),
-    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text, 'audit'::text]))),
+    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text]))),
     CONSTRAINT retention_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300)),
     CONSTRAINT rows_are_kept_for_a_day_to_a_century CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''400 days''.'::text))
 );
@@ -991,49 +1006,6 @@ CREATE TABLE pgcron.attempt (
 PARTITION BY RANGE (ended_at);
 
 COMMENT ON TABLE pgcron.attempt IS 'Private: One row at the end of each attempt that did not succeed.';
-
-CREATE TABLE pgcron.audit (
-    id bigint NOT NULL,
-    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    login text DEFAULT SESSION_USER NOT NULL,
-    actor text NOT NULL,
-    interface text NOT NULL,
-    address text,
-    verb text NOT NULL,
-    kind text NOT NULL,
-    name text,
-    note text,
-    before jsonb,
-    after jsonb,
-    outcome text DEFAULT 'done'::text NOT NULL,
-    CONSTRAINT an_audited_verb_was_done_or_refused CHECK ((outcome = ANY (ARRAY['done'::text, 'refused'::text])))
-)
-PARTITION BY RANGE (at);
-
-COMMENT ON TABLE pgcron.audit IS 'Private: One row for each command that controls, each login and each refusal. Nobody changes a row.';
-
-CREATE TABLE pgcron.audit_export (
-    one boolean DEFAULT true NOT NULL,
-    settled bigint DEFAULT 0 NOT NULL,
-    next_id bigint DEFAULT 0 NOT NULL,
-    next_xid xid8 DEFAULT '0'::xid8 NOT NULL,
-    sent bigint DEFAULT 0 NOT NULL,
-    failures integer DEFAULT 0 NOT NULL,
-    error text,
-    due_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
-    CONSTRAINT there_is_one_audit_export CHECK (one)
-);
-
-COMMENT ON TABLE pgcron.audit_export IS 'Private: One row: up to which row the audit is complete, and up to which it was sent to a webhook.';
-
-ALTER TABLE pgcron.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME pgcron.audit_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
 
 ALTER TABLE pgcron.backfill ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.backfill_id_seq
@@ -1244,7 +1216,9 @@ CREATE VIEW pgcron.dead_letters AS
     redriven_as,
     closed_at,
     closed_by,
-    note
+    note,
+    created_by,
+    created_login
    FROM pgcron.dead_letter d;
 
 COMMENT ON VIEW pgcron.dead_letters IS 'Runs that ended dead or lost; closed ones were redriven or archived.';
@@ -1317,6 +1291,7 @@ CREATE TABLE pgcron.idempotency (
     key text NOT NULL,
     run_id bigint NOT NULL,
     expires_at timestamp with time zone NOT NULL,
+    namespace text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
     CONSTRAINT an_idempotency_key_has_1_to_500_characters CHECK ((((length(key) >= 1) AND (length(key) <= 500)) OR pgcron.refuse('PC001'::text, format('the idempotency key has %s characters'::text, length(key)), 'A key has 1 to 500 characters.'::text, 'Use a hash of a longer one.'::text)))
 );
 
@@ -1490,7 +1465,8 @@ CREATE VIEW pgcron.runs AS
             ELSE NULL::interval
         END AS overrun_after,
     (pgcron.waits(r.*)).waits_for AS waits_for,
-    (pgcron.waits(r.*)).waits_detail AS waits_detail
+    (pgcron.waits(r.*)).waits_detail AS waits_detail,
+    r.created_login
    FROM (pgcron.run r
      LEFT JOIN pgcron.node n ON ((n.incarnation = r.owner)))
 UNION ALL
@@ -1528,7 +1504,8 @@ UNION ALL
     h.tags,
     NULL::interval AS overrun_after,
     NULL::text AS waits_for,
-    NULL::text AS waits_detail
+    NULL::text AS waits_detail,
+    h.created_login
    FROM pgcron.ended_runs h;
 
 COMMENT ON VIEW pgcron.runs IS 'Live and ended runs; state is the live state or the outcome. waits_for and waits_detail: what keeps a run that is due from beginning, as a word and as a sentence.';
@@ -1556,23 +1533,30 @@ CREATE VIEW pgcron.own_runs WITH (security_barrier='true') AS
     tags,
     parent_run,
     created_at,
-    created_by
+    created_by,
+    created_login
    FROM pgcron.runs v
-  WHERE (created_by = ANY (ARRAY[(SESSION_USER)::text, (CURRENT_USER)::text]));
+  WHERE (COALESCE(created_login, created_by) = ANY (ARRAY[(SESSION_USER)::text, (CURRENT_USER)::text]));
 
 COMMENT ON VIEW pgcron.own_runs IS 'The runs that the reader''s role has enqueued, and no others; best read by id.';
+
+CREATE TABLE pgcron.producer_backlog (
+    role regrole NOT NULL,
+    live integer,
+    counted_to bigint
+);
+
+COMMENT ON TABLE pgcron.producer_backlog IS 'Private: How many live runs a producer with a limited backlog had when they were last counted.';
 
 CREATE TABLE pgcron.producer_rule (
     role regrole NOT NULL,
     queue text NOT NULL COLLATE pg_catalog."C",
     handler text NOT NULL COLLATE pg_catalog."C",
-    set_by text DEFAULT SESSION_USER NOT NULL,
-    set_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_rule_says_which_handlers CHECK ((((handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$'::text) AND (handler <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a handler nor how some begin'::text, "left"(handler, 200)), 'A rule names one handler, or how handlers begin, with a star at its end.'::text, 'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.'::text))),
     CONSTRAINT a_rule_says_which_queues CHECK ((((queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'::text) AND (queue <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a queue nor how some begin'::text, "left"(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.'::text, 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.'::text)))
 );
 
-COMMENT ON TABLE pgcron.producer_rule IS 'Private: What roles may enqueue: one that has the rights of a role in this table may enqueue what one of the rules allows, in its own name, and nothing else. Roles that may empty pgcron.run are exempt.';
+COMMENT ON TABLE pgcron.producer_rule IS 'Private: Which handlers a producer may enqueue into which queues.';
 
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
@@ -1806,7 +1790,8 @@ CREATE TABLE pgcron.unique_period (
     key text NOT NULL COLLATE pg_catalog."C",
     handler text NOT NULL,
     run_id bigint NOT NULL,
-    until timestamp with time zone NOT NULL
+    until timestamp with time zone NOT NULL,
+    namespace text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C"
 );
 
 COMMENT ON TABLE pgcron.unique_period IS 'Private: Unique keys with a time: which run was the last with it, and until when there is no other. The janitor removes what is over.';
@@ -1939,12 +1924,6 @@ ALTER TABLE ONLY pgcron.asset
 ALTER TABLE ONLY pgcron.asset_update
     ADD CONSTRAINT asset_update_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY pgcron.audit
-    ADD CONSTRAINT audit_pkey PRIMARY KEY (id, at);
-
-ALTER TABLE ONLY pgcron.audit_export
-    ADD CONSTRAINT audit_export_pkey PRIMARY KEY (one);
-
 ALTER TABLE ONLY pgcron.backfill
     ADD CONSTRAINT backfill_pkey PRIMARY KEY (id);
 
@@ -1994,7 +1973,7 @@ ALTER TABLE ONLY pgcron.given_back
     ADD CONSTRAINT given_back_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY pgcron.idempotency
-    ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
+    ADD CONSTRAINT idempotency_pkey PRIMARY KEY (namespace, key);
 
 ALTER TABLE ONLY pgcron.missed
     ADD CONSTRAINT missed_pkey PRIMARY KEY (schedule_id, first_at);
@@ -2017,6 +1996,15 @@ ALTER TABLE ONLY pgcron.outdated_plan
 ALTER TABLE ONLY pgcron.overrun
     ADD CONSTRAINT overrun_pkey PRIMARY KEY (run_id);
 
+ALTER TABLE ONLY pgcron.producer_backlog
+    ADD CONSTRAINT producer_backlog_pkey PRIMARY KEY (role);
+
+ALTER TABLE ONLY pgcron.producer
+    ADD CONSTRAINT producer_namespace_key UNIQUE (namespace);
+
+ALTER TABLE ONLY pgcron.producer
+    ADD CONSTRAINT producer_pkey PRIMARY KEY (role);
+
 ALTER TABLE ONLY pgcron.producer_rule
     ADD CONSTRAINT producer_rule_pkey PRIMARY KEY (role, queue, handler);
 
@@ -2037,9 +2025,6 @@ ALTER TABLE ONLY pgcron.retention
 
 ALTER TABLE ONLY pgcron.retention_sweep
     ADD CONSTRAINT retention_sweep_pkey PRIMARY KEY (partition);
-
-ALTER TABLE ONLY pgcron.role_grant
-    ADD CONSTRAINT role_grant_pkey PRIMARY KEY (subject_kind, subject, role, scope_kind, scope);
 
 ALTER TABLE ONLY pgcron.run
     ADD CONSTRAINT run_pkey PRIMARY KEY (id);
@@ -2078,7 +2063,7 @@ ALTER TABLE ONLY pgcron.timezone
     ADD CONSTRAINT timezone_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY pgcron.unique_period
-    ADD CONSTRAINT unique_period_pkey PRIMARY KEY (key, handler);
+    ADD CONSTRAINT unique_period_pkey PRIMARY KEY (namespace, key, handler);
 
 ALTER TABLE ONLY pgcron.workflow_definition
     ADD CONSTRAINT workflow_definition_name_version_key UNIQUE (name, version);
@@ -2099,10 +2084,6 @@ ALTER TABLE ONLY pgcron.workflow_step
     ADD CONSTRAINT workflow_step_pkey PRIMARY KEY (definition, number);
 
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
-
-CREATE INDEX audit_at ON ONLY pgcron.audit USING btree (at, id);
-
-CREATE INDEX audit_name ON ONLY pgcron.audit USING btree (name, at, id);
 
 CREATE INDEX backfill_of_schedule ON pgcron.backfill USING btree (schedule_id, id);
 
@@ -2176,6 +2157,8 @@ CREATE UNIQUE INDEX run_fire ON pgcron.run USING btree (schedule_id, scheduled_f
 
 CREATE UNIQUE INDEX run_key_slot ON pgcron.run USING btree (concurrency_key, key_slot) WHERE (key_slot IS NOT NULL);
 
+CREATE INDEX run_namespace ON pgcron.run USING btree (namespace) WHERE (namespace IS NOT NULL);
+
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run USING btree (schedule_id, overlap_slot) WHERE (overlap_slot IS NOT NULL);
 
 CREATE INDEX run_owner ON pgcron.run USING btree (owner) WHERE (state = 'running'::text);
@@ -2184,7 +2167,7 @@ CREATE INDEX run_parent ON pgcron.run USING btree (parent_run) WHERE (parent_run
 
 CREATE INDEX run_schedule ON pgcron.run USING btree (schedule_id, state, gate, due_at) WHERE (schedule_id IS NOT NULL);
 
-CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handler) WHERE pgcron.has_key(unique_key, unique_scope, attempt);
+CREATE UNIQUE INDEX run_unique_key ON pgcron.run USING btree (unique_key, handler, COALESCE(namespace, ''::text)) WHERE pgcron.has_key(unique_key, unique_scope, attempt);
 
 CREATE INDEX run_unserved ON pgcron.run USING btree (handler, queue, COALESCE(requires, '{}'::text[])) WHERE (gate = ANY (ARRAY['breaker'::text, 'no_node'::text]));
 
@@ -2229,44 +2212,6 @@ CREATE INDEX workflow_run_definition ON pgcron.workflow_run USING btree (definit
 CREATE INDEX workflow_run_ended ON pgcron.workflow_run USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX workflow_run_look ON pgcron.workflow_run USING btree (look_at) WHERE (look_at IS NOT NULL);
-
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.idempotency DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT pgcron.may_make_any_run())) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
-
-CREATE CONSTRAINT TRIGGER a_key_names_a_new_run AFTER INSERT OR UPDATE ON pgcron.unique_period DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT pgcron.may_make_any_run())) EXECUTE FUNCTION pgcron.a_key_names_a_new_run();
-
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.idempotency FOR EACH ROW WHEN (((old.expires_at > now()) AND (NOT pgcron.may_make_any_run()))) EXECUTE FUNCTION pgcron.a_living_key_stays();
-
-CREATE TRIGGER a_living_key_stays BEFORE UPDATE ON pgcron.unique_period FOR EACH ROW WHEN (((old.until > now()) AND ((new.run_id = old.run_id) OR (new.until <= old.until)) AND (NOT pgcron.may_make_any_run()))) EXECUTE FUNCTION pgcron.a_living_key_stays();
-
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE OF failures, within, open_for, open_for_at_most, fallback_handler, fallback_queue ON pgcron.breaker FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('breaker', 'name', 'set', 'set', 'delete');
-
-CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.breaker_handler FOR EACH ROW WHEN ((new.handler <> new.breaker)) EXECUTE FUNCTION pgcron.audit_change('breaker_handler', 'handler', 'set', 'set');
-
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.calendar FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('calendar', 'name', 'create', 'edit', 'delete');
-
-CREATE TRIGGER audit_change AFTER UPDATE OF paused_at, paused_note ON pgcron.cluster FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('cluster', '', '', 'edit');
-
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.concurrency_limit FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('concurrency', 'concurrency_key', 'set', 'set', 'delete');
-
-CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.cordon FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon');
-
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.producer_rule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'unconfine');
-
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.queue FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('queue', 'name', 'set', 'set', 'delete');
-
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.retention FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('table_retention', 'relation', 'set', 'set', 'delete');
-
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.retention_rule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('retention', 'queue outcome', 'set', 'set', 'delete');
-
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.role_grant FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('role', 'subject', 'grant', 'grant', 'revoke');
-
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('schedule', 'name', 'create', 'edit', 'delete');
-
-CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OF managed_by, source ON pgcron.workflow_definition FOR EACH ROW WHEN ((new.name <> 'ad_hoc'::text)) EXECUTE FUNCTION pgcron.audit_change('workflow', 'name', 'put', 'put');
-
-CREATE TRIGGER audit_is_not_emptied BEFORE TRUNCATE ON pgcron.audit FOR EACH STATEMENT EXECUTE FUNCTION pgcron.refuse_audit_change();
-
-CREATE TRIGGER audit_stays BEFORE DELETE OR UPDATE ON pgcron.audit FOR EACH ROW EXECUTE FUNCTION pgcron.refuse_audit_change();
 
 CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW WHEN (((new.overlap IS NOT NULL) AND (new.overlap_slot IS NULL) AND (new.state = 'ready'::text))) EXECUTE FUNCTION pgcron.block_new_run();
 
@@ -2313,6 +2258,12 @@ ALTER TABLE ONLY pgcron.occurrence_override
 ALTER TABLE ONLY pgcron.offer
     ADD CONSTRAINT offer_incarnation_fkey FOREIGN KEY (incarnation) REFERENCES pgcron.node(incarnation) ON DELETE CASCADE;
 
+ALTER TABLE ONLY pgcron.producer_backlog
+    ADD CONSTRAINT producer_backlog_role_fkey FOREIGN KEY (role) REFERENCES pgcron.producer(role) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.producer_rule
+    ADD CONSTRAINT producer_rule_role_fkey FOREIGN KEY (role) REFERENCES pgcron.producer(role) ON DELETE CASCADE;
+
 ALTER TABLE ONLY pgcron.schedule_asset
     ADD CONSTRAINT schedule_asset_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;
 
@@ -2334,25 +2285,21 @@ ALTER TABLE ONLY pgcron.workflow_run
 ALTER TABLE ONLY pgcron.workflow_step
     ADD CONSTRAINT workflow_step_definition_fkey FOREIGN KEY (definition) REFERENCES pgcron.workflow_definition(id) ON DELETE CASCADE;
 
-REVOKE ALL ON FUNCTION pgcron.a_key_names_a_new_run() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.a_living_key_stays() FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text, result jsonb, error text, retry_after double precision, done double precision, total double precision, note text, lines text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean, actor text, schedules text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.approve_step(run_id bigint, step text, approved boolean, note text, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.archive_dead_letters(run_ids bigint[], note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.ask_preview(asked bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.audit_change() FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.begin_operation(key text, lifetime interval) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.block_new_run() FROM PUBLIC;
 
@@ -2360,31 +2307,53 @@ REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run_id bigint, note text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.cancel_run(run_id bigint, note text, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.clear_step(run_id bigint, step text, note text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.cordon_node(node text, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.define_run(run_id bigint, definition jsonb, actor text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.delete_breaker(breaker text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.delete_concurrency(concurrency_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.delete_workflow(workflow text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.depend_on_assets() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.end_operation(key text, run_id bigint) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, concurrency_key text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval, weight integer, tags text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.enqueue_many(runs jsonb, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.follow_workflow(new_run bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.kill_run(run_id bigint, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.override_occurrence(name text, instant timestamp with time zone, action text, due_at timestamp with time zone, args jsonb, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.pause_backfill(backfill_id bigint, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.pause_cluster(note text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.pause_queue(queue text, note text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.pause_schedule(schedule text, note text, actor text, interface text, until timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.pause_workflow(run_id bigint, note text, actor text) FROM PUBLIC;
 
@@ -2396,15 +2365,27 @@ REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor te
 
 REVOKE ALL ON FUNCTION pgcron.put_workflow(workflow text, definition jsonb, actor text, managed_by text, source text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.record_audit(verb text, kind text, name text, actor text, note text, before jsonb, after jsonb, outcome text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.reset_breaker(breaker text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.results_of(run_id bigint, token uuid) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.resume_cluster(actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.resume_queue(queue text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.resume_schedule(schedule text, actor text, interface text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.resume_workflow(run_id bigint, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.retry_run(run_id bigint, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.run_now(schedule text, args jsonb, actor text, overlap text, fire_time timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.scale_demand(queue text, at_most integer) FROM PUBLIC;
 
@@ -2412,9 +2393,13 @@ REVOKE ALL ON FUNCTION pgcron.schedule_is_deleted() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.schedule_was_written() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.set_breaker(breaker text, failures integer, within interval, open_for interval, open_for_at_most interval, fallback_handler text, fallback_queue text, handlers text[], actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.settle_audit() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.set_concurrency(concurrency_key text, slots integer, rate integer, per interval, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.set_queue(queue text, max_running integer, rate integer, per interval, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb, actor text) FROM PUBLIC;
 
@@ -2429,6 +2414,8 @@ REVOKE ALL ON FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason te
 REVOKE ALL ON FUNCTION pgcron.succeed_step(run_id bigint, step text, result jsonb, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.uncordon_node(node text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.update_asset(asset text, metadata jsonb, actor text) FROM PUBLIC;
 

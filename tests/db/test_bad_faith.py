@@ -2,79 +2,13 @@
 
 from __future__ import annotations
 
-import asyncpg
 import pytest
 
 from tests.db.control import Connection
-from tests.db.roles import Become, verdict, verdicts
+from tests.db.roles import Become, verdict
 from tests.product.cli import statements
 from tests.product.client import RunRequest
 from tests.product.db import once
-
-
-async def committed(session: Connection, *statements: str) -> str:
-    """The SQLSTATE of a transaction of these, at its end at the latest."""
-    try:
-        async with session.transaction():
-            for statement in statements:
-                await session.execute(statement)
-    except asyncpg.PostgresError as error:
-        return str(error.sqlstate)
-    return "00000"
-
-
-async def test_a_key_is_judged_on_no_path_of_the_caller_s(
-    connection: Connection, become: Become
-) -> None:
-    await connection.execute("SELECT pgcron.enqueue('py:x', idempotency_key => 'order 8')")
-    session = await become("producer", queues=["mail"])
-    name = await session.fetchval("SELECT session_user")
-    await connection.execute(f"""
-        CREATE SCHEMA {name} AUTHORIZATION {name}; SET ROLE {name};
-        CREATE FUNCTION {name}.has_table_privilege(regclass, text) RETURNS boolean
-          LANGUAGE sql AS 'SELECT true';
-        CREATE FUNCTION {name}.has_column_privilege(regclass, text, text) RETURNS boolean
-          LANGUAGE sql AS 'SELECT true';
-        RESET ROLE""")
-    await session.execute(f"SET search_path = {name}, pg_catalog")
-
-    for change in ("expires_at = '-infinity'", "run_id = -1"):
-        assert await verdict(session, f"UPDATE pgcron.idempotency SET {change}") == "PC013"
-
-
-@pytest.mark.parametrize("only", [{}, {"queues": ["mail"], "handlers": ["py:mail"]}])
-async def test_keys_of_others_stay_and_new_ones_name_a_run_that_is_made(
-    only: dict[str, list[str]], connection: Connection, become: Become
-) -> None:
-    kept = "SELECT pgcron.enqueue('py:x', unique_key => 'k9', unique_for => '1 hour')"
-    theirs = await connection.fetchval(kept)
-    session = await become("producer", **only)
-
-    got = await verdicts(
-        session,
-        "UPDATE pgcron.unique_period SET until = 'infinity', run_id = -1 WHERE key = 'k9'",
-        "UPDATE pgcron.unique_period SET until = 'infinity'",
-        "UPDATE pgcron.unique_period SET until = '-infinity', run_id = -1",
-        "UPDATE pgcron.unique_period SET run_id = -1",
-    )
-    # The first is judged when its transaction ends.
-    assert [*got.values()] == ["00000", "PC013", "PC013", "PC013"]
-    mine = "INSERT INTO pgcron.run (handler, queue) VALUES ('py:mail', 'mail')"
-    drawn = "currval('pgcron.run_id_seq')"
-    period = "INSERT INTO pgcron.unique_period VALUES"
-    for attempt in (
-        [next(iter(got))],
-        [mine, f"UPDATE pgcron.unique_period SET until = 'infinity', run_id = {drawn}"],
-        [mine, f"UPDATE pgcron.unique_period SET until = now() + '2 h', run_id = {drawn}"],
-        ["INSERT INTO pgcron.idempotency VALUES ('order 77', -1, 'infinity')"],
-        [f"INSERT INTO pgcron.idempotency VALUES ('order 77', {theirs}, 'infinity')"],
-        [f"{period} ('k', 'py:mail', {theirs}, now() + '1 hour')"],
-        [mine, f"{period} ('k', 'py:x', {drawn}, now() + '1 hour')"],
-        [mine, f"{period} ('k', 'py:mail', {drawn}, 'infinity')"],
-    ):
-        assert await committed(session, *attempt) == "PC013", attempt
-    assert await connection.fetchval(kept) == theirs
-    assert await connection.fetchval("SELECT count(*) FROM pgcron.idempotency") == 0
 
 
 async def test_a_producer_in_good_faith_has_its_keys(

@@ -32,10 +32,16 @@ FOR_NOBODY = (
     "INSERT INTO pgcron.run (handler, created_at) VALUES ('py:x', now())",
     "INSERT INTO pgcron.run (handler, awaited) VALUES ('py:x', true)",
     "INSERT INTO pgcron.node SELECT * FROM pgcron.node",
-    "INSERT INTO pgcron.producer_rule VALUES ('postgres'::regrole, '*', '*')",
-    "DELETE FROM pgcron.producer_rule",
     "SELECT pgcron.confine_producer('postgres')",
-    "SELECT pgcron.unconfine_producer('postgres')",
+    "SELECT pgcron.delete_producer('postgres')",
+    "SELECT pgcron.end_waiting_runs('{1}', 'cancelled', 'x')",
+    "SELECT pgcron.stop_workflow(1, 'abort', 'x') FROM pgcron.workflow_run",
+    "SELECT pgcron.take_key('', 'k', NULL, 1)",
+    "INSERT INTO pgcron.run (id, handler) VALUES (1, 'py:x')",
+    "INSERT INTO pgcron.run (handler, unique_key) VALUES ('py:x', 'k')",
+    "INSERT INTO pgcron.run (handler, namespace) VALUES ('py:x', 'n')",
+    "INSERT INTO pgcron.run (handler, created_login) VALUES ('py:x', 'n')",
+    "SELECT nextval('pgcron.run_id_seq')",
     "UPDATE pgcron.cluster SET quarantine_until = now()",
     "UPDATE pgcron.retention SET keep = '1 second'",
     "INSERT INTO pgcron.retention_rule (keep) VALUES ('2 days')",
@@ -61,6 +67,8 @@ FOR_NOBODY = (
     "SET session_replication_role = 'replica'",
 )
 ENQUEUES = "INSERT INTO pgcron.run (handler) VALUES ('py:x')"
+CALLS = "SELECT pgcron.enqueue('py:x', idempotency_key => 'k')"
+OPERATES = "SELECT pgcron.begin_operation('k', '1 hour'), pgcron.end_operation('k', 1)"
 DEFINES = "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('t', '@daily', 'py:x')"
 LOOKS = "SELECT args FROM pgcron.run"
 CANCELS = "SELECT pgcron.cancel_run(1)"
@@ -79,22 +87,12 @@ LOCKS_ALL = "LOCK TABLE pgcron.run IN SHARE MODE"
 DELETES = "DELETE FROM pgcron.schedule WHERE name = 'nobody'"
 EVERYTHING = {
     *(ENQUEUES, DEFINES, LOOKS, CANCELS, PAUSES, CALENDAR, BACKFILLS, SKIPS, ASSERTS, ANSWERS),
-    *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS),
+    *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, CALLS, OPERATES),
 }
 MAY = {
-    "producer": {ENQUEUES},
+    "producer": {ENQUEUES, CALLS},
     "scheduler": {DEFINES, LOOKS, CALENDAR, SKIPS, DEMAND, DELETES},
-    "operator": {
-        ENQUEUES,
-        LOOKS,
-        CANCELS,
-        PAUSES,
-        BACKFILLS,
-        SKIPS,
-        DEMAND,
-        LOCKS,
-        LIMITS,
-    },
+    "operator": {CALLS, OPERATES, LOOKS, CANCELS, PAUSES, BACKFILLS, SKIPS, DEMAND, LIMITS},
     "viewer": {LOOKS, DEMAND},
     "service": {ASSERTS},
     "updater": {UPDATES},
@@ -138,7 +136,7 @@ async def test_a_part_may_what_it_is_for_and_nothing_else(
 async def test_who_need_not_look_reads_no_table(part: str, become: Become) -> None:
     session = await become(part)
 
-    for relation in set(READS) - ({"unique_period"} if part == "producer" else set()):
+    for relation in READS:
         assert await verdict(session, f"SELECT FROM pgcron.{relation}") == "42501", relation
 
 
@@ -163,6 +161,13 @@ async def test_a_producer_is_not_let_beyond_its_columns(
         "EXPLAIN SELECT id FROM pgcron.run WHERE args @> '{}'",
         "INSERT INTO pgcron.run (handler) VALUES ('py:x') RETURNING args",
         "INSERT INTO pgcron.run (handler) VALUES ('py:x') RETURNING *",
+        "INSERT INTO pgcron.run (handler) VALUES ('py:x') RETURNING handler",
+        "SELECT unique_key FROM pgcron.run",
+        "SELECT FROM pgcron.idempotency",
+        "UPDATE pgcron.idempotency SET run_id = 7",
+        "UPDATE pgcron.unique_period SET until = now()",
+        "SELECT id FROM pgcron.run FOR KEY SHARE",
+        "INSERT INTO pgcron.run (id, handler) VALUES (-1, 'py:x')",
         "DELETE FROM pgcron.idempotency",
         "UPDATE pgcron.idempotency SET key = 'other'",
         f"INSERT INTO pgcron.run (id, handler) VALUES ({secret}, 'py:x') "
@@ -177,10 +182,7 @@ async def test_a_producer_is_not_let_beyond_its_columns(
         f"SELECT pgcron.enqueue('py:x', actor => '{name}')",
         f"SELECT pgcron.enqueue('py:x', unique_key => 'u', actor => '{name}')",
         f"SELECT pgcron.enqueue_many('[{{\"handler\": \"py:x\"}}]', actor => '{name}')",
-        "INSERT INTO pgcron.run (id, handler) VALUES (1000000, 'py:x')",
-        "INSERT INTO pgcron.run (id, handler) VALUES (-1, 'py:x')",
-        "UPDATE pgcron.idempotency SET run_id = 7",
-        "UPDATE pgcron.idempotency SET expires_at = now()",
+        "INSERT INTO pgcron.run (handler, created_by) VALUES ('py:x', 'ann')",
     )
     assert {statement: code for statement, code in got.items() if code != "PC013"} == {}
     assert await verdict(session, f"SELECT pgcron.cancel_own_run({secret})") == "PC010"
@@ -200,17 +202,20 @@ async def test_a_producer_sees_and_touches_its_own(connection: Connection, becom
     await other.execute("SELECT pgcron.enqueue('py:x', '{\"of\": \"others\"}')")
 
     mine = await session.fetchval("SELECT pgcron.enqueue('py:x', '{\"of\": \"me\"}')")
-    await session.execute("INSERT INTO pgcron.run (handler, created_by) VALUES ('py:x', 'ann')")
+    await session.execute("SELECT pgcron.enqueue('py:for.ann', actor => 'ann')")
     await session.copy_records_to_table(
         "run", schema_name="pgcron", columns=["handler"], records=[("py:copied",)]
     )
     many = await session.fetchval('SELECT pgcron.enqueue_many(\'[{"handler": "py:m"}]\')')
-    drawn = await session.fetchval("SELECT nextval('pgcron.run_id_seq')")
-    await session.execute("INSERT INTO pgcron.run (id, handler) VALUES ($1, 'py:d')", drawn)
 
     owned = await session.fetch("SELECT id, handler, args, state FROM pgcron.own_runs ORDER BY id")
-    assert [row["handler"] for row in owned] == ["py:x", "py:copied", "py:m", "py:d"]
+    assert [row["handler"] for row in owned] == ["py:x", "py:for.ann", "py:copied", "py:m"]
     assert json.loads(owned[0]["args"]) == {"of": "me"}
+    said = await session.fetchrow(
+        "SELECT created_by, created_login = session_user FROM pgcron.own_runs WHERE id = $1",
+        owned[1]["id"],
+    )
+    assert tuple(said or ()) == ("ann", True)
     assert await session.fetchval("SELECT state FROM pgcron.run_status($1)", mine) == "ready"
     assert await session.fetchval("SELECT state FROM pgcron.run_status($1)", theirs) is None
     assert await session.fetchval("SELECT pgcron.cancel_own_run($1)", mine) == "cancelled"
@@ -256,9 +261,6 @@ async def test_a_confined_producer_keeps_to_its_queues_and_handlers(
         "SELECT pgcron.enqueue('py:mail.a', queue => 'mailing')",
         "SELECT pgcron.enqueue('py:mail.a', queue => 'billing', unique_key => 'other')",
         "SELECT pgcron.enqueue('py:mail.a', queue => 'billing', idempotency_key => 'other')",
-        "SELECT pgcron.enqueue('py:mail.a', queue => 'mail', actor => 'ann')",
-        "SELECT pgcron.enqueue('py:mail.a', queue => 'mail', unique_key => 'k',"
-        " on_conflict => 'replace')",
         "INSERT INTO pgcron.run (handler) VALUES ('py:mail.a')",
         "INSERT INTO pgcron.run (handler, queue) VALUES ('py:mail.a', 'mail'), ('sql:x', 'mail')",
         'SELECT pgcron.enqueue_many(\'[{"handler": "py:mail.a", "queue": "billing"}]\')',
@@ -284,17 +286,22 @@ async def test_a_confined_producer_keeps_to_its_queues_and_handlers(
     )
     for statement in allowed:
         assert await session.fetchval(statement)
+    # A key of others is not its own, whoever has it.
     met = "SELECT pgcron.enqueue('py:mail.a', queue => 'mail', unique_key => 'k')"
-    assert await session.fetchval(met) == theirs
+    mine = await session.fetchval(met)
+    assert mine > theirs
 
-    # Who has the role's rights is confined as it is, and an owner never; freed, it may again.
-    member = await become("producer")
+    # Who has the role's rights is confined as it is, and is the same producer; an owner never is.
+    member = await become()
     await connection.execute(f"GRANT {name} TO {await member.fetchval('SELECT session_user')}")
     assert await verdict(member, "SELECT pgcron.enqueue('shell:x')") == "PC013"
+    assert await member.fetchval(met) == mine
     await connection.execute("SELECT pgcron.enqueue('shell:x')")
-    assert await connection.fetchval("SELECT pgcron.unconfine_producer($1)", name) == 2
-    assert await verdict(session, "SELECT pgcron.enqueue('shell:x')") == "00000"
-    assert await verdict(member, "SELECT pgcron.enqueue('shell:x')") == "00000"
+    # What is taken away is taken from all of them.
+    await connection.execute("SELECT pgcron.delete_producer($1)", name)
+    for one in (session, member):
+        got = await verdicts(one, *allowed)
+        assert {*got.values()} == {"PC013"}
 
 
 async def test_an_attacker_s_path_changes_no_judgement(
@@ -349,13 +356,25 @@ async def test_a_rule_that_can_not_be_is_refused(
     assert await verdict(connection, f"SELECT pgcron.{call}") == sqlstate
 
 
-async def test_an_operator_makes_runs_for_others(connection: Connection, become: Become) -> None:
+async def test_who_acts_for_others_is_recorded_beside_them(
+    connection: Connection, become: Become
+) -> None:
     producer, operator = await become("producer"), await become("operator")
-    name = await producer.fetchval("SELECT session_user")
-    mine = await producer.fetchval("SELECT pgcron.enqueue('py:x', due_at => '2099-01-01Z')")
+    name, login = [
+        await one.fetchval("SELECT session_user::text") for one in (producer, operator)
+    ]
+    mine = await producer.fetchval("SELECT pgcron.enqueue('py:x')")
+    await producer.execute("SELECT pgcron.cancel_own_run($1)", mine)
 
-    asked = "SELECT pgcron.enqueue('py:x', actor => $1)"
-    for_them = await operator.fetchval(asked, name)
-    assert await operator.fetchval("SELECT pgcron.retry_run($1)", mine) == mine
-    seen = await producer.fetch("SELECT id FROM pgcron.own_runs ORDER BY id")
-    assert [row["id"] for row in seen] == [mine, for_them]
+    made = [
+        await operator.fetchval("SELECT pgcron.enqueue('py:x', actor => $1)", name),
+        await operator.fetchval("SELECT pgcron.retry_run($1, actor => $2)", mine, name),
+    ]
+    recorded = "SELECT created_by, created_login FROM pgcron.runs WHERE id = $1"
+    for run in made:
+        assert tuple(await connection.fetchrow(recorded, run) or ()) == (name, login)
+        await operator.execute("SELECT pgcron.cancel_run($1)", run)
+        assert tuple(await connection.fetchrow(recorded, run) or ()) == (name, login)
+    # It has made one of them, whatever is said of the others.
+    assert [row["id"] for row in await producer.fetch("SELECT id FROM pgcron.own_runs")] == [mine]
+    assert await verdict(producer, f"SELECT pgcron.enqueue('py:x', actor => '{login}')") == "PC013"

@@ -19,7 +19,7 @@ from pgcron_ha.embedded import find_binaries
 from tests.db import sql_reference
 from tests.db.dump_schema import COMMAND
 from tests.house.checkout import ROOT, files
-from tests.product.cli import grants
+from tests.product.cli import granting
 
 PAGE = sql_reference.PAGE.read_text()
 MODULES = (ROOT / ".cache" / "node" / "node_modules", Path("/usr/share/nodejs"))
@@ -106,6 +106,7 @@ VOCABULARY = """
     slots rate per starting failures within open_for open_for_at_most fallback_handler
     fallback_queue keep keep_args outcome error_class fingerprint also_lost elapsed result
     workflow definition step payload approved managed_by
+    concurrency_keys largest_weight highest_priority largest_args backlog
 """
 Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 
@@ -206,8 +207,7 @@ def role_of(database: str) -> Iterator[Callable[[str], str]]:
         def make(part: str) -> str:
             made.append(f"{part}_of_{connection.info.dbname}")
             connection.execute(f"CREATE ROLE {made[-1]} LOGIN".encode())
-            for statement in grants.statements(part, made[-1], "pgcron"):
-                connection.execute(statement.encode())
+            connection.execute(granting(part, made[-1]).encode())
             return made[-1]
 
         yield make

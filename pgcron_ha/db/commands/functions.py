@@ -101,9 +101,8 @@ Those of `run_ids` (None: any) that fit all filters, which are those of `redrive
 why nobody sends them again.
 """
 
-_begin_operation: Final = Call[bool]("begin_operation", "key", "lifetime")
+_begin_operation: Final = Call["int | None"]("begin_operation", "key", "lifetime")
 _end_operation: Final = Call[None]("end_operation", "key", "run_id")
-_run_of_operation: Final = Call[int]("run_of_operation", "key")
 
 
 async def pause_schedule(
@@ -148,11 +147,12 @@ async def once(
     then to be rolled back, and the operation is not done.
     """
     lifetime = KEY_LIFETIME.total_seconds()
-    if await _begin_operation.row(connection, operation, lifetime=lifetime, schema=schema):
-        run = await verb()
-        await _end_operation.row(connection, operation, run, schema=schema)
-        return run, True
-    return await _run_of_operation(connection, operation, schema=schema), False
+    known = await _begin_operation(connection, operation, lifetime=lifetime, schema=schema)
+    if known is not None:
+        return known, False
+    run = await verb()
+    await _end_operation(connection, operation, run, schema=schema)
+    return run, True
 
 
 MOST_CHANGED: Final = 100

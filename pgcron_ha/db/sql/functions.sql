@@ -37,13 +37,9 @@ FROM pgcron.act_as(NULL, :interface::text);
 
 -- name: archive_dead_letters
 -- The oldest open ones that fit all that is given.
-SELECT pgcron.archive_dead_letters(ARRAY(
-  SELECT d.run_id FROM pgcron.dead_letter d
-  WHERE d.closed_at IS NULL
-    AND (:run_ids::bigint[] IS NULL OR d.run_id = ANY(:run_ids::bigint[]))
-    AND pgcron.letter_fits(d, :fingerprint::text, :handler::text, :queue::text,
-        :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz)
-  ORDER BY d.died_at, d.run_id LIMIT :at_most::int FOR UPDATE SKIP LOCKED),
+SELECT pgcron.archive_dead_letters(
+  pgcron.hold_letters(:run_ids::bigint[], :fingerprint::text, :handler::text, :queue::text,
+    :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz, :at_most::int),
   :note::text, :actor::text) AS run_ids;
 
 -- name: redrive_many
@@ -60,16 +56,11 @@ FROM pgcron.redrive_many(
   at_most => :at_most::int, actor => :actor::text) m;
 
 -- name: begin_operation
--- A twin waits here until the first of them has committed, and then finds its row.
-INSERT INTO pgcron.idempotency (key, run_id, expires_at)
-VALUES (:key::text, 0, pg_catalog.now() + pg_catalog.make_interval(secs => :lifetime::float8))
-ON CONFLICT (key) DO NOTHING RETURNING true AS is_new;
+-- A twin waits here until the first of them has committed, and then gets its run.
+SELECT pgcron.begin_operation(:key::text,
+  pg_catalog.make_interval(secs => :lifetime::float8)) AS run_id;
 
 -- name: end_operation
-UPDATE pgcron.idempotency i SET run_id = :run_id::bigint WHERE i.key = :key::text;
-
--- name: run_of_operation
-SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = :key::text;
 
 -- name: pause_queue
 

@@ -14,7 +14,7 @@ SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.ori
        extract(epoch FROM f.started_at - greatest(f.due_at, f.created_at))::float8 AS delay,
        coalesce(f.finished_at, CASE WHEN f.state = 'running' THEN now() END)
          - f.started_at AS duration,
-       f.created_at, f.created_by, f.node, f.has_lease, f.concurrency_key, f.requires,
+       f.created_at, f.created_by, f.created_login, f.node, f.has_lease, f.concurrency_key, f.requires,
        f.tags,
        f.retry::text AS retry, f.snoozes, f.unique_key, f.unique_scope,
        (f.time_limits ->> 'give_up_after')::float8 AS give_up_after,
@@ -29,7 +29,7 @@ CROSS JOIN LATERAL (SELECT e.* FROM (
               r.state, r.gate, r.due_at, r.expire_at, r.attempt, r.max_attempts, r.timeout,
               r.overlap, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, r.cancel_at,
               r.kill_at, r.cancel_reason, r.last_error AS error, NULL::jsonb AS result,
-              r.created_at, r.created_by, n.name AS node,
+              r.created_at, r.created_by, r.created_login, n.name AS node,
               coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease,
               r.concurrency_key, r.requires, r.retry, r.snoozes, r.unique_key, r.unique_scope,
               r.time_limits, r.tags
@@ -40,8 +40,8 @@ CROSS JOIN LATERAL (SELECT e.* FROM (
               h.parent_run, h.queue, h.priority, h.handler, h.args, h.delivery, h.outcome, NULL,
               h.due_at, NULL, h.attempt, h.max_attempts, h.timeout, NULL, h.claimed_at,
               h.started_at, h.finished_at, NULL, NULL, h.cancel_reason, h.error, h.result,
-              h.created_at, h.created_by, h.node, false, h.concurrency_key, h.requires, h.retry,
-              h.snoozes, h.unique_key, h.unique_scope, h.time_limits, h.tags
+              h.created_at, h.created_by, h.created_login, h.node, false, h.concurrency_key,
+              h.requires, h.retry, h.snoozes, h.unique_key, h.unique_scope, h.time_limits, h.tags
        FROM pgcron.ended_runs h
        WHERE h.id = asked.id
          AND h.finished_at >= coalesce(:since::timestamptz, '-infinity')
@@ -51,7 +51,8 @@ CROSS JOIN LATERAL (SELECT e.* FROM (
               CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END, d.schedule_id,
               d.schedule, d.scheduled_for, NULL, NULL, d.queue, d.priority, d.handler, d.args,
               d.delivery, d.outcome, NULL, NULL, NULL, d.attempts, d.max_attempts, d.timeout, NULL,
-              NULL, NULL, d.died_at, NULL, NULL, NULL, d.error, NULL, NULL, NULL, NULL, false,
+              NULL, NULL, d.died_at, NULL, NULL, NULL, d.error, NULL, NULL, d.created_by,
+              d.created_login, NULL, false,
               d.concurrency_key, d.requires, d.retry, NULL, d.unique_key, d.unique_scope,
               d.time_limits, d.tags
        FROM pgcron.dead_letter d WHERE d.run_id = asked.id)) e ORDER BY e.place LIMIT 1) f

@@ -202,6 +202,7 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | No
         ("Made from", parent and f"run {parent}", parent and page_request.link("run", id=parent)),
         ("Diverted", row["diverted"] and diversion_words(row["diverted"]), None),
         ("Origin", ", by ".join(filter(None, [row["origin"], row["created_by"]])), None),
+        ("Requested with the login", row["created_login"], None),
         ("Delivery", row["delivery"].replace("_", " "), None),
         ("Timeout", lasting("timeout", "{}"), None),
         ("Given up", lasting("give_up_after", "{} after it is due"), None),
