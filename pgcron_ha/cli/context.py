@@ -51,8 +51,9 @@ class CommandContext:
         _warn_of_readers(sources)
         settings = load_settings(sources)
         use_command(settings.password_command)
-        for dsn in filter(None, (settings.dsn, settings.web.dsn, settings.web.write_dsn)):
-            assume(dsn, settings.pooler)
+        for key, dsn in settings.dsns().items():
+            if key != "listen_dsn":  # it leads past the pooler
+                assume(dsn, settings.pooler)
         return settings
 
     def read(

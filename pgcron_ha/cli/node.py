@@ -84,6 +84,7 @@ def run_node(settings: Settings, pages: bool = False, callbacks: bool = False) -
     """
     log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
+    web.warn_of_unprotected(settings)
     web.allow_descriptors()
     apps = [load_app(place) for place in settings.node.apps]
     hide_from_others()

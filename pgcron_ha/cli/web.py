@@ -15,8 +15,11 @@ import uvloop
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
+from pgcron_ha.db.driver.dsn import unprotected_hosts
 from pgcron_ha.operating_system import hide_from_others, within_hard_limit
 from pgcron_ha.telemetry import log
+from pgcron_ha.telemetry.events import DatabaseUnprotected
+from pgcron_ha.telemetry.log import emit
 from pgcron_ha.version import installed_version
 
 if TYPE_CHECKING:
@@ -46,6 +49,7 @@ def web_command(listen: str | None, callbacks: str | None, ops: str | None) -> i
     flags = {"web.listen": listen, "web.callbacks": callbacks, "ops.listen": ops}
     settings = command_context().load(flags)
     log.set_up(settings.log.format, settings.log.level)
+    warn_of_unprotected(settings)
     allow_descriptors()
     hide_from_others()
     uvloop.run(run_until_signal(*page_servers(settings), *callback_server(settings)))
@@ -131,6 +135,13 @@ def callback_server(settings: Settings) -> list[WebServer]:
     server = callback_listener(dsn, listen, schema=settings.schema)
     echo(f"taking callbacks at {server.url}")
     return [server]
+
+
+def warn_of_unprotected(settings: Settings) -> None:
+    """Logs which databases of other machines are not reached by TLS for sure."""
+    for setting, dsn in settings.dsns().items():
+        for host in unprotected_hosts(dsn):
+            emit(DatabaseUnprotected(setting, host))
 
 
 def allow_descriptors() -> None:

@@ -267,6 +267,16 @@ class Settings:
     )
     schema: str = setting(_SCHEMA, "pgcron", "The schema of the tables and functions.")
 
+    def dsns(self) -> Mapping[str, str]:
+        """Every DSN that is given, by its setting."""
+        found = {
+            "dsn": self.dsn,
+            "listen_dsn": self.listen_dsn,
+            "web.dsn": self.web.dsn,
+            "web.write_dsn": self.web.write_dsn,
+        }
+        return {key: dsn for key, dsn in found.items() if dsn is not None}
+
     def pages_dsn(self) -> str:
         """The DSN that pages read; raises as `required_dsn`."""
         return self.web.dsn or self.required_dsn()

@@ -68,8 +68,8 @@ class Node:
         """Raises ConfigError when no database is given or a capability can't be offered here."""
         self.settings = settings
         self._dsn = settings.required_dsn()
-        for dsn in (self._dsn, settings.listen_dsn, settings.web.dsn, settings.web.write_dsn):
-            remember_password(dsn or self._dsn)
+        for dsn in settings.dsns().values():
+            remember_password(dsn)
         self._apps = list(apps)
         for app in apps:
             app.attach(self._dsn, settings.schema, settings.listen_dsn)

@@ -79,6 +79,18 @@ def test_a_setting_is_enough(start: Start, monkeypatch: pytest.MonkeyPatch) -> N
     wait_for("it is started", lambda: httpx.get(address + "startupz").text == "ok\n")
 
 
+def test_a_server_that_may_be_reached_unencrypted_is_named_at_the_start(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCRON_HA_WEB_WRITE_DSN", "postgresql://ann:hush@db.example/shop")
+    for command in (("node", "--ops", "127.0.0.1:0"), ("web", "--listen", "127.0.0.1:0")):
+        start(*command, says="metrics at" if command[0] == "node" else "serving")
+
+        printed = (tmp_path / "output").read_text()
+        assert "web.write_dsn does not ask for TLS to db.example" in printed, command
+        assert "hush" not in printed
+
+
 def test_metrics_of_a_node_have_no_args_and_no_ids(
     start: Start, database: str, tmp_path: Path
 ) -> None:

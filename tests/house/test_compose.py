@@ -66,7 +66,7 @@ def test_the_servers_first_start_makes_an_owner_that_is_no_superuser(
     monkeypatch.setenv("OWNER_PASSWORD", "it's $one")
     (file,) = [v for v in services()["postgres"]["volumes"] if "/docker-entrypoint-initdb.d/" in v]
     script = ROOT / file.partition(":")[0]
-    psql = [find_binaries().tool("psql"), "--set=ON_ERROR_STOP=1", f"--file={script}"]
+    psql = [str(find_binaries().tool("psql")), "--set=ON_ERROR_STOP=1", f"--file={script}"]
     try:
         run = subprocess.run([*psql, server.dsn()], capture_output=True, timeout=COMMAND_SECONDS)
         assert run.returncode == 0, run.stderr
