@@ -51,7 +51,7 @@ def start(database: str, tmp_path: Path) -> Iterator[Start]:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pgcron_ha", *arguments],
                 cwd=tmp_path,
-                env={**os.environ, **own},
+                env={**own, **os.environ},
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 text=True,
