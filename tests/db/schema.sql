@@ -2262,7 +2262,11 @@ REVOKE ALL ON FUNCTION pgcron.delete_workflow(workflow text, actor text) FROM PU
 
 REVOKE ALL ON FUNCTION pgcron.depend_on_assets() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.ensure_partitions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
 
@@ -2287,6 +2291,8 @@ REVOKE ALL ON FUNCTION pgcron.prune_calendars(source text, kept text[], actor te
 REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor text, interface text, take_over boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.put_workflow(workflow text, definition jsonb, actor text, managed_by text, source text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.reopen_ledger(instants timestamp with time zone[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
 
@@ -2315,6 +2321,8 @@ REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill_id bigint, note text, actor
 REVOKE ALL ON FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.succeed_step(run_id bigint, step text, result jsonb, note text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.sweep_history(pages integer, OUT partition text, OUT removed integer, OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
 
