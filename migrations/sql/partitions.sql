@@ -62,8 +62,9 @@ BEGIN
 END $$;
 
 -- Makes partitions that are missing up to each table's `ahead`, at most 50 or so; returns how many.
--- Safe to call from many sessions, and for nodes that don't own the tables. Bounds are whole days and months of UTC: in a session's own zone
--- a day may have 23 hours, and the next bound would not come.
+-- Safe to call from many sessions, also of nodes that don't own the tables. Bounds are whole days
+-- and months of UTC: in a session's own zone a day may have 23 hours, and the next bound would not
+-- come.
 CREATE FUNCTION pgcron.ensure_partitions() RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
@@ -126,8 +127,8 @@ LANGUAGE sql STABLE AS $$
   CROSS JOIN LATERAL pgcron.partitions_of(kept.relation) p
   WHERE isfinite(p.low) AND p.high < now() - kept.keep ORDER BY 1, 2 $$;
 
--- Drops an outlived partition, for nodes that don't own the tables. All who use the table wait while
--- this waits for its lock, so it does so for an instant only; a long reader has it fail.
+-- Drops an outlived partition, for nodes that don't own the tables, too. All who use the table wait
+-- while this waits for its lock, so it does so for an instant only; a long reader has it fail.
 CREATE FUNCTION pgcron.drop_outlived(partition text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '100ms' AS $$
 BEGIN

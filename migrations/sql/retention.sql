@@ -259,7 +259,7 @@ END $$;
 -- Days of which half or more is gone and that are so small (100,000 runs left, 1 GiB) that their
 -- table is rewritten within about a second. Each for one caller an hour, and a day long: who looks
 -- at old runs, or keeps a snapshot, is not disturbed. A larger one keeps its room until the day is
--- dropped, and so does each where the caller doesn't own the tables: only their owner rewrites them.
+-- dropped, and so does each while no node has the owner's rights: only the owner rewrites tables.
 CREATE FUNCTION pgcron.spent_partitions() RETURNS SETOF text
 LANGUAGE sql VOLATILE AS $$
   DELETE FROM pgcron.retention_sweep s

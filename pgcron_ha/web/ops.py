@@ -77,7 +77,7 @@ def _route(name: str, probe: Endpoint, services: Services) -> Route:
 
 
 async def _no_route(_: Request, problem: Exception) -> Response:
-    """The same for every address, so that it tells nothing."""
+    """The same for every address, so that nobody learns from it which there are."""
     status = getattr(problem, "status_code", 404)
     allowed = {"allow": "GET, HEAD"} if status == 405 else {}
     return PlainTextResponse("Only probes and metrics are here.\n", status, {**_HEADERS, **allowed})

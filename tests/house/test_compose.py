@@ -107,7 +107,7 @@ def services() -> dict[str, dict[str, Any]]:
     return found
 
 
-PROBED = sorted(name for name, service in services().items() if "8421" in str(service))
+PROBED = sorted(name for name, service in services().items() if "8422" in str(service))
 
 
 def test_the_nodes_and_the_pages_are_probed() -> None:
@@ -156,7 +156,7 @@ def test_the_health_of_a_container_is_what_readyz_says(status: int, is_healthy: 
     ((kind, program, *arguments),) = commands
     with HTTPServer(("127.0.0.1", 0), Answers) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        asked = [each.replace(":8421/", f":{server.server_port}/") for each in arguments]
+        asked = [each.replace(":8422/", f":{server.server_port}/") for each in arguments]
         run = subprocess.run([sys.executable, *asked], capture_output=True, timeout=COMMAND_SECONDS)
         server.shutdown()
 

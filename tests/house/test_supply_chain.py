@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from tests.golden import record
 from tests.house.checkout import ROOT
 from tests.waiting import COMMAND_SECONDS
 
@@ -94,3 +95,25 @@ def test_each_base_image_is_one_version() -> None:
 @pytest.mark.parametrize("floating", ["python:3.13-slim", "postgres:18", "python", "python:latest"])
 def test_a_tag_that_moves_would_be_found(floating: str) -> None:
     assert not EXACT.fullmatch(floating)
+
+
+THREATS = ROOT / "docs" / "explanation" / "threat-model.md"
+
+
+def test_each_promise_of_the_threat_model_names_tests_that_exist() -> None:
+    rows = [line for line in THREATS.read_text().splitlines() if line.startswith("| ")]
+    promises = [row for row in rows if not row.startswith(("| promise", "| ---"))]
+
+    assert len(promises) > 30
+    shown = re.compile(r"\| `test_\w+`(, `test_\w+`)* \|$")
+    assert [row for row in promises if not shown.search(row)] == []
+    named = set(re.findall(r"`(test_\w+)`", THREATS.read_text()))
+    assert named - record.test_names() == set()
+
+
+def test_holes_are_reported_privately_and_the_threat_model_is_found() -> None:
+    policy = (ROOT / "SECURITY.md").read_text()
+
+    for heading in ("## Report a hole", "## Versions", "## In scope"):
+        assert heading in policy
+    assert THREATS.relative_to(ROOT).as_posix() in policy

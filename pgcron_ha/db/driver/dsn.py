@@ -38,7 +38,7 @@ def each_host(dsn: str) -> dict[str, str]:
 
 def unprotected_hosts(dsn: str) -> list[str]:
     """The hosts of other machines to which neither the DSN nor the environment asks for TLS: who is
-    on the way could switch it off and read everything. Of a service only its file can tell.
+    on the way could switch it off and read everything. What a service asks for is in its file.
     """
     named = ("sslmode", "PGSSLMODE"), ("service", "PGSERVICE")
     if any(parameter(dsn, name) or os.environ.get(variable) for name, variable in named):
