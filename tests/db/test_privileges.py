@@ -102,7 +102,7 @@ MAY = {
     "callbacks": {ANSWERS, KNOWS},
     "autoscaler": {DEMAND},
 }
-NO_AFFAIR_OF_NODES: set[str] = set()
+NO_AFFAIR_OF_NODES = {"audit", "role_grant"}
 """Tables of which a node has no right at all."""
 
 READS = (
