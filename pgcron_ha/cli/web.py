@@ -104,13 +104,12 @@ def ops_server(
     """
     if settings.ops.listen is None:
         return []
-    from pgcron_ha.web.ops import ops_listener
-    from pgcron_ha.web.page_request import Services
+    from pgcron_ha.web.ops import ops_listener, own_services
 
-    services = shared or Services.of(
+    services = shared or own_services(
         settings.pages_dsn(), schema=settings.schema, version=installed_version(), look=look
     )
-    server = ops_listener(services, settings.ops.listen, has_pages=shared is not None)
+    server = ops_listener(services, settings.ops.listen, is_alone=shared is None)
     echo(f"probes and metrics at {server.url}")
     return [server]
 

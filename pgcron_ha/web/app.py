@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Final
 
@@ -15,13 +17,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import starlette_path
 from pgcron_ha.web.failures import failure_page
+from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.page_request import PageRequest, Services
+from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
 from pgcron_ha.web.templating import templates
@@ -37,19 +42,31 @@ def create_app(
     look: LookAtNode | None = None,
     write_dsn: str | None = None,
 ) -> Starlette:
-    """The pages, probes and metrics of the cluster in this database, as an ASGI application; what
-    they share is `state.services`, made as `Services.of` says.
+    """The pages, probes and metrics of the cluster in this database, as an ASGI application.
 
-    Its lifespan must be run, as any server does.
+    Nothing is connected before the first request. `look` is at the node of this process, if it has
+    one: its metrics are added, and it is ready while the node is. Verbs go to `write_dsn`, by
+    default the same. What the pages share is `state.services`.
+    It serves one event loop; its lifespan must be run, as any server does.
     """
     templates()  # compiled now, and not while the first viewer waits
-    paths = {route.name: route.path for route in ROUTES}
-    services = Services.of(
-        dsn, schema=schema, version=version, look=look, write_dsn=write_dsn, paths=paths
+    metrics = WebMetrics(version)
+    reader = Reader(dsn, metrics, schema)
+    services = Services(
+        dsn=write_dsn or dsn,
+        version=version,
+        reader=reader,
+        writers=ClientPools(),
+        paths={route.name: route.path for route in ROUTES},
+        metrics=metrics,
+        pulse=Pulse(metrics),
+        look=look,
     )
+    if look is not None:
+        metrics.registry.register(NodeCollector(look))
     app = Starlette(
         routes=[_route(route, services) for route in ROUTES],
-        lifespan=lambda _: services.life(),
+        lifespan=lambda _: _life(services),
         exception_handlers={404: _no_route(services), 405: _no_route(services)},
     )
     app.state.services = services
@@ -57,6 +74,17 @@ def create_app(
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
     app.add_middleware(Guard)
     return app
+
+
+@asynccontextmanager
+async def _life(services: Services) -> AsyncIterator[None]:
+    pulse = asyncio.create_task(services.pulse.run())
+    try:
+        yield
+    finally:
+        pulse.cancel()
+        await services.reader.close()
+        await services.writers.close()
 
 
 def _route(route: WebRoute, services: Services) -> Route:

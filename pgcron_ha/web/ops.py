@@ -6,6 +6,7 @@ and no ``/statusz``, which has the ids of runs and what the database said.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter
@@ -17,9 +18,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from pgcron_ha.config.values import Address
+from pgcron_ha.db.driver.pool import ClientPools
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web import probes
 from pgcron_ha.web.connections import Bounds
+from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.page_request import Endpoint, PageRequest, Services
+from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.serving import WebServer
 
 BOUNDS: Final = Bounds(most=128, head_seconds=10, body_seconds=10, answer_seconds=30)
@@ -34,25 +40,48 @@ _PROBES: Final[dict[str, Endpoint]] = {
 _HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
-def ops_listener(services: Services, listen: Address, *, has_pages: bool) -> WebServer:
+def ops_listener(services: Services, listen: Address, *, is_alone: bool) -> WebServer:
     """A server of probes and metrics that listens already. Raises ConfigError if it can't.
 
-    With `has_pages` the application of the pages pulses and closes what `services` have open.
+    `is_alone`: there are no pages, whose application would pulse, and close what `services` opened.
     """
-    app = create_ops_app(services, has_pages=has_pages)
+    app = create_ops_app(services, is_alone=is_alone)
     return WebServer(app, listen, may_be_reached=True, bounds=BOUNDS)
 
 
-def create_ops_app(services: Services, *, has_pages: bool) -> Starlette:
+def own_services(
+    dsn: str, *, schema: str = DEFAULT_SCHEMA, version: str = "0", look: LookAtNode | None = None
+) -> Services:
+    """What probes and metrics of a process without pages share; as `create_app` has it."""
+    metrics = WebMetrics(version)
+    if look is not None:
+        metrics.registry.register(NodeCollector(look))
+    return Services(
+        dsn=dsn,
+        version=version,
+        reader=Reader(dsn, metrics, schema),
+        writers=ClientPools(),
+        paths={},
+        metrics=metrics,
+        pulse=Pulse(metrics),
+        look=look,
+    )
+
+
+def create_ops_app(services: Services, *, is_alone: bool) -> Starlette:
     """Answers GET and HEAD of `_PROBES`, and 404 or 405 to everything else."""
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
-        if has_pages:
+        if not is_alone:
             yield
             return
-        async with services.life():
+        pulse = asyncio.create_task(services.pulse.run())
+        try:
             yield
+        finally:
+            pulse.cancel()
+            await services.reader.close()
 
     app = Starlette(
         routes=[_route(name, probe, services) for name, probe in _PROBES.items()],

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from types import SimpleNamespace
@@ -21,7 +19,6 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.session import Session
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import UnknownZone
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
@@ -31,7 +28,7 @@ from pgcron_ha.web.address import (
     near_names,
 )
 from pgcron_ha.web.formats import plain
-from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
+from pgcron_ha.web.metrics import Pulse, WebMetrics
 from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
 from pgcron_ha.web.security import MOST_BODY_BYTES
 from pgcron_ha.web.templating import NOTICES, section_of, templates
@@ -66,54 +63,19 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Services:
-    """What the pages, probes and metrics of one process share."""
+    """What the pages of one application share."""
 
-    write_dsn: str
+    dsn: str
     """Where verbs are executed; what is read comes from `reader`."""
     version: str
     reader: Reader
     writers: ClientPools
+    paths: Mapping[str, str]
+    """Of all routes, by name, such as ``/schedules/{name}``."""
     metrics: WebMetrics
     pulse: Pulse
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
-    paths: Mapping[str, str] = field(default_factory=dict)
-    """Of all routes, by name, such as ``/schedules/{name}``."""
-
-    @classmethod
-    def of(
-        cls,
-        dsn: str,
-        *,
-        schema: str = DEFAULT_SCHEMA,
-        version: str = "0",
-        look: LookAtNode | None = None,
-        write_dsn: str | None = None,
-        paths: Mapping[str, str] | None = None,
-    ) -> Services:
-        """For the cluster in the database of `dsn`; nothing is connected before it is needed.
-
-        `look` is at the node of this process, if it has one: its metrics are added, and it is ready
-        while the node is. Verbs go to `write_dsn`, by default the same. For one event loop.
-        """
-        metrics = WebMetrics(version)
-        if look is not None:
-            metrics.registry.register(NodeCollector(look))
-        reader, writers, pulse = Reader(dsn, metrics, schema), ClientPools(), Pulse(metrics)
-        return cls(
-            write_dsn or dsn, version, reader, writers, metrics, pulse, look, dict(paths or {})
-        )
-
-    @asynccontextmanager
-    async def life(self) -> AsyncIterator[None]:
-        """While a server answers; then the connections are closed."""
-        pulse = asyncio.create_task(self.pulse.run())
-        try:
-            yield
-        finally:
-            pulse.cancel()
-            await self.reader.close()
-            await self.writers.close()
 
 
 class PageRequest:
@@ -195,7 +157,7 @@ class PageRequest:
 
     async def act(self, verb: Callable[[Session], Awaitable[T]]) -> T:
         """What `verb(session)` does, in a transaction of its own. Later reads see it."""
-        async with self.services.writers.connection(self.services.write_dsn) as connection:
+        async with self.services.writers.connection(self.services.dsn) as connection:
             with answers():
                 async with connection.transaction():
                     done = await verb(Session(connection, self.schema, ACTOR))

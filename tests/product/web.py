@@ -17,8 +17,8 @@ from pgcron_ha.web.graph import MOST_GROUPS, MOST_NODES, NODE_HEIGHT, NODE_WIDTH
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.metrics import NodeCollector, WebMetrics
 from pgcron_ha.web.ops import BOUNDS as OPS_BOUNDS
-from pgcron_ha.web.ops import ops_listener
-from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS, Services
+from pgcron_ha.web.ops import ops_listener, own_services
+from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
 from pgcron_ha.web.pages.schedules import NEXT_FIRES, future_fire_lines, schedule_sentence
 from pgcron_ha.web.plots import TRACK_HEIGHT, distance, gantt, spark, timeline
 from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
@@ -55,7 +55,6 @@ __all__ = [
     "Drawing",
     "NodeCollector",
     "Reader",
-    "Services",
     "TokenCheck",
     "WebMetrics",
     "WebRoute",
@@ -74,6 +73,7 @@ __all__ = [
     "items_words",
     "judge",
     "ops_listener",
+    "own_services",
     "plain",
     "pretty",
     "reason_words",
