@@ -3,7 +3,7 @@
 # PYTHON=python3.12 chooses the interpreter the environment is made with (Python >= 3.11).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-long test-matrix examples check lines format bench chaos fuzz-specs model lock clean
+.PHONY: help demo test test-browser test-long test-matrix examples check lines format bench chaos fuzz-specs model lock sbom clean
 
 ARGS ?=
 IN_PARALLEL = -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4
@@ -88,5 +88,9 @@ model: ## every state of the protocol's models, and what each guard is for; FULL
 lock: ## resolve pyproject.toml again into .requirements/ (needs uv)
 	.requirements/lock "$(UV)"
 
+sbom: ## the locked packages and their hashes as CycloneDX JSON, in sbom.cdx.json
+	@.ci/environment dev
+	@$(BIN)/python -m tests.house.sbom > sbom.cdx.json
+
 clean: ## remove the environment and the caches
-	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist sbom.cdx.json

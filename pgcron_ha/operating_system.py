@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
@@ -60,6 +61,13 @@ def hide_from_others() -> bool:
     where there is no such thing. Programs that it starts are not hidden.
     """
     return _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def gain_no_privileges() -> bool:
+    """Let neither this process nor what it becomes get rights by executing a set-user-ID program,
+    such as sudo. False where there is no such thing.
+    """
+    return _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def kill_processes_with(entry: bytes, seconds: float = 5.0) -> None:

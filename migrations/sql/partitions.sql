@@ -1,5 +1,5 @@
--- Partitions are made ahead by every node's janitor; no DEFAULT partition (it would forbid DETACH
--- CONCURRENTLY).
+-- Partitions are made ahead by every node's janitor; no DEFAULT partition (its rows would be looked
+-- through for each new one).
 
 CREATE TABLE pgcron.retention (
   relation text PRIMARY KEY CONSTRAINT retention_is_of_a_partitioned_table
@@ -63,10 +63,11 @@ BEGIN
 END $$;
 
 -- Makes partitions that are missing up to each table's `ahead`, at most 50 or so; returns how many.
--- Safe to call from many sessions. Bounds are whole days and months of UTC: in a session's own zone
--- a day may have 23 hours, and the next bound would not come.
+-- Safe to call from many sessions, also of nodes that don't own the tables. Bounds are whole days
+-- and months of UTC: in a session's own zone a day may have 23 hours, and the next bound would not
+-- come.
 CREATE FUNCTION pgcron.ensure_partitions() RETURNS int
-LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
   missing record;
   made int := 0;
@@ -101,7 +102,7 @@ SELECT pgcron.ensure_partitions();
 -- Makes a partition of the ledger for instants that have none: retention has dropped it, or nobody
 -- has made it yet. The janitor drops what is outlived again.
 CREATE FUNCTION pgcron.reopen_ledger(instants timestamptz[]) RETURNS void
-LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
   kept pgcron.retention;
   gap record;
@@ -118,4 +119,22 @@ BEGIN
     PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
     PERFORM pgcron.add_partition('occurrence', gap.low, gap.high);
   END LOOP;
+END $$;
+
+-- Partitions whose every row is older than the table's retention.
+CREATE FUNCTION pgcron.outlived_partitions() RETURNS TABLE (relation text, partition text)
+LANGUAGE sql STABLE AS $$
+  SELECT kept.relation, p.name FROM pgcron.retention kept
+  CROSS JOIN LATERAL pgcron.partitions_of(kept.relation) p
+  WHERE isfinite(p.low) AND p.high < now() - kept.keep ORDER BY 1, 2 $$;
+
+-- Drops an outlived partition, for nodes that don't own the tables, too. All who use the table wait
+-- while this waits for its lock, so it does so for an instant only; a long reader has it fail.
+CREATE FUNCTION pgcron.drop_outlived(partition text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '100ms' AS $$
+BEGIN
+  IF EXISTS (SELECT FROM pgcron.outlived_partitions() o
+             WHERE o.partition = drop_outlived.partition) THEN
+    EXECUTE format('DROP TABLE pgcron.%I', partition);
+  END IF;
 END $$;

@@ -166,7 +166,7 @@ LANGUAGE sql STABLE AS $$
 -- unfinished backfill has still to count.
 CREATE FUNCTION pgcron.sweep_history(pages int DEFAULT 64, OUT partition text, OUT removed int,
     OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) RETURNS SETOF record
-LANGUAGE plpgsql SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
   unswept record;
   day regclass;
@@ -262,7 +262,7 @@ END $$;
 -- Days of which half or more is gone and that are so small (100,000 runs left, 1 GiB) that their
 -- table is rewritten within about a second. Each for one caller an hour, and a day long: who looks
 -- at old runs, or keeps a snapshot, is not disturbed. A larger one keeps its room until the day is
--- dropped.
+-- dropped, and so does each while no node has the owner's rights: only the owner rewrites tables.
 CREATE FUNCTION pgcron.spent_partitions() RETURNS SETOF text
 LANGUAGE sql VOLATILE AS $$
   DELETE FROM pgcron.retention_sweep s
@@ -275,6 +275,8 @@ LANGUAGE sql VOLATILE AS $$
         SELECT e.partition FROM pgcron.retention_sweep e
         WHERE e.ended_at IS NOT NULL AND e.gone > 0 AND e.gone >= e.remaining
           AND e.remaining <= 100000 AND e.tries < 24
+          AND pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c
+                  WHERE c.oid = 'pgcron.history'::regclass), 'USAGE')
           AND coalesce(e.tried_at < now() - interval '50 minutes', true)
           AND pg_relation_size(to_regclass(format('pgcron.%I', e.partition))) BETWEEN 1048576 AND
               1073741824

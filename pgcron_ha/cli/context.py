@@ -19,7 +19,7 @@ from pgcron_ha.config.loading import (
     may_others,
     read_sources,
 )
-from pgcron_ha.config.settings import Settings
+from pgcron_ha.config.settings import SETTINGS, Settings
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.db.driver.passwords import use_command
 from pgcron_ha.db.driver.pooling import assume
@@ -51,8 +51,9 @@ class CommandContext:
         _warn_of_readers(sources)
         settings = load_settings(sources)
         use_command(settings.password_command)
-        if settings.dsn is not None:
-            assume(settings.dsn, settings.pooler)
+        for key, dsn in settings.dsns().items():
+            if key != "listen_dsn":  # it leads past the pooler
+                assume(dsn, settings.pooler)
         return settings
 
     def read(
@@ -95,7 +96,7 @@ def _of_running_server(value: SourcedValue) -> SourcedValue:
 
 def _warn_of_readers(sources: SourcedSettings) -> None:
     """Of a file with a password that other users may read."""
-    given = (sources.values[key] for key in ("dsn", "listen_dsn"))
+    given = (sources.values[each.key] for each in SETTINGS if each.is_secret)
     in_file = [str(each.raw) for each in given if each.origin == str(sources.file)]
     if any(without_password(dsn) != dsn for dsn in in_file):
         assert sources.file is not None

@@ -100,10 +100,10 @@ def _gaps(found: Diagnosis) -> Iterator[Finding]:
 
 
 def _strays(found: Diagnosis) -> Iterator[Finding]:
-    """Partitions that are detached; not those that a node finalizes or drops within the hour."""
+    """Partitions that are detached; not those that somebody is about to detach."""
     for stray in found.stray_partitions:
         name, table = stray["partition"], f"{found.settings.schema}.{stray['partition']}"
-        if stray["is_pending"] or (stray["is_outlived"] and stray["was_own"]):
+        if stray["is_pending"]:
             continue
         if stray["is_outlived"]:
             yield advice(
@@ -130,7 +130,8 @@ def check_role(found: Diagnosis) -> Iterator[Finding]:
             "A node needs neither: give it a role that owns the schema and nothing else.",
         )
     elif not role["is_owner"]:
-        yield ok(f"{name} can read; nodes connect as {owner} or a member of it")
+        works = "has the rights of a node and owns nothing"
+        yield ok(f"{name} {works if role['is_node'] else f'can read; nodes connect as {owner}'}")
     elif not role["makes_partitions"]:
         yield problem(
             f"{name} may not make partitions: it lacks CREATE on the schema",

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Final, Literal, NamedTuple
 
 from pgcron_ha.cli.output import shown
+from pgcron_ha.db.driver.dsn import unprotected_hosts
 from pgcron_ha.db.queries.storage import LOGICAL, release_words
 
 FREE_CONNECTIONS: Final = 10
@@ -64,6 +65,17 @@ def check_server(found: Diagnosis) -> Iterator[Finding]:
             "the server is a standby",
             "Add target_session_attrs=read-write to the DSN, with all hosts.",
         )
+
+
+def check_encryption(found: Diagnosis) -> Iterator[Finding]:
+    """Whether settings ask for TLS to the servers of other machines."""
+    for setting, dsn in found.settings.dsns().items():
+        for host in unprotected_hosts(dsn):
+            yield advice(
+                f"{setting} does not ask for TLS to {host}",
+                "Who is on the way can switch it off and read everything: add sslmode=verify-full"
+                " (and sslrootcert) to the DSN; sslmode=disable on a network of your own.",
+            )
 
 
 def check_durability(found: Diagnosis) -> Iterator[Finding]:

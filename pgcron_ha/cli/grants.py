@@ -43,6 +43,16 @@ _READABLE_OF_RUN = (
     "gate, attempt, overlap_slot, snoozes, lost_early, key_slot, owner, fence, claimed_at, "
     "started_at, cancel_at, cancel_reason, kill_at, last_error, created_at, awaited"
 )
+# All that nodes write: not who may do what, how long records are kept, and what a calendar says.
+_WORKED_ON = (
+    "assertion, asset, asset_update, attempt, backfill, backfill_run, breaker, breaker_handler, "
+    "callback, cluster, concurrency_limit, cordon, cursor, dead_letter, diversion, failure_pause, "
+    "fire_failure, given_back, history, history_overflow, idempotency, log, missed, node, "
+    "occurrence, occurrence_override, offer, outdated_plan, overrun, progress, queue, rate_window, "
+    "retention_sweep, run, schedule, schedule_asset, schedule_preview, schedule_version, step, "
+    "step_outbox, step_signal, timezone, unique_period, workflow_definition, workflow_edge, "
+    "workflow_run, workflow_step"
+)
 
 _READ = (
     f"GRANT SELECT ON {_VIEWS} TO",
@@ -97,6 +107,20 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "viewer": _READ,
     # Who did what; updates how far the audit is complete, and nothing else.
     "auditor": ("GRANT SELECT ON audit TO", "GRANT EXECUTE ON FUNCTION settle_audit TO"),
+    # It works, and owns nothing: partitions are made and dropped by functions of the owner.
+    "node": (
+        *_READ,
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {_WORKED_ON} TO",
+        "GRANT SELECT ON producer, producer_rule, claiming_node TO",
+        # Who may empty it is not judged as a producer is.
+        "GRANT TRUNCATE ON run TO",
+        "GRANT USAGE ON SEQUENCE asset_update_id_seq, backfill_id_seq, fence, given_back_id_seq, "
+        "run_id_seq, schedule_id_seq, step_outbox_id_seq, workflow_definition_id_seq TO",
+        "GRANT EXECUTE ON FUNCTION ensure_partitions, reopen_ledger, drop_outlived, sweep_history, "
+        "apply_edit, take_calendars, replace_run, end_waiting_runs, step_ended, stop_workflow, "
+        "follow_workflow, define_run, put_workflow, delete_workflow, update_asset, assert_token, "
+        "finish_run, previous_of, results_of, answer_callback, known_callbacks TO",
+    ),
     # Who works for a run that a node executes: no table, and nothing without the claim's token.
     "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run, previous_of, results_of TO",),
     # Whose updates of assets start schedules.
@@ -142,10 +166,9 @@ def grants_command(part: str, role: str, everything: bool, **options: Any) -> No
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
     own transaction. updater: say that assets were updated. callbacks: take what called services
-    say. autoscaler: read how many slots are wanted. auditor: read who did what. A role may have
-    several parts. Nodes connect as the role that migrated, which owns the tables and makes their
-    partitions. A producer may enqueue what --queue and --handler name; with --everything it may
-    enqueue anything, also shell commands and SQL.
+    say. autoscaler: read how many slots are wanted. auditor: read who did what. node: execute runs,
+    and do all that nodes do. A role may have several parts. A producer may enqueue what --queue and
+    --handler name; with --everything it may enqueue anything, also shell commands and SQL.
     """
     limits = {name: value for name, value in options.items() if value not in (None, ())}
     schema = command_context().load().schema

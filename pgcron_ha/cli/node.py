@@ -61,6 +61,7 @@ def as_settings(given: Mapping[str, Any]) -> dict[str, object]:
 @_of("node.state_directory", "Where the node keeps its lock.", "DIRECTORY")
 @_of("web.listen", "Serve the pages, too, on this machine.", "HOST:PORT", "--web")
 @_of("web.callbacks", "Take services' callbacks, too.", "HOST:PORT")
+@_of("ops.listen", "Serve probes and metrics, too.", "HOST:PORT", "--ops")
 def node_command(**given: Any) -> int:
     """Run a node until it is stopped.
 
@@ -83,6 +84,7 @@ def run_node(settings: Settings, pages: bool = False, callbacks: bool = False) -
     """
     log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
+    web.warn_of_unprotected(settings)
     web.allow_descriptors()
     apps = [load_app(place) for place in settings.node.apps]
     hide_from_others()
@@ -98,7 +100,9 @@ async def live(
 ) -> ForcedExit | None:
     """One node from its start to its end in order, which a signal begins; the pages end last."""
     node = Node(settings, apps, installed_version())
-    servers = [web.web_server(settings, node.look)] if pages else []
+    servers = (
+        web.page_servers(settings, node.look) if pages else web.ops_server(settings, node.look)
+    )
     servers += web.callback_server(settings) if callbacks else []
     await web.run_until_signal(node, *servers)
     return node.forced_exit

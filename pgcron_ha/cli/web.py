@@ -15,13 +15,17 @@ import uvloop
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
-from pgcron_ha.operating_system import within_hard_limit
+from pgcron_ha.db.driver.dsn import unprotected_hosts
+from pgcron_ha.operating_system import hide_from_others, within_hard_limit
 from pgcron_ha.telemetry import log
+from pgcron_ha.telemetry.events import DatabaseUnprotected
+from pgcron_ha.telemetry.log import emit
 from pgcron_ha.version import installed_version
 
 if TYPE_CHECKING:
     from pgcron_ha.engine.node import Node
     from pgcron_ha.telemetry.node_snapshot import LookAtNode
+    from pgcron_ha.web.page_request import Services
     from pgcron_ha.web.serving import WebServer
 
 
@@ -34,16 +38,21 @@ some of them close so many at their start.
 @click.command("web")
 @click.option("--listen", metavar="HOST:PORT", help="An address of this machine; port 0: any.")
 @click.option("--callbacks", metavar="HOST:PORT", help="Take services' callbacks there, too.")
-def web_command(listen: str | None, callbacks: str | None) -> int:
+@click.option("--ops", metavar="HOST:PORT", help="Serve probes and metrics there, too.")
+def web_command(listen: str | None, callbacks: str | None, ops: str | None) -> int:
     """Serve the pages, the probes and the metrics.
 
     There is no login: only this machine can connect. Callbacks of services that runs have called
-    are taken at an address of their own, where there are no pages. SIGTERM and SIGINT stop it.
+    are taken at an address of their own, and other machines ask for probes and metrics at another
+    one: there are no pages at either. SIGTERM and SIGINT stop it.
     """
-    settings = command_context().load({"web.listen": listen, "web.callbacks": callbacks})
+    flags = {"web.listen": listen, "web.callbacks": callbacks, "ops.listen": ops}
+    settings = command_context().load(flags)
     log.set_up(settings.log.format, settings.log.level)
+    warn_of_unprotected(settings)
     allow_descriptors()
-    uvloop.run(run_until_signal(web_server(settings), *callback_server(settings)))
+    hide_from_others()
+    uvloop.run(run_until_signal(*page_servers(settings), *callback_server(settings)))
     return 0
 
 
@@ -63,8 +72,9 @@ async def run_until_signal(main: Node | WebServer, *beside: WebServer) -> None:
         await asyncio.gather(*serving, return_exceptions=True)
 
 
-def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
-    """A server of the pages at ``web.listen`` that listens already; its address is printed.
+def page_servers(settings: Settings, look: LookAtNode | None = None) -> list[WebServer]:
+    """A server of the pages at ``web.listen``, and `ops_server`, that listen already; their
+    addresses are printed.
 
     `look` reads the node of this process, if it has one.
 
@@ -75,11 +85,33 @@ def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
     from pgcron_ha.web.serving import WebServer
 
     app = create_app(
-        settings.required_dsn(), schema=settings.schema, version=installed_version(), look=look
+        settings.pages_dsn(),
+        schema=settings.schema,
+        version=installed_version(),
+        look=look,
+        write_dsn=settings.verbs_dsn(),
     )
     server = WebServer(app, settings.web.listen)
     echo(f"serving {server.url}")
-    return server
+    return [server, *ops_server(settings, look, app.state.services)]
+
+
+def ops_server(
+    settings: Settings, look: LookAtNode | None = None, shared: Services | None = None
+) -> list[WebServer]:
+    """The one of probes and metrics at ``ops.listen`` that listens already, if that is set; its
+    address is printed. `shared` is what pages of this process have. Raises as `page_servers`.
+    """
+    if settings.ops.listen is None:
+        return []
+    from pgcron_ha.web.ops import ops_listener, own_services
+
+    services = shared or own_services(
+        settings.pages_dsn(), schema=settings.schema, version=installed_version(), look=look
+    )
+    server = ops_listener(services, settings.ops.listen, is_alone=shared is None)
+    echo(f"probes and metrics at {server.url}")
+    return [server]
 
 
 def free_port(usual: int) -> int:
@@ -92,16 +124,23 @@ def free_port(usual: int) -> int:
 
 def callback_server(settings: Settings) -> list[WebServer]:
     """The one that takes callbacks at ``web.callbacks`` and listens already, if that is set; its
-    address is printed. Raises ConfigError as `web_server`.
+    address is printed. Raises ConfigError as `page_servers`.
     """
     if settings.web.callbacks is None:
         return []
     from pgcron_ha.web.callbacks import callback_listener
 
-    dsn, listen = settings.required_dsn(), settings.web.callbacks
+    dsn, listen = settings.verbs_dsn(), settings.web.callbacks
     server = callback_listener(dsn, listen, schema=settings.schema)
     echo(f"taking callbacks at {server.url}")
     return [server]
+
+
+def warn_of_unprotected(settings: Settings) -> None:
+    """Logs which databases of other machines are not reached by TLS for sure."""
+    for setting, dsn in settings.dsns().items():
+        for host in unprotected_hosts(dsn):
+            emit(DatabaseUnprotected(setting, host))
 
 
 def allow_descriptors() -> None:

@@ -94,7 +94,8 @@ class ShellTemplate(Template):
     attempt. `limits` are numbers, bytes and seconds. `stdin` is ``nothing``, or
     ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what happens to the
     program while its node can't renew its lease. A run takes `weight` of the node's slots. With
-    `previous` the program's environment contains how the schedule's previous run ended.
+    `previous` the program's environment contains how the schedule's previous run ended. Without
+    `may_gain_privileges` no set-user-ID program gives it another user's rights.
     """
 
     argv: Annotated[tuple[str, ...], _argv]
@@ -112,6 +113,7 @@ class ShellTemplate(Template):
     on_lease_loss: Annotated[str, values.choice(("stop", "finish"))] = "stop"
     weight: Annotated[int, values.integer(1, 1000)] = 1
     previous: Annotated[bool, values.flag] = False
+    may_gain_privileges: Annotated[bool, values.flag] = False
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Exit statuses that mean two things, and placeholders that are not declared."""

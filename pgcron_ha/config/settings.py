@@ -205,6 +205,31 @@ class WebSettings:
         False,
         "Callbacks come over a private network: their tokens may be sent in the clear (http).",
     )
+    dsn: str | None = setting(
+        _DSN,
+        None,
+        "The database as the pages read it, by a role of their own (`pgcron-ha grants viewer`);"
+        " that of dsn by default.",
+        is_secret=True,
+    )
+    write_dsn: str | None = setting(
+        _DSN,
+        None,
+        "The same for what pages change and callbacks report (`grants operator`, `callbacks`);"
+        " that of web.dsn by default.",
+        is_secret=True,
+    )
+
+
+@dataclass(frozen=True)
+class OpsSettings:
+    """Where machines ask how a process is."""
+
+    listen: values.Address | None = setting(
+        values.optional(values.address),
+        None,
+        "Where a node or `pgcron-ha web` serves probes and metrics, and nothing else; any address.",
+    )
 
 
 @dataclass(frozen=True)
@@ -235,6 +260,7 @@ class Settings:
     log: LogSettings
     web: WebSettings
     audit: AuditSettings
+    ops: OpsSettings
     shell: Mapping[str, ShellTemplate]
     http: Mapping[str, HttpDestination]
     sql: Mapping[str, SqlProfile]
@@ -262,6 +288,24 @@ class Settings:
     )
     schema: str = setting(_SCHEMA, "pgcron", "The schema of the tables and functions.")
 
+    def dsns(self) -> Mapping[str, str]:
+        """Every DSN that is given, by its setting."""
+        found = {
+            "dsn": self.dsn,
+            "listen_dsn": self.listen_dsn,
+            "web.dsn": self.web.dsn,
+            "web.write_dsn": self.web.write_dsn,
+        }
+        return {key: dsn for key, dsn in found.items() if dsn is not None}
+
+    def pages_dsn(self) -> str:
+        """The DSN that pages read; raises as `required_dsn`."""
+        return self.web.dsn or self.required_dsn()
+
+    def verbs_dsn(self) -> str:
+        """The DSN for what pages change and callbacks report; raises as `required_dsn`."""
+        return self.web.write_dsn or self.pages_dsn()
+
     def required_dsn(self) -> str:
         """The DSN; raises `ConfigError` that says where to give one."""
         if self.dsn is None:
@@ -286,6 +330,7 @@ SECTIONS: Mapping[str, type] = {
     "log": LogSettings,
     "web": WebSettings,
     "audit": AuditSettings,
+    "ops": OpsSettings,
 }
 
 

@@ -68,8 +68,8 @@ class Node:
         """Raises ConfigError when no database is given or a capability can't be offered here."""
         self.settings = settings
         self._dsn = settings.required_dsn()
-        remember_password(self._dsn)
-        remember_password(settings.listen_dsn or self._dsn)
+        for dsn in settings.dsns().values():
+            remember_password(dsn)
         self._apps = list(apps)
         for app in apps:
             app.attach(self._dsn, settings.schema, settings.listen_dsn)

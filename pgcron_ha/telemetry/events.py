@@ -254,6 +254,18 @@ class ProfileIsRisky(WarningEvent):
     warning: str
 
 
+class DatabaseUnprotected(WarningEvent):
+    """A setting leads to a server on another machine and does not ask for TLS."""
+
+    setting: str
+    host: str
+
+    text = (
+        "{setting} does not ask for TLS to {host}, so who is on the way can read and change"
+        " everything: add sslmode=verify-full to it, or sslmode=disable on a network of your own"
+    )
+
+
 class WasSetAside(WarningEvent):
     """A service has set aside a run, a schedule or another row that makes its statements fail."""
 

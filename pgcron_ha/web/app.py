@@ -35,19 +35,25 @@ _BROKEN: Final = "Something went wrong here; the server's log has the details un
 
 
 def create_app(
-    dsn: str, *, schema: str = DEFAULT_SCHEMA, version: str = "0", look: LookAtNode | None = None
+    dsn: str,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+    version: str = "0",
+    look: LookAtNode | None = None,
+    write_dsn: str | None = None,
 ) -> Starlette:
     """The pages, probes and metrics of the cluster in this database, as an ASGI application.
 
     Nothing is connected before the first request. `look` is at the node of this process, if it has
-    one: its metrics are added, and it is ready while the node is.
+    one: its metrics are added, and it is ready while the node is. Verbs go to `write_dsn`, by
+    default the same. What the pages share is `state.services`.
     It serves one event loop; its lifespan must be run, as any server does.
     """
     templates()  # compiled now, and not while the first viewer waits
     metrics = WebMetrics(version)
     reader = Reader(dsn, metrics, schema)
     services = Services(
-        dsn=dsn,
+        dsn=write_dsn or dsn,
         version=version,
         reader=reader,
         writers=ClientPools(),
@@ -63,6 +69,7 @@ def create_app(
         lifespan=lambda _: _life(services),
         exception_handlers={404: _no_route(services), 405: _no_route(services)},
     )
+    app.state.services = services
     # An overview of 200 KB has 13 KB so; no page has a secret beside what an address says.
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
     app.add_middleware(Guard)

@@ -66,6 +66,7 @@ class Services:
     """What the pages of one application share."""
 
     dsn: str
+    """Where verbs are executed; what is read comes from `reader`."""
     version: str
     reader: Reader
     writers: ClientPools

@@ -36,7 +36,8 @@ class WebServer:
     ) -> None:
         """Listens at once, so that the address is known. ConfigError if it can't be.
 
-        `may_be_reached` from other machines, too: only for what asks each caller for a proof.
+        `may_be_reached` from other machines, too: only for what asks each caller for a proof, or
+        has nothing to protect.
         """
         if not may_be_reached:
             require_loopback(listen)
@@ -109,7 +110,7 @@ def _listen(address: Address) -> socket.socket:
         raise ConfigError(
             f"the web can't listen on '{address}'",
             error.strerror,
-            "Another program may use the port; choose one with --listen 127.0.0.1:PORT (0: any).",
+            "Another program may use the port; choose another one (0: any that is free).",
         ) from error
     listener.setblocking(False)
     return listener

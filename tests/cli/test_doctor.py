@@ -40,6 +40,19 @@ def test_the_doctor_finds_rights_that_somebody_added(
     assert f'"{role}" can read' not in cli("--dsn", dsn_of(role, database), "doctor").out
 
 
+def test_the_doctor_names_servers_that_may_be_reached_unencrypted(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "encryption" not in cli("doctor").out
+    monkeypatch.setenv("PGCRON_HA_WEB_DSN", "postgresql://ann:hush@db.example,127.0.0.1/shop")
+
+    answer = cli("doctor")
+
+    assert "advice   encryption     web.dsn does not ask for TLS to db.example" in answer.out
+    assert "sslmode=verify-full" in answer.out
+    assert "hush" not in answer.out + answer.err
+
+
 def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
     cli: Cli, execute: Execute, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,27 +39,26 @@ Start = Callable[..., tuple["subprocess.Popen[str]", str]]
 def start(database: str, tmp_path: Path) -> Iterator[Start]:
     """Starts a command that serves; the process and the address it printed."""
     started: list[subprocess.Popen[str]] = []
-    environment = {
-        **os.environ,
+    own = {
         "PGCRON_HA_DSN": database,
         "PYTHONPATH": str(ROOT),
         "PGCRON_HA_NODE_STATE_DIRECTORY": str(tmp_path / "state"),
     }
 
-    def call(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    def call(*arguments: str, says: str = "serving") -> tuple[subprocess.Popen[str], str]:
         output = tmp_path / "output"
         with output.open("w") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pgcron_ha", *arguments],
                 cwd=tmp_path,
-                env=environment,
+                env={**own, **os.environ},
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 text=True,
             )
         started.append(process)
         found = wait_for(
-            "it serves", lambda: re.search(r"serving (http://\S+)", output.read_text())
+            "it serves", lambda: re.search(rf"{says} (http://\S+)", output.read_text())
         )
         assert found is not None
         return process, found[1]

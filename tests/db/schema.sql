@@ -2332,6 +2332,11 @@ REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, r
 REVOKE ALL ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, concurrency_key text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval, weight integer, tags text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.enqueue_many(runs jsonb, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.ensure_partitions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
 
@@ -2370,6 +2375,9 @@ REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FRO
 REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.reset_breaker(breaker text, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.reopen_ledger(instants timestamp with time zone[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.results_of(run_id bigint, token uuid) FROM PUBLIC;
 
@@ -2412,6 +2420,8 @@ REVOKE ALL ON FUNCTION pgcron.stop_backfill(backfill_id bigint, note text, actor
 REVOKE ALL ON FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.succeed_step(run_id bigint, step text, result jsonb, note text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.sweep_history(pages integer, OUT partition text, OUT removed integer, OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
 

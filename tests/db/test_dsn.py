@@ -10,7 +10,7 @@ from time import monotonic
 import pytest
 
 from pgcron_ha.errors import DatabaseUnavailable
-from tests.product.db import ClientPools, connect, driver_dsn, each_host
+from tests.product.db import ClientPools, connect, driver_dsn, each_host, unprotected_hosts
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.waiting import slowness
 
@@ -125,6 +125,30 @@ async def test_a_line_of_a_service_that_says_nothing(
 )
 def test_a_dsn_as_the_driver_takes_it(dsn: str, sent: str) -> None:
     assert driver_dsn(dsn) == sent
+
+
+@pytest.mark.parametrize(
+    ("dsn", "hosts"),
+    [
+        ("postgresql://ann:s@db1:5432,127.0.0.1,[2001:db8::1]:5433/shop", ["db1", "2001:db8::1"]),
+        ("postgresql://ann@10.1.2.3/shop?application_name=x", ["10.1.2.3"]),
+        ("postgresql:///shop?host=db1,/run/postgresql", ["db1"]),
+        ("postgresql://%2Frun%2Fpostgresql/shop", []),
+        ("postgresql://ann@localhost:5432,[::1]:5433/shop", []),
+        ("postgresql://ann@db1/shop?sslmode=verify-full", []),
+        ("postgresql://ann@db1/shop?sslmode=disable", []),
+        ("postgresql://?service=shop", []),
+        ("postgresql:///shop", []),
+    ],
+)
+def test_the_hosts_that_may_be_reached_unencrypted(
+    dsn: str, hosts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert unprotected_hosts(dsn) == hosts
+    monkeypatch.setenv("PGHOST", "db9")
+    assert unprotected_hosts("postgresql:///shop") == ["db9"]
+    monkeypatch.setenv("PGSSLMODE", "require")
+    assert unprotected_hosts("postgresql://db1/shop") == []
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.db.control import Connection, put_schedule
 from tests.db.roles import Become, verdict, verdicts
-from tests.product.cli import PARTS
+from tests.product.cli import PARTS, statements
 
 # Nobody but the owner; all of these are refused with 42501.
 FOR_NOBODY = (
@@ -99,6 +100,9 @@ MAY = {
     "callbacks": {ANSWERS, KNOWS},
     "autoscaler": {DEMAND},
 }
+NO_AFFAIR_OF_NODES = {"audit", "role_grant"}
+"""Tables of which a node has no right at all."""
+
 READS = (
     *("runs", "schedules", "occurrences", "nodes", "queues", "dead_letters", "error_groups"),
     *(
@@ -115,7 +119,74 @@ READS = (
 )
 
 
-@pytest.mark.parametrize("part", PARTS)
+# A node works with all rows of a run. What it may not: say who may do what and how long records are
+# kept, and change what the tables and functions are.
+NOT_FOR_NODES = tuple(
+    statement
+    for statement in FOR_NOBODY
+    if any(
+        word in statement
+        for word in (
+            *("producer", "retention ", "retention_rule", "set_retention", "set_table_retention"),
+            *("alembic", "setval", "CREATE", "ALTER", "DROP", "COMMENT", "SET session_replication"),
+        )
+    )
+)
+
+
+async def test_a_node_works_and_changes_neither_rights_nor_rules_nor_tables(
+    connection: Connection, become: Become
+) -> None:
+    session = await become("node")
+
+    assert len(NOT_FOR_NODES) > 15
+    got = await verdicts(
+        session,
+        *NOT_FOR_NODES,
+        "DROP TABLE pgcron.history",
+        "TRUNCATE pgcron.history",
+        "ALTER TABLE pgcron.log DETACH PARTITION pgcron.log_before",
+        "SELECT pgcron.add_partition('log', '2020-01-02Z', '2020-01-03Z')",
+        "SELECT pgcron.put_calendar('days', 'sat')",
+        "GRANT SELECT ON pgcron.run TO PUBLIC",
+        f"GRANT pg_read_all_data TO {await session.fetchval('SELECT session_user')}",
+    )
+    done = {statement for statement, code in got.items() if code != "42501"}
+    assert done == {"GRANT SELECT ON pgcron.run TO PUBLIC"}, "which grants nothing, with a warning"
+    readable = "SELECT has_table_privilege('public', 'pgcron.run', 'SELECT')"
+    assert not await connection.fetchval(readable)
+
+
+async def test_a_node_drops_only_partitions_that_are_outlived(
+    connection: Connection, become: Become
+) -> None:
+    session = await become("node")
+    await connection.execute(
+        "DROP TABLE pgcron.log_before; CREATE TABLE pgcron.mine ();"
+        " SELECT pgcron.add_partition('log', '2020-01-02Z', '2020-01-03Z')"
+    )
+    drop, there = "SELECT pgcron.drop_outlived($1)", "SELECT to_regclass('pgcron.' || $1) NOTNULL"
+    today = await connection.fetchval(
+        "SELECT name FROM pgcron.partitions_of('log') WHERE now() >= low AND now() < high"
+    )
+
+    for name in (today, "mine", "run", "log", "log_20200102"):
+        await session.execute(drop, name)
+        assert await connection.fetchval(there, name) == (name != "log_20200102"), name
+
+
+async def test_what_a_node_may_do_with_each_table_was_decided(connection: Connection) -> None:
+    printed = " ".join(statements("node", "n", "pgcron"))
+    tables = await connection.fetch(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'pgcron'::regnamespace"
+        " AND relkind IN ('r', 'p') AND NOT relispartition"
+    )
+    named = {row[0] for row in tables if re.search(rf"pgcron\.{row[0]}\b", printed)}
+
+    assert {row[0] for row in tables} - named == NO_AFFAIR_OF_NODES
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS if part != "node"])
 async def test_a_part_may_what_it_is_for_and_nothing_else(
     part: str, connection: Connection, become: Become
 ) -> None:
@@ -125,7 +196,7 @@ async def test_a_part_may_what_it_is_for_and_nothing_else(
 
     got = await verdicts(session, *FOR_NOBODY)
     assert {statement: code for statement, code in got.items() if code != "42501"} == {}
-    assert MAY.keys() == set(PARTS)
+    assert MAY.keys() == set(PARTS) - {"node"}
     refused = await verdicts(session, *(EVERYTHING - MAY[part]))
     assert {statement: code for statement, code in refused.items() if code != "42501"} == {}
     allowed = await verdicts(session, *MAY[part])

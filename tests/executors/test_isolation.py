@@ -83,6 +83,12 @@ def test_a_run_gets_its_args_and_context_and_its_result_comes_back(warm: Warm) -
     assert run.started_monotonic is not None
 
 
+def test_it_gains_no_rights_and_its_files_are_its_users_alone(warm: Warm) -> None:
+    outcome = outcome_of(warm, "rights")
+
+    assert outcome.result == ["077", "NoNewPrivs:\t1"]
+
+
 def test_what_it_says_of_assets_and_steps_comes_back(warm: Warm) -> None:
     running, record = warm
     step = {"name": "more", "handler": "py:where", "args": {}, "queue": "mail"}

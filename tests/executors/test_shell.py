@@ -177,6 +177,13 @@ async def test_a_program_inherits_no_descriptor_and_ignores_no_signal(tmp_path: 
     assert masks == [0, 0]
 
 
+async def test_a_program_gains_no_rights_and_its_files_are_its_users_alone(tmp_path: Path) -> None:
+    shown = "grep NoNewPrivs /proc/self/status; umask"
+    for may, number in ((False, "1"), (True, "0")):
+        _, record = await run_once(shell(shown, may_gain_privileges=may))
+        assert lines(record, "stdout") == [f"NoNewPrivs:\t{number}", "0077"]
+
+
 async def test_runs_that_were_claimed_by_one_statement_share_a_token_and_nothing_else() -> None:
     script = 'test -s "$PGCRON_ARGS_FILE" && echo "$PGCRON_RUN_ID"'
     async with executor(shell(script)) as (running, record):

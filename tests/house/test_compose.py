@@ -9,12 +9,15 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import psycopg
 import pytest
 from ruamel.yaml import YAML
 
+from pgcron_ha.embedded import find_binaries
 from tests.house.checkout import ROOT
 from tests.product.config import SETTINGS, address
 from tests.product.web import require_loopback
+from tests.servers import ThrowAwayServer
 from tests.waiting import COMMAND_SECONDS
 
 COMPOSE = ROOT / "docker-compose.yml"
@@ -44,10 +47,44 @@ def test_the_validation_sees_a_misspelt_key(tmp_path: Path) -> None:
 def test_no_password_has_a_default() -> None:
     passwords = re.findall(r"PASSWORD: *(.+)|://[^:/]+:(\$\{[^}]+\})@", COMPOSE.read_text())
 
-    assert len(passwords) == 3
-    assert [
-        p for pair in passwords for p in pair if p and not p.startswith("${PGCRON_HA_PASSWORD:?")
-    ] == []
+    assert len(passwords) == 4
+    given = re.compile(r"\$\{(PGCRON_HA|POSTGRES)_PASSWORD:\?")
+    assert [p for pair in passwords for p in pair if p and not given.match(p)] == []
+
+
+def test_nothing_but_the_database_server_knows_the_superuser() -> None:
+    knowing = {name for name, service in services().items() if "POSTGRES_PASSWORD" in str(service)}
+    users = re.findall(r"postgresql://([^:/]+):", COMPOSE.read_text())
+
+    assert knowing == {"postgres"}
+    assert set(users) == {"pgcron_ha"}
+
+
+def test_the_servers_first_start_makes_an_owner_that_is_no_superuser(
+    server: ThrowAwayServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OWNER_PASSWORD", "it's $one")
+    (file,) = [v for v in services()["postgres"]["volumes"] if "/docker-entrypoint-initdb.d/" in v]
+    script = ROOT / file.partition(":")[0]
+    psql = [str(find_binaries().tool("psql")), "--set=ON_ERROR_STOP=1", f"--file={script}"]
+    try:
+        run = subprocess.run([*psql, server.dsn()], capture_output=True, timeout=COMMAND_SECONDS)
+        assert run.returncode == 0, run.stderr
+
+        with psycopg.connect(server.dsn("pgcron_ha"), autocommit=True) as connection:
+            found = connection.execute(
+                "SELECT rolsuper, rolcreaterole, rolcreatedb, rolcanlogin, rolbypassrls,"
+                " datdba = r.oid FROM pg_roles r, pg_database WHERE rolname = 'pgcron_ha'"
+                " AND datname = current_database()"
+            ).fetchone()
+        assert found == (False, False, False, True, False, True)
+    finally:
+        server.drop_database("pgcron_ha")
+        server.execute("DROP ROLE IF EXISTS pgcron_ha")
+
+
+def test_every_way_to_the_database_asks_for_a_password() -> None:
+    assert services()["postgres"]["environment"]["POSTGRES_INITDB_ARGS"] == "--auth=scram-sha-256"
 
 
 def test_the_variables_set_for_nodes_are_settings() -> None:
@@ -70,22 +107,24 @@ def services() -> dict[str, dict[str, Any]]:
     return found
 
 
-SERVING = sorted(name for name, service in services().items() if "8420" in str(service))
+PROBED = sorted(name for name, service in services().items() if "8422" in str(service))
 
 
-def test_the_nodes_and_the_pages_serve() -> None:
-    assert SERVING == ["node-1", "node-2", "web"]
+def test_the_nodes_and_the_pages_are_probed() -> None:
+    assert PROBED == ["node-1", "node-2", "web"]
 
 
-@pytest.mark.parametrize("name", SERVING)
-def test_what_serves_pages_is_reached_from_its_own_machine_only(name: str) -> None:
+@pytest.mark.parametrize("name", PROBED)
+def test_pages_are_reached_from_their_own_machine_only(name: str) -> None:
     service = services()[name]
-    command = service["command"]
-    (listened,) = [each for each in command if ":" in each]
+    program, *given = service["command"]
+    listens = dict(zip(given[::2], given[1::2], strict=True))
 
-    require_loopback(address(listened))
-    assert command[command.index(listened) - 1] in ("--web", "--listen")
-    assert "PGCRON_HA_WEB_LISTEN" not in service["environment"]
+    assert ("--listen" in listens) == (program == "web")
+    assert "--web" not in listens
+    for option in set(listens) - ({"--ops"} if program == "node" else set()):
+        require_loopback(address(listens[option]))
+    assert not {"PGCRON_HA_WEB_LISTEN", "PGCRON_HA_OPS_LISTEN"} & set(service["environment"])
     assert "ports" not in service
 
 
@@ -113,11 +152,11 @@ def test_the_health_of_a_container_is_what_readyz_says(status: int, is_healthy: 
         def log_message(self, format: str, *arguments: object) -> None:
             pass
 
-    commands = {tuple(services()[name]["healthcheck"]["test"]) for name in SERVING}
+    commands = {tuple(services()[name]["healthcheck"]["test"]) for name in PROBED}
     ((kind, program, *arguments),) = commands
     with HTTPServer(("127.0.0.1", 0), Answers) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        asked = [each.replace(":8420/", f":{server.server_port}/") for each in arguments]
+        asked = [each.replace(":8422/", f":{server.server_port}/") for each in arguments]
         run = subprocess.run([sys.executable, *asked], capture_output=True, timeout=COMMAND_SECONDS)
         server.shutdown()
 

@@ -21,6 +21,7 @@ TOP_LEVEL = {
     "LICENSE",
     "Makefile",
     "README.md",
+    "SECURITY.md",
     "docker-compose.yml",
     "docs",
     "migrations",

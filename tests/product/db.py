@@ -22,7 +22,13 @@ from pgcron_ha.db.driver import link, passwords, statements
 from pgcron_ha.db.driver.answers import answers, explain_answer
 from pgcron_ha.db.driver.calls import Named, Style, fitting, plain
 from pgcron_ha.db.driver.connecting import connect, unavailable
-from pgcron_ha.db.driver.dsn import driver_dsn, each_host, password_of, without_password
+from pgcron_ha.db.driver.dsn import (
+    driver_dsn,
+    each_host,
+    password_of,
+    unprotected_hosts,
+    without_password,
+)
 from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Row, TableBusy, Unanswered
 from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, command_in_use, use_command
@@ -135,6 +141,7 @@ __all__ = [
     "storage",
     "unavailable",
     "uninstall",
+    "unprotected_hosts",
     "use_command",
     "varying",
     "why",

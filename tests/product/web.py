@@ -16,6 +16,8 @@ from pgcron_ha.web.formats import MARKS, plain, pretty, size
 from pgcron_ha.web.graph import MOST_GROUPS, MOST_NODES, NODE_HEIGHT, NODE_WIDTH, Drawing, shape_of
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.metrics import NodeCollector, WebMetrics
+from pgcron_ha.web.ops import BOUNDS as OPS_BOUNDS
+from pgcron_ha.web.ops import ops_listener, own_services
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
 from pgcron_ha.web.pages.schedules import NEXT_FIRES, future_fire_lines, schedule_sentence
 from pgcron_ha.web.plots import TRACK_HEIGHT, distance, gantt, spark, timeline
@@ -43,6 +45,7 @@ __all__ = [
     "NEXT_FIRES",
     "NODE_HEIGHT",
     "NODE_WIDTH",
+    "OPS_BOUNDS",
     "PLOTS_WIDTH",
     "REFRESH_SECONDS",
     "ROUTES",
@@ -69,6 +72,8 @@ __all__ = [
     "is_host_own",
     "items_words",
     "judge",
+    "ops_listener",
+    "own_services",
     "plain",
     "pretty",
     "reason_words",

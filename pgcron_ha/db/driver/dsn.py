@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
+from pgcron_ha.config.values import LOOPBACK
 from pgcron_ha.errors import DatabaseUnavailable
 
 # People write them for libpq. The driver would send them to the server, which has no such setting.
@@ -33,6 +34,18 @@ def each_host(dsn: str) -> dict[str, str]:
     if parts is None:
         return {"": dsn}  # the driver says what is wrong
     return {host: f"{parts[1]}{host}{parts[3]}" for host in parts[2].split(",")}
+
+
+def unprotected_hosts(dsn: str) -> list[str]:
+    """The hosts of other machines to which neither the DSN nor the environment asks for TLS: who is
+    on the way could switch it off and read everything. What a service asks for is in its file.
+    """
+    named = ("sslmode", "PGSSLMODE"), ("service", "PGSERVICE")
+    if any(parameter(dsn, name) or os.environ.get(variable) for name, variable in named):
+        return []
+    hosts = parameter(dsn, "host") or ",".join(each_host(dsn)) or os.environ.get("PGHOST", "")
+    found = [re.sub(r":[0-9]*$", "", unquote(host)).strip("[]") for host in hosts.split(",")]
+    return [host for host in found if host not in ("", *LOOPBACK) and host[0] not in "/@"]
 
 
 def driver_dsn(dsn: str) -> str:

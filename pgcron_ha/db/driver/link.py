@@ -149,8 +149,8 @@ class Link:
         return rows[0][0] if rows else None
 
     async def execute(self, command: str) -> None:
-        """A command that takes no parameters and can't be a named statement (DETACH, DROP of a
-        partition). Not in a transaction, which some of them refuse.
+        """A command without parameters that can't be a named statement (VACUUM of a partition).
+        Not in a transaction, which it refuses.
         """
         await self.check(lambda connection: asyncpg.Connection.execute(connection, command))
 

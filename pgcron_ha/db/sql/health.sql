@@ -178,6 +178,7 @@ ORDER BY 1, 2, 3 LIMIT :limit::int;
 SELECT quote_ident(current_user) AS name, r.rolsuper AS is_superuser,
        r.rolbypassrls AS passes_policies, c.relowner::regrole::text AS owner,
        pg_has_role(current_user, c.relowner, 'USAGE') AS is_owner,
+       has_table_privilege(c.oid, 'TRUNCATE') AS is_node,
        has_schema_privilege(n.oid, 'CREATE') AS makes_partitions,
        pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all
 FROM pg_catalog.pg_roles r, pg_catalog.pg_class c

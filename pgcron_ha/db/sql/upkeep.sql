@@ -1,18 +1,15 @@
 -- name: ensure_partitions
 
 -- name: outlived_partitions
--- Partitions whose every row is older than the table's retention.
-SELECT kept.relation, p.name AS partition FROM pgcron.retention kept
-CROSS JOIN LATERAL pgcron.partitions_of(kept.relation) p
-WHERE isfinite(p.low) AND p.high < now() - kept.keep ORDER BY 1, 2;
+
+-- name: drop_outlived
 
 -- name: stray_partitions
--- Partitions that are detached, or half detached (is_pending), and still there. A CHECK has the
--- bounds of those that were detached CONCURRENTLY, as nodes do it; only these may be dropped. The
--- names of the others give their bounds.
+-- Partitions that somebody has detached, or half so (is_pending), and that are still there. A CHECK
+-- has the bounds of those that were detached CONCURRENTLY; the names of the others give theirs.
 SELECT k.relation, c.relname::text AS partition, coalesce(checked.low, named.low) AS low,
        coalesce(checked.high, named.high) AS high,
-       checked.high IS NOT NULL AS was_own, coalesce(i.inhdetachpending, false) AS is_pending,
+       coalesce(i.inhdetachpending, false) AS is_pending,
        coalesce(coalesce(checked.high, named.high) < now() - k.keep, false) AS is_outlived
 FROM pgcron.retention k
 JOIN pg_catalog.pg_class p ON p.oid = format('pgcron.%I', k.relation)::regclass

@@ -73,7 +73,6 @@ class Janitor(Service):
     def __init__(self, link: Link, schema: str) -> None:
         super().__init__(INTERVAL_SECONDS)
         self._link = link
-        self._schema = schema
         self._sweep_of_history = Sweep(link, schema)
         self._next: dict[str, float] = {}
         self._has_more = False
@@ -237,30 +236,10 @@ class Janitor(Service):
             if not isinstance(error, Busy):
                 raise error
 
-        strays = await self._link.rows("stray_partitions")
-        await one_by_one(strays, self._drop_stray, leave)
-        known = {row["partition"] for row in strays}
-        outlived = await self._link.rows("outlived_partitions")
-        outlived = [row for row in outlived if row["partition"] not in known]
-        await one_by_one(outlived, self._detach_and_drop, leave)
+        await one_by_one(await self._link.rows("outlived_partitions"), self._drop, leave)
 
-    async def _drop_stray(self, row: Row) -> None:
-        """Ends what was interrupted: a detach half-way, or before the table was dropped."""
-        parent, partition = self._tables_of(row)
-        if row["is_pending"]:
-            await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} FINALIZE")
-        if row["was_own"] and row["is_outlived"]:
-            await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
-
-    async def _detach_and_drop(self, row: Row) -> None:
-        parent, partition = self._tables_of(row)
-        await self._link.execute(f"ALTER TABLE {parent} DETACH PARTITION {partition} CONCURRENTLY")
-        await self._link.execute(f"DROP TABLE IF EXISTS {partition}")
-
-    def _tables_of(self, row: Row) -> tuple[str, str]:
-        names = (row["relation"], row["partition"])
-        parent, partition = (in_schema(f'pgcron."{name}"', self._schema) for name in names)
-        return parent, partition
+    async def _drop(self, row: Row) -> None:
+        await self._link.rows("drop_outlived", partition=row["partition"])
 
     async def _in_turn(
         self, duty: str, every: float, fulfil: Callable[[], Awaitable[object]]

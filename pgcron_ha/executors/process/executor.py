@@ -220,4 +220,5 @@ class ShellExecutor(ProcessExecutor):
             outlives_lease=context.outlives_lease,
             limits=dict(template.limits),
             reads_args=reads_args,
+            may_gain_privileges=template.may_gain_privileges,
         )

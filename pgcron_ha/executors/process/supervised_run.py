@@ -11,11 +11,17 @@ import warnings  # noqa: F401 - os.execvpe imports it as a user that can't read 
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pgcron_ha.operating_system import boottime, set_parent_death_signal, within_hard_limit
+from pgcron_ha.operating_system import (
+    boottime,
+    gain_no_privileges,
+    set_parent_death_signal,
+    within_hard_limit,
+)
 
 Cause = Literal["asked", "lease"]
 
 _ABOVE_ALL = 16  # more than the descriptors that a program is given
+_OTHERS_MAY_NOTHING = 0o077  # with the files that a program makes, unless it says so
 
 _LIMITS = {
     "cpu": resource.RLIMIT_CPU,
@@ -126,6 +132,9 @@ def _become(
         os.setgroups([])
         os.setgid(group)
         os.setuid(user)
+    os.umask(_OTHERS_MAY_NOTHING)
+    if not message.get("may_gain_privileges", False):
+        gain_no_privileges()
     set_parent_death_signal(signal.SIGKILL)  # after the change of user, which clears it
     if os.getppid() != supervisor:
         os._exit(127)
