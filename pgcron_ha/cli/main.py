@@ -109,8 +109,7 @@ def _take_global(context: click.Context, option: click.Parameter, value: Any) ->
         raise ConfigError(
             "--dsn has a password",
             "Every user of this machine can read it in the list of processes.",
-            "Set PGCRON_HA_DSN instead, or leave it to ~/.pgpass, a service file or"
-            " password_command.",
+            "Set PGCRON_HA_DSN instead, or leave it to ~/.pgpass, a service file or password_from.",
         )
     context.obj = replace(given, flags={**given.flags, str(option.name): value})
 

@@ -165,7 +165,8 @@ def request_start(
             )
         parts = _Parts(registry)
         workflow.place(parts, [])
-        definition = json.dumps(parts.flow._definition(), ensure_ascii=False)
+        sent = registry.sent_definition(parts.flow._definition(), is_steady=False)
+        definition = json.dumps(sent, ensure_ascii=False)
         workflow, args = f"workflow:{AD_HOC}", parts.args
     elif isinstance(workflow, str) and ":" not in workflow:
         workflow = f"workflow:{workflow}"

@@ -14,6 +14,11 @@ from pgcron_ha.config import values
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.http_destinations import HttpDestination
+from pgcron_ha.config.secret_references import (
+    SecretReference,
+    parse_secret_reference,
+    secret_references,
+)
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.errors import ConfigError
 
@@ -208,12 +213,26 @@ class WebSettings:
 
 
 @dataclass(frozen=True)
+class SecretSettings:
+    """Where the keys are that the database does not have."""
+
+    keys: tuple[SecretReference, ...] = setting(
+        secret_references,
+        [],
+        "Where the keys are that encrypt secret args and results: the first one encrypts, all"
+        " decrypt. 32 random bytes each, in base64.",
+        is_secret=True,
+    )
+
+
+@dataclass(frozen=True)
 class Settings:
     """Every setting, typed and checked, and what the tables of the file let a node run."""
 
     node: NodeSettings
     log: LogSettings
     web: WebSettings
+    secrets: SecretSettings
     shell: Mapping[str, ShellTemplate]
     http: Mapping[str, HttpDestination]
     sql: Mapping[str, SqlProfile]
@@ -222,10 +241,12 @@ class Settings:
     dsn: str | None = setting(
         _DSN, None, "The database. The one setting production needs.", is_secret=True
     )
-    password_command: tuple[str, ...] = setting(
-        values.command,
-        [],
-        "A program that prints the password of now, for a DSN without one (IAM tokens).",
+    password_from: SecretReference | None = setting(
+        values.optional(parse_secret_reference),
+        None,
+        "Where the password of now is, for a DSN without one: file:/path, env:NAME,"
+        " credential:NAME, or command:PROGRAM that prints it (IAM tokens).",
+        is_secret=True,
     )
     listen_dsn: str | None = setting(
         _DSN,
@@ -260,7 +281,12 @@ CAPABILITIES: Mapping[str, type[Template]] = {
     "http": HttpDestination,
     "sql": SqlProfile,
 }
-SECTIONS: Mapping[str, type] = {"node": NodeSettings, "log": LogSettings, "web": WebSettings}
+SECTIONS: Mapping[str, type] = {
+    "node": NodeSettings,
+    "log": LogSettings,
+    "web": WebSettings,
+    "secrets": SecretSettings,
+}
 
 
 def _settings_in(section: type, prefix: str = "") -> list[Setting]:

@@ -25,7 +25,7 @@ from pgcron_ha.db.driver.connecting import connect, unavailable
 from pgcron_ha.db.driver.dsn import driver_dsn, each_host, password_of, without_password
 from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Row, TableBusy, Unanswered
-from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, command_in_use, use_command
+from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, password_in_use, use_password
 from pgcron_ha.db.driver.pool import ClientPools, HandlerPool, ReadPool, connect_client
 from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, pooling_of
 from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
@@ -90,7 +90,7 @@ __all__ = [
     "backfills",
     "broken_rows",
     "check",
-    "command_in_use",
+    "password_in_use",
     "commands",
     "connect",
     "connect_client",
@@ -135,7 +135,7 @@ __all__ = [
     "storage",
     "unavailable",
     "uninstall",
-    "use_command",
+    "use_password",
     "varying",
     "why",
     "without_password",
