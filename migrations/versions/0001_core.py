@@ -80,6 +80,8 @@ SCRIPTS = (
     "why",
     "retention",
     "check_ledger",
+    "secrets",
+    "erase",
     "contract",
 )
 """In a run's order, from what its schedule says to what is kept of it."""

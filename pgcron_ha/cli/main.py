@@ -49,6 +49,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("status:status_command", "Show what the cluster does and what waits."),
     "storage": ("storage:storage_command", "Show how large the tables are."),
     "doctor": ("doctor:doctor_command", "Check the database, the schema, the settings."),
+    "secrets": ("secrets:secrets_group", "Encrypt, rotate and show secret args."),
+    "erase": ("secrets:erase_command", "Erase what runs have of a person."),
     "grants": ("grants:grants_command", "Print the SQL that gives a role its rights."),
     "docs": ("docs:docs_command", "Read the documents."),
     "config": ("configuration:config_command", "Show the settings and where each comes from."),

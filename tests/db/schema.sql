@@ -49,6 +49,14 @@ CREATE TYPE pgcron.claim AS (
 	results jsonb
 );
 
+CREATE TYPE pgcron.erasure AS (
+	run_ids bigint[],
+	concurrency_key text,
+	unique_key text,
+	tag text,
+	args jsonb
+);
+
 CREATE TYPE pgcron.gated_search AS (
 	pair_queues text[],
 	pair_keys text[],
@@ -2318,6 +2326,8 @@ REVOKE ALL ON FUNCTION pgcron.depend_on_assets() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.erase(run_ids bigint[], concurrency_key text, unique_key text, idempotency_key text, tag text, args_contain jsonb, cancel boolean, dry_run boolean, at_most integer, actor text, OUT runs bigint, OUT log_lines bigint, OUT definitions bigint, OUT alive bigint[], OUT schedules text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.follow_workflow(new_run bigint) FROM PUBLIC;
@@ -2351,6 +2361,8 @@ REVOKE ALL ON FUNCTION pgcron.results_of(run_id bigint, token uuid) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.resume_workflow(run_id bigint, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.reveal(run_id bigint, actor text, OUT handler text, OUT args jsonb, OUT result jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.scale_demand(queue text, at_most integer) FROM PUBLIC;
 

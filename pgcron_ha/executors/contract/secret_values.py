@@ -71,15 +71,6 @@ def is_encrypted(value: object) -> bool:
     return isinstance(value, dict) and value.keys() == {SECRET}
 
 
-def shown_secrets(document: Any) -> Any:
-    """The JSON document with a word in place of each encrypted value."""
-    if is_encrypted(document):
-        return "••• (secret)"
-    if isinstance(document, dict):
-        return {key: shown_secrets(each) for key, each in document.items()}
-    return [shown_secrets(each) for each in document] if isinstance(document, list) else document
-
-
 _is_child = False
 
 
