@@ -19,43 +19,57 @@ RETURN (wanted.run_ids IS NULL OR run_id = ANY(wanted.run_ids))
   AND (wanted.tag IS NULL OR wanted.tag = ANY(is_meant.tags))
   AND (wanted.args IS NULL OR is_meant.args @> wanted.args);
 
--- Runs that are meant, and what was made of them: steps of workflows, runs tried again. `depth` is
--- 0 for the first; `is_alive`: it is not over, or its workflow is not, which reads its result. Not
--- those that were erased.
-CREATE FUNCTION pgcron.meant_runs(wanted pgcron.erasure)
-  RETURNS TABLE (run_id bigint, depth int, is_alive boolean)
+-- The workflow that the run is a step of, the topmost one; itself if it is none.
+CREATE FUNCTION pgcron.whole_of(run_id bigint) RETURNS bigint
 LANGUAGE sql STABLE AS $$
-  WITH RECURSIVE meant AS (
+  WITH RECURSIVE above(id) AS (
+    SELECT run_id
+    UNION
+    SELECT p.parent_run FROM above a
+    CROSS JOIN LATERAL (SELECT h.parent_run FROM pgcron.ended_runs h
+                        WHERE h.id = a.id AND h.origin = 'step'
+                        UNION ALL
+                        SELECT r.parent_run FROM pgcron.run r
+                        WHERE r.id = a.id AND r.origin = 'step') p)
+  SELECT min(a.id) FROM above a $$;
+
+-- Runs that criteria fit, and what belongs to them: the workflows that they are steps of, those
+-- workflows' steps, runs tried again. `place` is the order in which they are erased, those that
+-- criteria fit last, as the others are found by them. `is_alive`: it is not over, or its workflow
+-- is not, which reads its result. Not those that were erased.
+CREATE FUNCTION pgcron.meant_runs(wanted pgcron.erasure)
+  RETURNS TABLE (run_id bigint, place int, is_alive boolean)
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE meant AS MATERIALIZED (
     SELECT h.id FROM pgcron.ended_runs h
     WHERE wanted.run_ids IS NULL AND h.args IS DISTINCT FROM pgcron.erased_args()
       AND pgcron.is_meant(wanted, h.id, h.concurrency_key, h.unique_key, h.tags, h.args)
-    UNION ALL  -- by the index
+    UNION  -- by the index
     SELECT h.id FROM unnest(wanted.run_ids) w(id) JOIN pgcron.ended_runs h ON h.id = w.id
     WHERE h.args IS DISTINCT FROM pgcron.erased_args()
       AND pgcron.is_meant(wanted, h.id, h.concurrency_key, h.unique_key, h.tags, h.args)
-    UNION ALL
+    UNION
     SELECT d.run_id FROM pgcron.dead_letter d
     WHERE d.args IS DISTINCT FROM pgcron.erased_args()
       AND pgcron.is_meant(wanted, d.run_id, d.concurrency_key, d.unique_key, d.tags, d.args)
-    UNION ALL
+    UNION
     SELECT r.id FROM pgcron.run r
     WHERE pgcron.is_meant(wanted, r.id, r.concurrency_key, r.unique_key, r.tags, r.args)),
+  whole AS MATERIALIZED (SELECT DISTINCT pgcron.whole_of(m.id) AS id FROM meant m),
   related AS (
-    SELECT m.id, 0 AS depth FROM meant m
+    SELECT w.id, w.id AS top, 0 AS depth FROM whole w
     UNION
-    SELECT c.id, r.depth + 1 FROM related r
+    SELECT c.id, r.top, r.depth + 1 FROM related r
     CROSS JOIN LATERAL (SELECT x.id FROM pgcron.run x WHERE x.parent_run = r.id
                         UNION ALL
-                        SELECT h.id FROM pgcron.history h WHERE h.parent_run = r.id
-                          AND h.args IS DISTINCT FROM pgcron.erased_args()
-                        UNION ALL
-                        SELECT o.id FROM pgcron.history_overflow o WHERE o.parent_run = r.id
-                          AND o.args IS DISTINCT FROM pgcron.erased_args()) c)
-  SELECT g.id, g.depth,
-         EXISTS (SELECT FROM pgcron.run r WHERE r.id = g.id)
+                        SELECT h.id FROM pgcron.ended_runs h WHERE h.parent_run = r.id) c)
+  SELECT g.id, CASE WHEN EXISTS (SELECT FROM meant m WHERE m.id = g.id) THEN 1 ELSE -g.depth END,
+         EXISTS (SELECT FROM pgcron.run r WHERE r.id = g.id OR r.id = g.top)
          OR EXISTS (SELECT FROM pgcron.step s JOIN pgcron.workflow_run w ON w.run = s.workflow
                     WHERE s.run = g.id AND w.ended_at IS NULL)
-  FROM (SELECT r.id, max(r.depth) AS depth FROM related r GROUP BY r.id) g $$;
+  FROM (SELECT r.id, min(r.top) AS top, max(r.depth) AS depth FROM related r GROUP BY r.id) g
+  WHERE NOT EXISTS (SELECT FROM pgcron.ended_runs h
+                    WHERE h.id = g.id AND h.args = pgcron.erased_args()) $$;
 
 -- Erases these runs. Returns how many lines of their logs.
 CREATE FUNCTION pgcron.erase_runs(run_ids bigint[]) RETURNS bigint
@@ -88,13 +102,7 @@ BEGIN
   UPDATE pgcron.workflow_run w
   SET args = pgcron.erased_args(), paused_note = NULL, stop_reason = NULL
   WHERE w.run = ANY(run_ids);
-  -- a definition without a name is one run's, with its args
-  UPDATE pgcron.workflow_step s SET args = NULL
-  FROM pgcron.workflow_run w JOIN pgcron.workflow_definition d ON d.id = w.definition
-  WHERE w.run = ANY(run_ids) AND d.name = 'ad_hoc' AND s.definition = d.id;
-  UPDATE pgcron.workflow_definition d SET definition = jsonb_build_object('steps', '[]'::jsonb)
-  FROM pgcron.workflow_run w
-  WHERE w.run = ANY(run_ids) AND d.name = 'ad_hoc' AND w.definition = d.id;
+  PERFORM pgcron.erase_ad_hoc(w.definition) FROM pgcron.workflow_run w WHERE w.run = ANY(run_ids);
   -- the last failure of a breaker may be one of theirs
   UPDATE pgcron.breaker b SET last_error = NULL
   WHERE b.last_error IS NOT NULL
@@ -108,6 +116,21 @@ BEGIN
   PERFORM pgcron.erase_ends(run_ids);
   RETURN lines;
 END $$;
+
+-- A definition without a name has the args of the run that it came with. Those who came with the
+-- same one share it, while they need it; none does from now on.
+CREATE FUNCTION pgcron.erase_ad_hoc(definition bigint) RETURNS void
+LANGUAGE sql AS $$
+  WITH unused AS (
+    UPDATE pgcron.workflow_definition d
+    SET hash = 'erased',
+        definition = d.definition || jsonb_build_object('steps',
+            (SELECT jsonb_agg(s - 'args') FROM jsonb_array_elements(d.definition -> 'steps') s))
+    WHERE d.id = erase_ad_hoc.definition AND d.name = 'ad_hoc' AND d.hash <> 'erased'
+      AND NOT EXISTS (SELECT FROM pgcron.workflow_run w
+                      WHERE w.definition = d.id AND w.ended_at IS NULL)
+    RETURNING d.id)
+  UPDATE pgcron.workflow_step s SET args = NULL FROM unused u WHERE s.definition = u.id $$;
 
 CREATE FUNCTION pgcron.erase_ends(run_ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -173,8 +196,8 @@ BEGIN
   erased := erased + counted;
 END $$;
 
--- Erases args, results, log lines, errors and keys of runs that all criteria fit, and of what was
--- made of them, at most `at_most` in a call: call it until `runs` and `definitions` are 0. What is
+-- Erases args, results, log lines, errors and keys of runs that all criteria fit, and of what
+-- belongs to them, at most `at_most` in a call: call it until `runs` and `definitions` are 0. What is
 -- alive is left, and its ids are returned (at most 100); with `cancel` it is cancelled first. With
 -- dry_run nothing is changed. The audit has the kinds of the criteria and the counts, no value.
 CREATE FUNCTION pgcron.erase(run_ids bigint[] DEFAULT NULL, concurrency_key text DEFAULT NULL,
@@ -207,10 +230,9 @@ BEGIN
   IF cancel AND NOT dry_run THEN
     PERFORM pgcron.stop_run(m.run_id, false, NULL, actor)
     FROM (SELECT m.run_id FROM pgcron.meant_runs(wanted) m JOIN pgcron.run r ON r.id = m.run_id
-          WHERE r.cancel_at IS NULL ORDER BY m.depth LIMIT at_most) m;
+          WHERE r.cancel_at IS NULL ORDER BY m.run_id LIMIT at_most) m;
   END IF;
-  -- What was made of a run before the run itself, by which it is found.
-  SELECT coalesce(array_agg(m.run_id ORDER BY m.depth DESC) FILTER (WHERE NOT m.is_alive), '{}'),
+  SELECT coalesce(array_agg(m.run_id ORDER BY m.place) FILTER (WHERE NOT m.is_alive), '{}'),
          (array_agg(m.run_id ORDER BY m.run_id) FILTER (WHERE m.is_alive))[1:100]
   INTO targets, alive FROM pgcron.meant_runs(wanted) m;
   runs := least(cardinality(targets), CASE WHEN dry_run THEN NULL ELSE at_most END);

@@ -132,12 +132,12 @@ def grants_command(
     """Print the SQL that gives ROLE the rights of a part.
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
-    redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
-    own transaction. updater: say that assets were updated. eraser: erase args, results and logs. revealer: show
-    secret args, where the key is. callbacks: take what called services
-    say. autoscaler: read how many slots are wanted. A role may have several parts. Nodes connect as
-    the role that migrated, which owns the tables and makes their partitions. A producer may enqueue
-    anything, unless --queue or --handler says what.
+    redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in
+    its own transaction. updater: say that assets were updated. eraser: erase args, results and
+    logs. revealer: show secret args, where the key is. callbacks: take what called services
+    say. autoscaler: read how many slots are wanted. A role may have several parts. Nodes
+    connect as the role that migrated, which owns the tables and makes their partitions. A
+    producer may enqueue anything, unless --queue or --handler says what.
     """
     if (queues or handlers) and part != "producer":
         raise click.UsageError("--queue and --handler say what a producer may enqueue")

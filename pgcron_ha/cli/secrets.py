@@ -122,7 +122,7 @@ def reveal_command(run_id: int) -> None:
         echo(f"run {run_id} has no secret values")
 
 
-@click.command("erase")
+@click.command("erase", cls=arguments.JsonCommand)
 @click.option("--run", "run_ids", type=arguments.RUN_ID, multiple=True, help="One run (repeat).")
 @option("--concurrency-key", "Runs with this concurrency key.")
 @option("--unique-key", "Runs with this unique key.")

@@ -381,7 +381,7 @@ class App:
         """As `put_schedules`, of workflows, which schedules may start: before them."""
         async with self._connection(conn) as connection:
             for _, workflow in sorted(self.workflows.items()):
-                sent = self._registry.sent_definition(workflow.definition, is_steady=True)
+                sent = self._registry.sent_definition(workflow.definition)
                 await replace(workflow, definition=sent).put(connection, schema or self.schema)
 
     async def close(self) -> None:

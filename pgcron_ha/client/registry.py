@@ -106,12 +106,12 @@ class Registry:
         encrypted = known.encrypted(json.loads(args), is_steady=is_steady)
         return checks.args_text(encrypted)
 
-    def sent_definition(self, definition: Mapping[str, Any], is_steady: bool) -> dict[str, Any]:
+    def sent_definition(self, definition: Mapping[str, Any]) -> dict[str, Any]:
         """The definition of a workflow with the secret args of its steps encrypted."""
         steps = [
             step
             if (known := self.handlers.get(step.get("handler", ""))) is None or "args" not in step
-            else {**step, "args": known.encrypted(step["args"], is_steady=is_steady)}
+            else {**step, "args": known.encrypted(step["args"], is_steady=True)}
             for step in definition["steps"]
         ]
         return {**definition, "steps": steps}

@@ -16,8 +16,13 @@ from pgcron_ha.config.http_destinations import (
     HttpAuthorization,
     HttpDestination,
 )
+from pgcron_ha.config.key_ring import use_keys
 from pgcron_ha.config.loading import _require_own, load_settings, read_sources, shown
-from pgcron_ha.config.secret_references import SecretReference, parse_secret_reference
+from pgcron_ha.config.secret_references import (
+    SecretReference,
+    parse_secret_reference,
+    secret_references,
+)
 from pgcron_ha.config.settings import BY_KEY, CAPABILITIES, SETTINGS, NodeSettings, Settings
 from pgcron_ha.config.sql_profiles import SqlProfile, SqlStatement, parse_script
 from pgcron_ha.config.values import (
@@ -62,6 +67,8 @@ __all__ = [
     "parse_secret_reference",
     "read_sources",
     "read_tables",
+    "secret_references",
     "shown",
     "text_list",
+    "use_keys",
 ]

@@ -65,11 +65,6 @@ class Committed(Succeeded):
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed(Succeeded):
-    """The handler returned, and its result is encrypted."""
-
-
-@dataclass(frozen=True, slots=True)
 class Doubtful(Failed):
     """The answer to a COMMIT with the run's completion got lost: a success if the database has the
     completion, else a failure that left nothing.

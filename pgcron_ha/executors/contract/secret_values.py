@@ -20,7 +20,6 @@ from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
     Failed,
     Outcome,
-    Sealed,
     Succeeded,
 )
 
@@ -158,14 +157,15 @@ def opened(
 
 def sealed(outcome: Outcome, handler: str) -> Outcome:
     """The outcome as it may be kept when the handler's result is secret."""
-    if _is_child or not isinstance(outcome, Succeeded) or outcome.text is None:
+    if _is_child or not isinstance(outcome, Succeeded) or outcome.result is None:
         return outcome
+    plain = outcome.text or json.dumps(outcome.result, ensure_ascii=False)
     try:
-        document = {SECRET: key_ring.encrypt(outcome.text, _bound(handler, RESULT))}
+        document = {SECRET: key_ring.encrypt(plain, _bound(handler, RESULT))}
     except ConfigError as error:
         return Failed("SecretUnreadable", error.message, error.detail, retry=False)
     text = json.dumps(document)
     if len(text) > MAX_RESULT_BYTES:
         bound = f"a result may have {MAX_RESULT_BYTES} bytes"
         return Failed("TooLarge", f"{len(text)} bytes when encrypted; {bound}", retry=False)
-    return Sealed(document, text)
+    return Succeeded(document, text)

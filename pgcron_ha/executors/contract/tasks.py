@@ -32,10 +32,10 @@ from pgcron_ha.executors.contract.outcome import (
     Failed,
     Interrupted,
     Outcome,
-    Sealed,
     Succeeded,
     stopped_early,
 )
+from pgcron_ha.executors.contract.secret_values import is_encrypted
 from pgcron_ha.operating_system import boottime
 
 KILL_SECONDS = 1.0
@@ -342,11 +342,13 @@ class TaskExecutor(LoopExecutor):
 
 def _bounded(outcome: Outcome, own: Masker | None) -> Outcome:
     """What the database can keep, whatever a subclass returns. Raises TypeError for no outcome."""
-    if isinstance(outcome, Committed | Sealed):
-        return outcome  # the database has taken it; it was masked, and is bounded
+    if isinstance(outcome, Committed):
+        return outcome  # the database has taken it
     if isinstance(outcome, Succeeded):
         # Its text is made once more: it must be that of its result, and fit.
         is_empty = outcome.result is None
+        if outcome.text is not None and is_encrypted(outcome.result):
+            return outcome
         return SUCCEEDED if is_empty else failures.outcome_of_result(outcome.result, own)
     if isinstance(outcome, Failed):
         limit, most = failures.MAX_TRACEBACK_CHARACTERS, failures.MAX_NAME_CHARACTERS
