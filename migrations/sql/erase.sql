@@ -102,7 +102,8 @@ BEGIN
   UPDATE pgcron.workflow_run w
   SET args = pgcron.erased_args(), paused_note = NULL, stop_reason = NULL
   WHERE w.run = ANY(run_ids);
-  PERFORM pgcron.erase_ad_hoc(w.definition) FROM pgcron.workflow_run w WHERE w.run = ANY(run_ids);
+  PERFORM pgcron.erase_ad_hoc(w.definition)
+  FROM pgcron.workflow_run w WHERE w.run = ANY(run_ids);
   -- the last failure of a breaker may be one of theirs
   UPDATE pgcron.breaker b SET last_error = NULL
   WHERE b.last_error IS NOT NULL

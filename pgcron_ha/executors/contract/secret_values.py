@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin
 
 from pgcron_ha.config import key_ring
 from pgcron_ha.errors import ConfigError, InvalidInput
@@ -26,12 +26,20 @@ from pgcron_ha.executors.contract.outcome import (
 T = TypeVar("T")
 
 
-class _Mark:
-    """What `Secret` adds to an annotation."""
+if TYPE_CHECKING:
+    Secret: TypeAlias = Annotated[T, "secret"]
+else:
 
+    class Secret:
+        """Marks a parameter of a handler, or its result: ``card: Secret[str]``, ``-> Secret[str]``.
 
-Secret: TypeAlias = Annotated[T, _Mark()]
-"""``card: Secret[str]``: the arg, or the result, is encrypted wherever it is kept."""
+        The value is encrypted before it is sent, and decrypted for the call; the database never has
+        it. What the run writes has ``***`` in its place.
+        """
+
+        def __class_getitem__(cls, annotation: Any) -> Any:
+            return Annotated[annotation, cls]
+
 
 SECRET: Final = "$secret"
 RESULT: Final = "return"
@@ -49,11 +57,7 @@ def is_marked(annotation: Any) -> bool:
     """Whether it, or a part of it, is `Secret`. One in quotes that can't be read counts by name."""
     if isinstance(annotation, str):
         return "Secret" in annotation
-    if get_origin(annotation) is Annotated and any(
-        isinstance(each, _Mark) for each in annotation.__metadata__
-    ):
-        return True
-    return any(map(is_marked, get_args(annotation)))
+    return annotation is Secret or any(map(is_marked, get_args(annotation)))
 
 
 def unmarked(annotation: Any) -> Any:
@@ -61,8 +65,10 @@ def unmarked(annotation: Any) -> Any:
     if isinstance(annotation, str):
         found = _WRITTEN.fullmatch(annotation)
         return annotation if found is None else found[1]
-    is_secret = get_origin(annotation) is Annotated and is_marked(annotation)
-    return get_args(annotation)[0] if is_secret else annotation
+    if annotation is Secret:
+        return Any
+    stands_around = get_origin(annotation) is Annotated and annotation.__metadata__ == (Secret,)
+    return get_args(annotation)[0] if stands_around else annotation
 
 
 def is_encrypted(value: object) -> bool:
