@@ -27,7 +27,7 @@ from pgcron_ha.executors.contract.secret_values import (
 )
 
 
-@click.group("secrets", cls=arguments.JsonGroup)
+@click.group("secrets")
 def secrets_group() -> None:
     """Encrypt, rotate and show args that a handler marks as secret."""
 
@@ -51,7 +51,7 @@ def encrypt_command(handler: str, parameter: str, as_json: bool) -> None:
     click.echo(json.dumps(encrypt(value, name, parameter)))
 
 
-@secrets_group.command("rotate")
+@secrets_group.command("rotate", cls=arguments.JsonCommand)
 @with_session
 async def rotate_command(session: Session) -> None:
     """Encrypt again, with the first key of secrets.keys, the args of schedules, waiting runs and
@@ -104,7 +104,7 @@ def _again(handler: str, args: dict[str, Any]) -> dict[str, Any] | None:
         return None
 
 
-@secrets_group.command("reveal")
+@secrets_group.command("reveal", cls=arguments.JsonCommand)
 @click.argument("run_id", type=arguments.RUN_ID)
 def reveal_command(run_id: int) -> None:
     """Print the secret args and the secret result of a run.
@@ -115,7 +115,7 @@ def reveal_command(run_id: int) -> None:
     values = dict(found["args"] or {}) | {RESULT: found["result"]}
     shown = {name: each for name, each in values.items() if is_encrypted(each)}
     plain = {name: decrypt(each, found["handler"], name) for name, each in shown.items()}
-    report(plain)
+    report({"run_id": run_id, "values": plain})
     for name, value in plain.items():
         echo(f"{name}={json.dumps(value, ensure_ascii=False)}")
     if not plain:

@@ -175,7 +175,7 @@ async def test_values_are_encrypted_and_shown_on_the_command_line(
     cluster.variables["PGCRON_HA_SECRETS_KEYS"] = f"file:{keys}"
     shown = cluster.command("secrets", "reveal", str(run), "--json")
 
-    assert json.loads(shown.stdout) == {"card": CARD}
+    assert json.loads(shown.stdout) == {"run_id": run, "values": {"card": CARD}}
     audited = await connection.fetch("SELECT verb, kind, name FROM pgcron.audit ORDER BY id")
     assert ("reveal", "run", str(run)) in [tuple(row) for row in audited]
     assert has_none(await dumped(connection))
