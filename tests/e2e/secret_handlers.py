@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 from pgcron_ha import App, Context, Secret, Workflow
@@ -45,6 +46,10 @@ def made(dsn: str | None = None) -> App:
         if fails:
             raise RuntimeError(f"{card} was refused")
         return f"paid with {card}"
+
+    @app.handler("environment", isolation="process")
+    def environment() -> list[str]:
+        return sorted(os.environ)
 
     @app.handler("refund")
     def refund(item: Secret[str]) -> None:

@@ -203,6 +203,22 @@ async def test_a_schedule_in_code_is_not_written_again_at_each_start(
     assert has_none(await dumped(connection))
 
 
+async def test_the_process_of_an_isolated_handler_has_no_key(
+    cluster: Cluster, connection: Connection, shop: Any, keys: Path
+) -> None:
+    cluster.variables |= {"PGCRON_HA_SECRETS_KEYS": "env:SHOP_KEY", "SHOP_KEY": keys.read_text()}
+    cluster.variables |= {"SHOP_COLOUR": "blue"}
+    cluster.start("a", app=APP)
+    runs = [await shop.enqueue("environment"), await shop.enqueue("charge_apart", {"card": CARD})]
+
+    await ended(connection, *runs)
+
+    names = await shop.result(runs[0])
+    assert "SHOP_COLOUR" in names
+    assert "SHOP_KEY" not in names
+    assert await shop.result(runs[1]) == f"paid with {CARD}"
+
+
 async def test_secrets_reach_the_steps_of_workflows(
     cluster: Cluster, connection: Connection, shop: Any
 ) -> None:
