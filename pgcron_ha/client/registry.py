@@ -90,7 +90,8 @@ class Registry:
         full_name = self.name_of(handler)
         self._misspellings.warn_of(full_name)
         request = request_run(full_name, args, self.options(full_name, options))
-        return replace(request, args=self.sent_args(full_name, request.args, check_args))
+        sent = self.sent_args(full_name, request.args, check_args)
+        return request if sent is request.args else replace(request, args=sent)
 
     def sent_args(
         self, handler: str, args: str, check_args: bool, *, is_steady: bool = False

@@ -124,14 +124,16 @@ class Parameters:
     def _value(self, name: str, value: Any, readers: Mapping[str, Reader]) -> Any:
         # Names that only **rest takes are checked by its annotation.
         reader = readers.get(name if name in self._names else self._rest or "")
-        is_secret, hidden = self.is_secret(name), f"the secret arg '{name}' of {self._name}"
+        is_secret = self.has_secrets and self.is_secret(name)
         if reader is None or (is_secret and is_encrypted(value)):
             return value
         try:
             return reader(name, value)
         except Unfit as misfit:
             if is_secret:
-                raise self._refused(f"{hidden} is not what is annotated") from None
+                raise self._refused(
+                    f"the secret arg '{name}' of {self._name} is not what is annotated"
+                ) from None
             hint = _HINT
             if isinstance(value, int | float) and "valid string" in str(misfit):
                 text = f"{name}='{json.dumps(json.dumps(value))}'"
@@ -139,7 +141,9 @@ class Parameters:
             raise self._refused(f"the args don't fit {self._name}: {misfit}", hint) from None
         except Exception as error:  # a validator or __post_init__ of the user's, or too deep JSON
             if is_secret:  # what they say may have the value
-                raise self._refused(f"{hidden} could not be checked") from None
+                raise self._refused(
+                    f"the secret arg '{name}' of {self._name} could not be checked"
+                ) from None
             problem = f"{type(error).__name__}: {error}"
             message = f"the arg '{name}' of {self._name} could not be checked: {problem}"
             raise self._refused(message) from error
