@@ -18,7 +18,8 @@ process of its own: it can be killed, and takes nobody with it when it dies.
 
 `App` and `Context` are all that most programs need. A handler may raise `Retry`, `Snooze`,
 `Discard` and `Cancel`; `Stopped` is what `Context.check` raises. A `Breaker` leaves a handler that
-keeps failing alone for a while. ``@app.workflow()`` builds a `Workflow` of steps that depend on one
+keeps failing alone for a while. A parameter or result that is `Secret` (``card: Secret[str]``) is
+encrypted wherever it is kept. ``@app.workflow()`` builds a `Workflow` of steps that depend on one
 another; `chain`, `group`, `chord` and `map_each` put one together where it is started. All errors
 are in `errors`.
 """
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pgcron_ha.executors.contract.attempt import Stopped
     from pgcron_ha.executors.contract.context import Context
     from pgcron_ha.executors.contract.outcome import Cancel, Discard, Retry, Snooze
+    from pgcron_ha.executors.contract.secret_values import Secret
 
 __all__ = [
     "App",
@@ -47,6 +49,7 @@ __all__ = [
     "Debounce",
     "Discard",
     "Retry",
+    "Secret",
     "Snooze",
     "Stopped",
     "Throttle",
@@ -69,6 +72,7 @@ _PLACES = {
     "executors.contract.attempt": ("Stopped",),
     "executors.contract.context": ("Context",),
     "executors.contract.outcome": ("Cancel", "Discard", "Retry", "Snooze"),
+    "executors.contract.secret_values": ("Secret",),
 }
 
 

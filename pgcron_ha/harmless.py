@@ -1,5 +1,6 @@
 """Text from outside that may reach a terminal, a log or a page: what in it could reorder, hide or
-colour the rest, or forge a line. Names, errors and output of handlers may hold anything.
+colour the rest, or forge a line. Names, errors and output of handlers may hold anything. An
+encrypted value (`pgcron_ha.Secret`) becomes a word.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ _INVISIBLE: Final = _CONTROLS | {"Co", "Cn"}
 _JOINS: Final = frozenset("\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}")
 _LAYOUT: Final = frozenset("\n\t")
 
+_SECRET: Final = "$secret"
+# In JSON, laid out or within a text of JSON, and where a long text was cut.
+_ENCRYPTED: Final = re.compile(r'\{\s*(\\*")\$secret\\*":\s*\{[^{}]*(?:\}\s*\}?)?')
+
 
 def harmless(text: str) -> str:
     r"""With controls and format characters as escapes, such as ``\x1b``; lines stay lines."""
+    text = _without_secrets(text)
     if text.isprintable():  # as nearly all of it is
         return text
     return "".join(
@@ -39,6 +45,7 @@ def one_line(text: str) -> str:
 
 def harmless_json(document: str) -> str:
     """The same JSON document, with such characters as escapes of JSON."""
+    document = _without_secrets(document)
     if document.isprintable():
         return document
     return "".join(json.dumps(each)[1:-1] if _is_invisible(each) else each for each in document)
@@ -46,11 +53,16 @@ def harmless_json(document: str) -> str:
 
 def left_out(text: str) -> str:
     """Without terminal escapes, controls and format characters; lines stay lines."""
+    text = _without_secrets(text)
     if text.isprintable():
         return text
     return "".join(
         each for each in _ESCAPES.sub("", text) if each in _LAYOUT or not _is_invisible(each)
     )
+
+
+def _without_secrets(text: str) -> str:
+    return _ENCRYPTED.sub(r"\1••• (secret)\1", text) if _SECRET in text else text
 
 
 def has_controls(name: str) -> bool:

@@ -95,6 +95,9 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('run %s can''t be run again', ended.id),
         'Its handler keeps no args of runs that succeeded (keep_args), so they are not known.',
         'Enqueue a new run with its args.');
+  ELSIF ended.args ? '$erased' THEN
+    PERFORM pgcron.refuse('PC011', format('run %s can''t be run again', ended.id),
+        'Its args were erased (pgcron.erase).', 'Enqueue a new run with args.');
   ELSIF ended.origin = 'step' THEN
     PERFORM pgcron.refuse('PC011', format('run %s can''t be run again', ended.id),
         format('It is that of a step of workflow run %s.', ended.parent_run),

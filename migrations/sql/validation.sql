@@ -74,10 +74,11 @@ LANGUAGE sql IMMUTABLE
 RETURN jsonb_path_exists(written,
          'strict $.**{100} ? (@.type() == "array" || @.type() == "object")');
 
--- An object of 256 KiB, nested 100 levels deep; a short text can't be too deep.
+-- An object of 256 KiB, nested 100 levels deep, and not what erased args leave; a short text can't
+-- be too deep.
 CREATE FUNCTION pgcron.args_are_fine(args jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-RETURN jsonb_typeof(args) = 'object'
+RETURN jsonb_typeof(args) = 'object' AND NOT args ? '$erased'
   AND (octet_length(args::text) <= 200
        OR (octet_length(args::text) <= 262144 AND NOT pgcron.is_too_deep(args)));
 
@@ -98,6 +99,9 @@ LANGUAGE sql VOLATILE AS $$
                     format('args is a JSON %s', jsonb_typeof(args)),
                     'args must be a JSON object: names and values.',
                     'Write for example ''{"day": 1}''.')
+              WHEN args ? '$erased' THEN pgcron.refuse('PC011', 'these args were erased',
+                    'Nothing is run with args that were erased (pgcron.erase).',
+                    'Give other args.')
               ELSE pgcron.refuse_size('args', args) END $$;
 
 -- A key's name is anything that is not blank, without a star, which is the end of a

@@ -82,6 +82,8 @@ SCRIPTS = (
     "retention",
     "audit_triggers",
     "check_ledger",
+    "secrets",
+    "erase",
     "contract",
 )
 """In a run's order, from what its schedule says to what is kept of it."""

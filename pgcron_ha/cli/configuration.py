@@ -57,6 +57,6 @@ def _toml(visible: object) -> str:
 
 def _visible(setting: Setting, raw: object) -> object:
     """The value itself where JSON and TOML have it, its text otherwise, never a password."""
-    if raw is None or isinstance(raw, bool | int | float | list | dict):
+    if not raw or (not setting.is_secret and isinstance(raw, bool | int | float | list | dict)):
         return raw
     return shown(setting, str(raw))

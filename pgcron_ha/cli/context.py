@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from pgcron_ha.cli.output import echo
+from pgcron_ha.config.key_ring import use_keys
 from pgcron_ha.config.loading import (
     SourcedSettings,
     SourcedValue,
@@ -21,7 +22,7 @@ from pgcron_ha.config.loading import (
 )
 from pgcron_ha.config.settings import SETTINGS, Settings
 from pgcron_ha.db.driver.dsn import without_password
-from pgcron_ha.db.driver.passwords import use_command
+from pgcron_ha.db.driver.passwords import use_password
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.errors import ConfigError
 
@@ -46,7 +47,7 @@ class CommandContext:
         `flags` maps setting keys to values, such as ``{"node.slots": 4}``; None means "not given".
         """
         sources = self.read(flags, finds_server=finds_server)
-        for key in ("password_command", *named):
+        for key in ("password_from", "secrets.keys", *named):
             self._require_named(sources, key)
         _warn_of_readers(sources)
         settings = load_settings(sources)
@@ -54,6 +55,8 @@ class CommandContext:
         for key, dsn in settings.dsns().items():
             if key != "listen_dsn":  # it leads past the pooler
                 assume(dsn, settings.pooler)
+        use_password(settings.password_from)
+        use_keys(settings.secrets.keys)
         return settings
 
     def read(
@@ -75,7 +78,9 @@ class CommandContext:
         entering somebody's folder must not do that.
         """
         value = sources.values[key]
-        if self.config_file is None and value.raw and value.origin == str(sources.file):
+        is_reference = key in ("password_from", "secrets.keys")  # of which one kind is executed
+        executes = "command:" in str(value.raw) if is_reference else bool(value.raw)
+        if self.config_file is None and executes and value.origin == str(sources.file):
             raise ConfigError(
                 f"'{key}' of '{sources.file}' is not obeyed: it names what is executed here",
                 "A file that was found in this folder, and not named, executes nothing.",

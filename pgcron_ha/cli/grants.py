@@ -125,6 +125,10 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run, previous_of, results_of TO",),
     # Whose updates of assets start schedules.
     "updater": ("GRANT EXECUTE ON FUNCTION update_asset TO",),
+    # Who removes what is personal from runs that are over.
+    "eraser": ("GRANT EXECUTE ON FUNCTION erase TO",),
+    # Who shows secret args and results, on a host that has the key.
+    "revealer": ("GRANT EXECUTE ON FUNCTION reveal TO",),
     # What takes callbacks: no table, and nothing without a callback's token.
     "callbacks": ("GRANT EXECUTE ON FUNCTION answer_callback, known_callbacks TO",),
     # What starts and stops nodes learns one number.
@@ -165,9 +169,10 @@ def grants_command(part: str, role: str, everything: bool, **options: Any) -> No
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
-    own transaction. updater: say that assets were updated. callbacks: take what called services
-    say. autoscaler: read how many slots are wanted. auditor: read who did what. node: execute runs,
-    and do all that nodes do. A role may have several parts. A producer may enqueue what --queue and
+    own transaction. updater: say that assets were updated. eraser: erase args, results and logs.
+    revealer: show secret args, where the key is. callbacks: take what called services say.
+    autoscaler: read how many slots are wanted. auditor: read who did what. node: execute runs, and
+    do all that nodes do. A role may have several parts. A producer may enqueue what --queue and
     --handler name; with --everything it may enqueue anything, also shell commands and SQL.
     """
     limits = {name: value for name, value in options.items() if value not in (None, ())}

@@ -50,6 +50,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("status:status_command", "Show what the cluster does and what waits."),
     "storage": ("storage:storage_command", "Show how large the tables are."),
     "doctor": ("doctor:doctor_command", "Check the database, the schema, the settings."),
+    "secrets": ("secrets:secrets_group", "Encrypt, rotate and show secret args."),
+    "erase": ("secrets:erase_command", "Erase what runs have of a person."),
     "grants": ("grants:grants_command", "Print the SQL that gives a role its rights."),
     "docs": ("docs:docs_command", "Read the documents."),
     "config": ("configuration:config_command", "Show the settings and where each comes from."),
@@ -110,8 +112,7 @@ def _take_global(context: click.Context, option: click.Parameter, value: Any) ->
         raise ConfigError(
             "--dsn has a password",
             "Every user of this machine can read it in the list of processes.",
-            "Set PGCRON_HA_DSN instead, or leave it to ~/.pgpass, a service file or"
-            " password_command.",
+            "Set PGCRON_HA_DSN instead, or leave it to ~/.pgpass, a service file or password_from.",
         )
     context.obj = replace(given, flags={**given.flags, str(option.name): value})
 

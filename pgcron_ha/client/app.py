@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack
 
@@ -35,6 +37,7 @@ from pgcron_ha.db.commands import functions, workflows
 from pgcron_ha.db.driver.calls import Style
 from pgcron_ha.errors import ConfigError, Mistakes
 from pgcron_ha.executors.contract.base import HandlerPolicy, LeaseLoss
+from pgcron_ha.executors.contract.secret_values import RESULT, decrypt, is_encrypted
 from pgcron_ha.executors.python.handler import PythonHandler, check_policy, read_isolation
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -249,6 +252,18 @@ class App:
         request = self._registry.request(handler, args, options, check_args)
         return request.as_statement(style, self.schema)
 
+    def encrypt_args(
+        self, handler: str | Callable[..., Any], args: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The args of a handler of this App as `enqueue` sends them: those that it marks as secret
+        are encrypted. For a workflow that passes them on, and for plain SQL. Raises ConfigError
+        without a key; InvalidInput.
+        """
+        full_name = self._registry.name_of(handler)
+        sent = self._registry.sent_args(full_name, checks.args_text(args), False)
+        encrypted: dict[str, Any] = json.loads(sent)
+        return encrypted
+
     async def enqueue_many(
         self, runs: Iterable[NewRun], *, check_args: bool = True, conn: Any = None
     ) -> list[int]:
@@ -259,8 +274,8 @@ class App:
         `enqueue` does, with messages that begin with ``run 3 of 20``; TooLarge for more.
         """
         request = partial(self._registry.request, check_args=check_args)
-        check = self._registry.check_args if check_args else None
-        requests = list(request_runs(runs, request, check))
+        sent_args = partial(self._registry.sent_args, check_args=check_args)
+        requests = list(request_runs(runs, request, sent_args))
         async with self._connection(conn) as connection:
             return await send_runs(connection, requests, self.schema)
 
@@ -311,10 +326,13 @@ class App:
         return status
 
     async def result(self, run_id: int, timeout: float | None = None) -> Any:
-        """What its handler returned, when it has. Raises as `wait`, and RunFailed, RunCancelled or
-        RunNotStarted (each is RunNotSucceeded) for a run that ended otherwise.
+        """What its handler returned, when it has; a secret result is decrypted. Raises as `wait`,
+        and RunFailed, RunCancelled or RunNotStarted (each is RunNotSucceeded) for a run that ended
+        otherwise; ConfigError without the key.
         """
-        return require_success(await self.wait(run_id, timeout)).result
+        status = require_success(await self.wait(run_id, timeout))
+        is_secret = is_encrypted(status.result)
+        return decrypt(status.result, status.handler, RESULT) if is_secret else status.result
 
     @property
     def is_listening(self) -> bool:
@@ -359,13 +377,18 @@ class App:
         async with self._connection(conn) as connection:
             # In one order, so that nodes that start together can't wait for each other in a ring.
             for _, schedule in sorted(self._schedules.items()):
+                sent = self._registry.sent_args(
+                    schedule.handler, schedule.args, False, is_steady=True
+                )
+                schedule = replace(schedule, policies={**schedule.policies, "args": sent})
                 await schedule.put(connection, schema or self.schema)
 
     async def put_workflows(self, conn: Any = None, *, schema: str | None = None) -> None:
         """As `put_schedules`, of workflows, which schedules may start: before them."""
         async with self._connection(conn) as connection:
             for _, workflow in sorted(self.workflows.items()):
-                await workflow.put(connection, schema or self.schema)
+                sent = self._registry.sent_definition(workflow.definition)
+                await replace(workflow, definition=sent).put(connection, schema or self.schema)
 
     async def close(self) -> None:
         """Close the connections that were opened in this event loop; its waiters get an error."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pgcron_ha.client import checks
@@ -89,9 +90,32 @@ class Registry:
         full_name = self.name_of(handler)
         self._misspellings.warn_of(full_name)
         request = request_run(full_name, args, self.options(full_name, options))
+        sent = self.sent_args(full_name, request.args, check_args)
+        return request if sent is request.args else replace(request, args=sent)
+
+    def sent_args(
+        self, handler: str, args: str, check_args: bool, *, is_steady: bool = False
+    ) -> str:
+        """The args (JSON text) as the database gets them: secret ones encrypted. Raises
+        `ConfigError`, and if they are checked as `check_args`.
+        """
         if check_args:
-            self.check_args(full_name, request.args)
-        return request
+            self.check_args(handler, args)
+        known = self.handlers.get(handler)
+        if known is None or not known.takes_secrets:
+            return args
+        encrypted = known.encrypted(json.loads(args), is_steady=is_steady)
+        return checks.args_text(encrypted)
+
+    def sent_definition(self, definition: Mapping[str, Any]) -> dict[str, Any]:
+        """The definition of a workflow with the secret args of its steps encrypted."""
+        steps = [
+            step
+            if (known := self.handlers.get(step.get("handler", ""))) is None or "args" not in step
+            else {**step, "args": known.encrypted(step["args"], is_steady=True)}
+            for step in definition["steps"]
+        ]
+        return {**definition, "steps": steps}
 
     def check_args(self, handler: str, args: str) -> None:
         """Raises InvalidInput for args (JSON text) that a handler of the App would refuse."""

@@ -138,10 +138,10 @@ Request: TypeAlias = Callable[[Any, Any, Mapping[str, Any]], RunRequest]
 def request_runs(
     runs: Iterable[Mapping[str, Any]],
     request: Request = request_run,
-    check_args: Callable[[str, str], None] | None = None,
+    sent_args: Callable[[str, str], str] | None = None,
 ) -> Iterator[str]:
-    """The checked requests in order, as JSON. `check_args` checks the args (JSON text) of a handler
-    for a request that equals an earlier one but for its args.
+    """The checked requests in order, as JSON. `sent_args` checks the args (JSON text) of a handler,
+    and gives them as they are sent, for a request that equals an earlier one but for its args.
 
     Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
     """
@@ -161,8 +161,8 @@ def request_runs(
             if rest in judged:
                 handler, members = judged[rest]
                 args = checks.args_text(options.get("args"))
-                if check_args is not None:
-                    check_args(handler, args)
+                if sent_args is not None:
+                    args = sent_args(handler, args)
             else:
                 made = request_new_run(options, request)
                 args, members = made.args, made.all_but_args()

@@ -50,21 +50,23 @@ class _Parts:
         self.args: dict[str, Any] = {}
         self._names: dict[str, int] = {}
 
-    def place(self, part: Part, after: list[Step], items: object = None) -> list[Step]:
+    def place(self, part: Part, after: list[Step], items: list[Any] | None = None) -> list[Step]:
         """The last steps of the part."""
         if isinstance(part, AdHoc):
             return part.place(self, after)
         options: Any = dict(part) if isinstance(part, Mapping) else {"handler": part}
         full_name = self.registry.name_of(options.pop("handler", ""))
         text = checks.args_text(options.pop("args", None))
-        args = json.loads(text)
+        args = json.loads(self.registry.sent_args(full_name, text, items is None))
         name = self._free_name(full_name)
         paths = {key: Path(f"$.args{member(name)}{member(key)}") for key in args}
         options |= {"name": name, "args": paths, "after": after}
         if items is not None:
+            known = self.registry.handlers.get(full_name)
+            if known is not None and known.takes_secrets:
+                items = [known.encrypted({"item": item})["item"] for item in items]
             self.args[name] = {**args, "item": items}
             return [self.flow.map(full_name, Path(f"$.args{member(name)}.item"), **options)]
-        self.registry.check_args(full_name, text)
         if args:
             self.args[name] = args
         return [self.flow.step(full_name, **options)]

@@ -14,11 +14,11 @@ from pgcron_ha.config import values
 from pgcron_ha.config.capability_table import (
     PLACEHOLDER,
     TIME_LIMIT,
-    VARIABLE,
     Refused,
     Template,
     patterns_by_name,
 )
+from pgcron_ha.config.secret_references import VARIABLE
 
 _STATUS_KEYS = ("retry_on", "discard_on", "snooze_on")
 

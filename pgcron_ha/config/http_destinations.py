@@ -18,11 +18,10 @@ from pgcron_ha.config.capability_table import (
     PLACEHOLDER,
     TIME_LIMIT,
     Refused,
-    SecretReference,
     Template,
-    parse_secret_reference,
     patterns_by_name,
 )
+from pgcron_ha.config.secret_references import SecretReference, parse_secret_reference
 from pgcron_ha.config.values import absolute_path, choice, duration, flag, integer, texts
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -193,7 +193,8 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
             typed[key] = BY_KEY[key].read(value.raw)
         except ValueError as error:
             given = f"{value.name}='{shown(BY_KEY[key], value.raw)}' ({value.origin})"
-            problems.append(f"{given}: expected {error}")
+            rule = str(error).removeprefix("expected ")
+            problems.append(f"{given}: expected {rule}")
     problems.extend(_clear_text(typed))
     templates: dict[str, Any] = {}
     for kind, template in CAPABILITIES.items():

@@ -14,6 +14,11 @@ from pgcron_ha.config import values
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.http_destinations import HttpDestination
+from pgcron_ha.config.secret_references import (
+    SecretReference,
+    parse_secret_reference,
+    secret_references,
+)
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.errors import ConfigError
 
@@ -253,6 +258,19 @@ class AuditSettings:
 
 
 @dataclass(frozen=True)
+class SecretSettings:
+    """Where the keys are that the database does not have."""
+
+    keys: tuple[SecretReference, ...] = setting(
+        secret_references,
+        [],
+        "Where the keys are that encrypt secret args and results: the first one encrypts, all"
+        " decrypt. 32 random bytes each, in base64.",
+        is_secret=True,
+    )
+
+
+@dataclass(frozen=True)
 class Settings:
     """Every setting, typed and checked, and what the tables of the file let a node run."""
 
@@ -261,6 +279,7 @@ class Settings:
     web: WebSettings
     audit: AuditSettings
     ops: OpsSettings
+    secrets: SecretSettings
     shell: Mapping[str, ShellTemplate]
     http: Mapping[str, HttpDestination]
     sql: Mapping[str, SqlProfile]
@@ -269,10 +288,12 @@ class Settings:
     dsn: str | None = setting(
         _DSN, None, "The database. The one setting production needs.", is_secret=True
     )
-    password_command: tuple[str, ...] = setting(
-        values.command,
-        [],
-        "A program that prints the password of now, for a DSN without one (IAM tokens).",
+    password_from: SecretReference | None = setting(
+        values.optional(parse_secret_reference),
+        None,
+        "Where the password of now is, for a DSN without one: file:/path, env:NAME,"
+        " credential:NAME, or command:PROGRAM that prints it (IAM tokens).",
+        is_secret=True,
     )
     listen_dsn: str | None = setting(
         _DSN,
@@ -331,6 +352,7 @@ SECTIONS: Mapping[str, type] = {
     "web": WebSettings,
     "audit": AuditSettings,
     "ops": OpsSettings,
+    "secrets": SecretSettings,
 }
 
 

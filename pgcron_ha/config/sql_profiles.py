@@ -15,10 +15,9 @@ from typing import Annotated, Final
 from pgcron_ha.config.capability_table import (
     TIME_LIMIT,
     Refused,
-    SecretReference,
     Template,
-    parse_secret_reference,
 )
+from pgcron_ha.config.secret_references import SecretReference, parse_secret_reference
 from pgcron_ha.config.values import flag, integer
 
 _TOKEN = re.compile(

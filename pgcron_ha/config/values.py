@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -143,18 +142,6 @@ def text_list(pattern: str, expected: str, *, may_be_empty: bool = True) -> Read
         return items
 
     return read
-
-
-def command(raw: object) -> tuple[str, ...]:
-    """Read a program and its arguments, ``["aws", "rds"]`` or, as a shell quotes them, ``aws rds``;
-    empty for none.
-    """
-    if isinstance(raw, str):
-        try:
-            raw = shlex.split(raw)
-        except ValueError:
-            raise ValueError("a program and its arguments, each quotation with its end") from None
-    return texts(raw)
 
 
 def labels(raw: object) -> Mapping[str, str]:

@@ -35,7 +35,7 @@ def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def trap(tmp_path: Path) -> Path:
     """A file whose program leaves a mark."""
     (tmp_path / FILE).write_text(
-        f'dsn = "postgresql://127.0.0.1:1/x"\npassword_command = ["touch", "{tmp_path}/mark"]\n'
+        f'dsn = "postgresql://127.0.0.1:1/x"\npassword_from = "command:touch {tmp_path}/mark"\n'
     )
     (tmp_path / FILE).chmod(0o600)
     return tmp_path
@@ -62,7 +62,7 @@ def test_a_file_of_another_user_is_not_obeyed(trap: Path) -> None:
 
 def test_a_program_is_executed_for_a_file_that_was_named_only(trap: Path) -> None:
     found = call(trap, "status")
-    assert "'password_command' of 'pgcron-ha.toml' is not obeyed" in found.stderr
+    assert "'password_from' of 'pgcron-ha.toml' is not obeyed" in found.stderr
     assert not (trap / "mark").exists()
 
     call(trap, "--config", FILE, "status")

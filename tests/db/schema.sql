@@ -49,6 +49,14 @@ CREATE TYPE pgcron.claim AS (
 	results jsonb
 );
 
+CREATE TYPE pgcron.erasure AS (
+	run_ids bigint[],
+	concurrency_key text,
+	unique_key text,
+	tag text,
+	args jsonb
+);
+
 CREATE TYPE pgcron.gated_search AS (
 	pair_queues text[],
 	pair_keys text[],
@@ -2337,6 +2345,7 @@ REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.ensure_partitions() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.erase(run_ids bigint[], concurrency_key text, unique_key text, idempotency_key text, tag text, args_contain jsonb, cancel boolean, dry_run boolean, at_most integer, actor text, OUT runs bigint, OUT log_lines bigint, OUT definitions bigint, OUT alive bigint[], OUT schedules text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
 
@@ -2394,6 +2403,7 @@ REVOKE ALL ON FUNCTION pgcron.resume_workflow(run_id bigint, actor text) FROM PU
 REVOKE ALL ON FUNCTION pgcron.retry_run(run_id bigint, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.run_now(schedule text, args jsonb, actor text, overlap text, fire_time timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.reveal(run_id bigint, actor text, OUT handler text, OUT args jsonb, OUT result jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.scale_demand(queue text, at_most integer) FROM PUBLIC;
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import ssl
 import stat
 import sys
@@ -15,14 +16,15 @@ import pytest
 
 from pgcron_ha.errors import DatabaseUnavailable
 from tests.product.cli import CommandContext
+from tests.product.config import parse_secret_reference
 from tests.product.db import (
     PAUSE_SECONDS,
-    command_in_use,
     connect,
     connect_plainly,
+    password_in_use,
     passwords,
     unavailable,
-    use_command,
+    use_password,
 )
 from tests.servers import ThrowAwayServer
 
@@ -50,9 +52,13 @@ def printed(tmp_path: Path) -> Iterator[Path]:
     path.write_text("token-1\n")
     counted = f"open({str(tmp_path / 'asked')!r}, 'a').write('x')"
     printing = f"print(open({str(path)!r}).read(), end='')"
-    use_command((sys.executable, "-I", "-S", "-c", f"{counted}; {printing}"))
+    use_printed(sys.executable, "-I", "-S", "-c", f"{counted}; {printing}")
     yield path
-    use_command(())
+    use_password(None)
+
+
+def use_printed(*argv: str) -> None:
+    use_password(parse_secret_reference(f"command:{shlex.join(argv)}"))
 
 
 def dsn_of(server: ThrowAwayServer, more: str = "") -> str:
@@ -109,7 +115,7 @@ async def test_a_command_that_fails_is_asked_with_pauses(
 ) -> None:
     printed.unlink()
     for _ in range(3):
-        with pytest.raises(DatabaseUnavailable, match="gave none") as refused:
+        with pytest.raises(DatabaseUnavailable, match="can't be read") as refused:
             await user_of(dsn_of(guarded))
         assert "ended with 1" in (refused.value.detail or "")
     assert printed.with_name("asked").read_text() == "x"
@@ -142,43 +148,44 @@ async def test_several_hosts_take_the_command_too(
     ("program", "why"),
     [
         ("import sys; sys.exit('no role')", "ended with 1: no role"),
-        ("pass", "no single line"),
-        ("print('a\\nb')", "no single line"),
-        ("print('x' * 70_000)", "no single line"),
+        ("pass", "is empty"),
+        ("print('a\\nb')", "no printable text"),
+        ("print('x' * 70_000)", "more than 65536 bytes"),
     ],
 )
 async def test_a_command_that_gives_none_says_so_and_not_what_it_printed(
     program: str, why: str, guarded: ThrowAwayServer
 ) -> None:
-    use_command((sys.executable, "-I", "-S", "-c", program))
+    use_printed(sys.executable, "-I", "-S", "-c", program)
     try:
         with pytest.raises(DatabaseUnavailable) as refused:
             await connect(dsn_of(guarded))
     finally:
-        use_command(())
-    assert why in (refused.value.detail or "")
-    assert "xxx" not in str(refused.value.detail)
+        use_password(None)
+    assert why in f"{refused.value.message} {refused.value.detail}"
+    assert "xxx" not in f"{refused.value.message} {refused.value.detail}"
 
 
 async def test_a_command_that_is_not_there(guarded: ThrowAwayServer) -> None:
-    use_command(("/nowhere/tokens",))
+    use_printed("/nowhere/tokens")
     try:
-        with pytest.raises(DatabaseUnavailable, match="gave none"):
+        with pytest.raises(DatabaseUnavailable, match="can't be read"):
             await connect(dsn_of(guarded))
     finally:
-        use_command(())
+        use_password(None)
 
 
-def test_the_setting_is_a_list_or_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_setting_is_a_reference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PGCRON_HA_PASSWORD_COMMAND", "tokens --for 'the app'")
+    monkeypatch.setenv("PGCRON_HA_PASSWORD_FROM", "command:tokens --for 'the app'")
     try:
-        assert CommandContext().load().password_command == ("tokens", "--for", "the app")
-        command = command_in_use()
-        assert command is not None
-        assert command.argv == ("tokens", "--for", "the app")
+        reference = CommandContext().load().password_from
+        changing = password_in_use()
+        assert changing is not None
+        assert changing.reference == reference
+        assert str(reference) == "command:tokens"  # the rest may hold a secret
     finally:
-        use_command(())
+        use_password(None)
 
 
 async def test_a_passfile_is_read_for_each_connection(

@@ -51,6 +51,22 @@ async def live_run(connection: Connection, run: int) -> Row | None:
     return await connection.fetchrow("SELECT * FROM pgcron.run WHERE id = $1", run)
 
 
+async def dumped(connection: Connection, but: Sequence[str] = ()) -> str:
+    """Every row of every table as text."""
+    return "\n".join(text for name, text in (await tables(connection)).items() if name not in but)
+
+
+async def tables(connection: Connection) -> dict[str, str]:
+    """The rows of each table as text."""
+    names = await connection.fetch(
+        "SELECT c.relname AS name FROM pg_class c"
+        " WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p')"
+        " AND NOT c.relispartition"
+    )
+    rows = "SELECT coalesce(string_agg(t::text, E'\\n'), '') FROM pgcron.{} t"
+    return {each["name"]: await connection.fetchval(rows.format(each["name"])) for each in names}
+
+
 async def unaccounted(connection: Connection) -> int:
     """Occurrences that were decided to run and whose run is neither alive nor in history, once."""
     count: int = await connection.fetchval(

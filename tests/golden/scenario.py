@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -43,6 +44,7 @@ class Scenario:
         self._workflows()
         self._limits()
         self._cluster_commands()
+        self._secrets()
         self._ask("schedules verify", "fast")
         self._ask("schedules occurrences", "fast")
         self._ask("schedules delete", "at-night")
@@ -180,6 +182,16 @@ class Scenario:
         self._ask("retention delete", "--queue", "default")
         listed = self._ask("audit list", "--kind", "retention").rows
         self._ask("audit export", "--after", listed[0]["id"] - 1)
+
+    def _secrets(self) -> None:
+        key = self._folder / "key"
+        key.write_text(base64.b64encode(bytes(32)).decode())
+        with self._cluster.configuration.open("a") as file:
+            file.write(f'\n[secrets]\nkeys = ["file:{key}"]\n')
+        run = self._enqueue("py:work")
+        self._ask("secrets rotate")
+        self._ask("secrets reveal", run)
+        self._ask("erase", "--run", run, "--dry-run")
 
     def _cluster_commands(self) -> None:
         self._ask("nodes list")

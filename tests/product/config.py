@@ -6,10 +6,8 @@ from pgcron_ha.config.breaker import declare
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import (
     DEFAULT_PATTERN,
-    SecretReference,
     _keys,
     compile_pattern,
-    parse_secret_reference,
     read_tables,
 )
 from pgcron_ha.config.http_destinations import (
@@ -18,6 +16,7 @@ from pgcron_ha.config.http_destinations import (
     HttpAuthorization,
     HttpDestination,
 )
+from pgcron_ha.config.key_ring import use_keys
 from pgcron_ha.config.loading import _require_own, load_settings, read_sources, shown
 from pgcron_ha.config.settings import (
     BY_KEY,
@@ -26,6 +25,11 @@ from pgcron_ha.config.settings import (
     AuditSettings,
     NodeSettings,
     Settings,
+)
+from pgcron_ha.config.secret_references import (
+    SecretReference,
+    parse_secret_reference,
+    secret_references,
 )
 from pgcron_ha.config.sql_profiles import SqlProfile, SqlStatement, parse_script
 from pgcron_ha.config.values import (
@@ -71,6 +75,8 @@ __all__ = [
     "parse_secret_reference",
     "read_sources",
     "read_tables",
+    "secret_references",
     "shown",
     "text_list",
+    "use_keys",
 ]

@@ -31,7 +31,7 @@ from pgcron_ha.db.driver.dsn import (
 )
 from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Row, TableBusy, Unanswered
-from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, command_in_use, use_command
+from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, password_in_use, use_password
 from pgcron_ha.db.driver.pool import ClientPools, HandlerPool, ReadPool, connect_client
 from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, pooling_of
 from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
@@ -96,7 +96,6 @@ __all__ = [
     "backfills",
     "broken_rows",
     "check",
-    "command_in_use",
     "commands",
     "connect",
     "connect_client",
@@ -126,6 +125,7 @@ __all__ = [
     "overview_runs",
     "pages",
     "pages_runs",
+    "password_in_use",
     "password_of",
     "passwords",
     "plain",
@@ -142,7 +142,7 @@ __all__ = [
     "unavailable",
     "uninstall",
     "unprotected_hosts",
-    "use_command",
+    "use_password",
     "varying",
     "why",
     "without_password",

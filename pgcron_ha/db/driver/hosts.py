@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import asyncpg
 
 from pgcron_ha.db.driver.dsn import driver_dsn, each_host, parameter, password_of, service_options
-from pgcron_ha.db.driver.passwords import command_in_use
+from pgcron_ha.db.driver.passwords import password_in_use
 from pgcron_ha.db.driver.statements import load
 from pgcron_ha.errors import DatabaseUnavailable
 
@@ -51,14 +51,14 @@ async def open_connection(dsn: str, *, timeout: float = 10.0, **options: Any) ->
     asked = int(parameter(dsn, "connect_timeout") or 0)
     if asked > 0:  # to libpq, the others set no bound
         timeout = min(timeout, asked)
-    command = command_in_use()
-    if command is None or options.get("password") is not None or password_of(dsn) is not None:
+    changing = password_in_use()
+    if changing is None or options.get("password") is not None or password_of(dsn) is not None:
         return await _open(dsn, timeout, options)
-    password = await command()
+    password = await changing()
     try:
         return await _open(dsn, timeout, {**options, "password": password})
     except asyncpg.InvalidAuthorizationSpecificationError:  # PAM's refusals are of this kind
-        another = await command(refused=password)
+        another = await changing(refused=password)
         if another == password:
             raise
         return await _open(dsn, timeout, {**options, "password": another})

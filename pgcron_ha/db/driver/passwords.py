@@ -1,9 +1,9 @@
-"""Passwords that change: a command of the node's configuration prints the current one.
+"""Passwords that change: the configuration says where the current one is.
 
-Clouds hand out tokens that last minutes (IAM). What the command prints is used for a minute, so
-that a node that reconnects everything at once runs it once or a few times. When the server has
-refused a password the command runs anew, and then again only after a pause that all connections
-share.
+Clouds hand out tokens that last minutes (IAM), which a command prints. What was read is used for a
+minute, so that a node that reconnects everything at once runs the command once or a few times. When
+the server has refused a password it is read anew, and then again only after a pause that all
+connections share.
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ import asyncio
 from time import monotonic
 from typing import Final
 
-from pgcron_ha.errors import DatabaseUnavailable
+from pgcron_ha.config.secret_references import (
+    FRESH_SECONDS,
+    TIMEOUT_SECONDS,
+    SecretReference,
+)
+from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 
-FRESH_SECONDS: Final = 60.0
 PAUSE_SECONDS: Final = 5.0
 """Between two runs of which the first was no use: clouds count them, and throttle."""
 
-TIMEOUT_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.02
-MOST_BYTES: Final = 64 * 1024
-"""Tokens have some kilobytes."""
-
-_SHOWN: Final = 300
 
 
-class PasswordCommand:
-    """Runs a program; to be called from any thread and event loop."""
+class ChangingPassword:
+    """Reads it where a reference says; to be called from any thread and event loop."""
 
-    def __init__(self, argv: tuple[str, ...]) -> None:
-        self.argv = argv
+    def __init__(self, reference: SecretReference) -> None:
+        self.reference = reference
         self._known: tuple[float, str] | None = None
         self._asking_until = 0.0
         self._paused_until = 0.0
@@ -38,8 +37,7 @@ class PasswordCommand:
 
     async def __call__(self, refused: str | None = None) -> str:
         """The current password; `refused` is the one that the server has just refused, and comes
-        back when it is too early for another. Raises DatabaseUnavailable with what the
-        command printed instead.
+        back when it is too early for another. Raises DatabaseUnavailable.
         """
         while monotonic() < self._asking_until:  # noqa: ASYNC110 - it may be of another loop
             await asyncio.sleep(_LOOK_SECONDS)
@@ -67,48 +65,26 @@ class PasswordCommand:
 
     async def _ask(self) -> str:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self.argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        except OSError as error:
-            raise self._failed(f"it can't be started: {error.strerror}") from None
-        try:
-            output, complaint = await asyncio.wait_for(process.communicate(), TIMEOUT_SECONDS)
-        except TimeoutError:
-            raise self._failed(f"it did not end within {TIMEOUT_SECONDS:g} s") from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode:
-            said = complaint[-_SHOWN:].decode("utf-8", "replace").strip()
-            raise self._failed(f"it ended with {process.returncode}: {said}")
-        password = output[: MOST_BYTES + 1].decode("utf-8", "replace").rstrip("\r\n")
-        if not password or len(password) > MOST_BYTES or not password.isprintable():
-            raise self._failed("it printed no single line of text")  # never what it printed
-        return password
-
-    def _failed(self, why: str) -> DatabaseUnavailable:
-        return DatabaseUnavailable(
-            f"the password command {self.argv[0]!r} gave none",
-            why,
-            "Run it by hand as the node's user; the setting is password_command.",
-        )
+            # A program may take its time.
+            return await asyncio.to_thread(self.reference.read, age=0)
+        except ConfigError as error:
+            raise DatabaseUnavailable(
+                f"the password of the database can't be read: {error.message}",
+                error.detail,
+                f"{error.hint} The setting is password_from.",
+            ) from None
 
 
-_command: PasswordCommand | None = None
+_password: ChangingPassword | None = None
 
 
-def use_command(argv: tuple[str, ...]) -> None:
-    """From now on this process runs `argv` for passwords that a DSN does not have; () for none."""
-    global _command
-    if argv != (() if _command is None else _command.argv):
-        _command = PasswordCommand(argv) if argv else None
+def use_password(reference: SecretReference | None) -> None:
+    """From now on this process reads passwords that a DSN does not have here."""
+    global _password
+    if reference != (None if _password is None else _password.reference):
+        _password = None if reference is None else ChangingPassword(reference)
 
 
-def command_in_use() -> PasswordCommand | None:
-    """The command of this process."""
-    return _command
+def password_in_use() -> ChangingPassword | None:
+    """That of this process."""
+    return _password

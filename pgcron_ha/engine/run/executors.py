@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pgcron_ha.client.isolated import child_program
+from pgcron_ha.config import key_ring
 from pgcron_ha.config.breaker import Breaker, declare
 from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.settings import Settings
@@ -44,6 +45,8 @@ async def build_executors(
     nothing that was made is left.
     """
     handlers = _python_handlers(apps)
+    if any(each.takes_secrets or each.returns_secret for each in handlers.values()):
+        key_ring.encrypt("", b"")  # raises here, and not in the first run, what is wrong with it
 
     def executor_services(kind: str) -> ExecutorServices:
         return ExecutorServices(

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.failures import outcome_of_result
+from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import Failed
 from pgcron_ha.spec.lines import ASSET
 
@@ -23,7 +24,9 @@ MOST_BYTES: Final = 4096
 """Of the metadata of an update."""
 
 
-def checked_metadata(name: object, metadata: object) -> dict[str, Any] | None:
+def checked_metadata(
+    name: object, metadata: object, own: Masker | None = None
+) -> dict[str, Any] | None:
     """The metadata as it is kept, without secrets. Raises `InvalidInput`."""
     if not isinstance(name, str) or not ASSET.fullmatch(name):
         raise InvalidInput(
@@ -34,7 +37,7 @@ def checked_metadata(name: object, metadata: object) -> dict[str, Any] | None:
         )
     if metadata is None:
         return None
-    kept = outcome_of_result(metadata)
+    kept = outcome_of_result(metadata, own)
     wrong = f"it is a {type(metadata).__name__}"
     if isinstance(kept, Failed):
         wrong = "it is too large, too deep, or has what JSON does not have"

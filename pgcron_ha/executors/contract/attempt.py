@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import UUID
 
+from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.operating_system import boottime
 
@@ -90,6 +91,8 @@ class Attempt:
     _log: Any = field(default=None, init=False)
     _values: Mapping[str, Any] = field(init=False)
     """The keyword arguments of the call, once the args were checked."""
+    _masker: Masker | None = field(default=None, init=False)
+    """Knows its secret args, once they were decrypted."""
     _transaction: Any = field(default=None, init=False)
     _previous_found: Any = field(default=None, init=False)
     _declared: dict[str, dict[str, Any]] | None = field(default=None, init=False)

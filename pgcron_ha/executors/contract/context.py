@@ -90,7 +90,7 @@ class Context(Attempt):
         call counts. Thread-safe. Raises `InvalidInput` for a name or metadata that no asset has,
         and beyond 100 assets.
         """
-        updated = self._declare("assets", name, checked_metadata(name, metadata))
+        updated = self._declare("assets", name, checked_metadata(name, metadata, self._masker))
         if updated > MOST_UPDATES:
             raise InvalidInput(
                 f"run {self.run_id} has updated {updated} assets",
@@ -158,7 +158,10 @@ class Context(Attempt):
         """
         self.gave_sign = True
         services = self._services
-        if services is not None and (progress := checked(done, total, note)) is not None:
+        if (
+            services is not None
+            and (progress := checked(done, total, note, self._masker)) is not None
+        ):
             services.sink.progress(self, progress)
 
     def _open_log(self) -> RunLog | None:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.attempt import Attempt, Stopped, StopReason
-from pgcron_ha.executors.contract.masking import mask, mask_document, room
+from pgcron_ha.executors.contract.masking import Masker, mask, mask_document, room
 from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
     Cancel,
@@ -86,7 +86,7 @@ _LIBRARIES: Final = tuple(
 _OWN: Final = "pgcron_ha."
 
 
-def outcome_of_result(result: Any) -> Succeeded | Failed:
+def outcome_of_result(result: Any, own: Masker | None = None) -> Succeeded | Failed:
     """`Succeeded`, or `Failed` without retry (the effects have happened) if it can't be kept."""
     try:
         if inspect.isgenerator(result):  # nothing of the handler has been executed
@@ -111,26 +111,27 @@ def outcome_of_result(result: Any) -> Succeeded | Failed:
         return _bad_result("TooLarge", f"JSON nested {levels} levels deep; {bound}")
     if _ESCAPED_NUL.search(text):
         return _bad_result("InvalidResult", f"text with a NUL character; {_JSON}")
-    masked = mask_document(text)
+    masked = mask_document(text, own)
     return Succeeded(result if masked is text else json.loads(masked), masked)
 
 
 def outcome_of_error(error: BaseException, context: Attempt) -> Outcome:
     """`Interrupted` when a stop ended the handler or it cancels its run, else `Failed`."""
     try:
-        return _interruption(error, context.stop_reason) or _failure(error, context.handler)
+        return _interruption(error, context) or _failure(error, context)
     except BaseException as unreadable:  # whatever an exception of the user's does when it is read
         kind, problem = _class_of(error), _class_of(unreadable)
         return Failed(kind, f"{kind} ({problem} when it was read)")
 
 
-def _interruption(error: BaseException, reason: StopReason | None) -> Interrupted | None:
+def _interruption(error: BaseException, context: Attempt) -> Interrupted | None:
+    reason = context.stop_reason
     if isinstance(error, Stopped):
         return Interrupted(reason or error.reason, bounded_text(str(error)))
     if reason is not None and is_stop(error):
         return Interrupted(reason, f"stopped: {reason}")
     if isinstance(error, Cancel):
-        return Interrupted(StopReason.CANCELLED, _message(error))
+        return Interrupted(StopReason.CANCELLED, _message(error, context._masker))
     return None
 
 
@@ -145,41 +146,42 @@ def _class_of(error: BaseException) -> str:
     return name[:MAX_NAME_CHARACTERS]
 
 
-def refused(error: PgcronError) -> Failed:
+def refused(error: PgcronError, own: Masker | None = None) -> Failed:
     """The failure for invalid args: no retry helps. Detail and hint replace the traceback."""
     parts = [error.detail, None if error.hint is None else f"hint: {error.hint}"]
     reported = "\n".join(part for part in parts if part is not None)
     return Failed(
         "InvalidInput",
-        bounded_text(error.message),
-        bounded_text(reported, MAX_TRACEBACK_CHARACTERS) or None,
+        bounded_text(error.message, own=own),
+        bounded_text(reported, MAX_TRACEBACK_CHARACTERS, own) or None,
         retry=False,
     )
 
 
-def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:
+def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS, own: Masker | None = None) -> str:
     """Text PostgreSQL can keep, secrets masked, its middle cut out if it is longer than ``limit``.
 
     It is masked before it is cut, so that no half of a secret is left.
     """
     limit = room(limit)
-    text = mask(text, limit)
+    text = mask(text, limit, own)
     if len(text) > limit:
         half = limit // 2
         text = f"{text[:half]}\n… [{len(text) - 2 * half} characters cut] …\n{text[-half:]}"
     return storable(text)
 
 
-def _failure(error: BaseException, handler: str) -> Failed:
-    name, message, causes = type(error).__name__, _message(error), names_of(error)
+def _failure(error: BaseException, context: Attempt) -> Failed:
+    handler, own = context.handler, context._masker
+    name, message, causes = type(error).__name__, _message(error, own), names_of(error)
     if not isinstance(error, Retry | Snooze | Discard):
-        fingerprint = fingerprint_of_error(error, handler)
-        return Failed(name, message, _traceback(error), causes=causes, fingerprint=fingerprint)
+        fingerprint = fingerprint_of_error(error, handler, own)
+        return Failed(name, message, _traceback(error, own), causes=causes, fingerprint=fingerprint)
     # An exception that a handler raises in place of another is reported with that one.
-    traceback = None if error.__cause__ is None else _traceback(error)
+    traceback = None if error.__cause__ is None else _traceback(error, own)
     if isinstance(error, Snooze):
         return Failed(name, message, traceback, after=error.after, snooze=True)
-    fingerprint = fingerprint_of_error(error.__cause__ or error, handler)
+    fingerprint = fingerprint_of_error(error.__cause__ or error, handler, own)
     failure = Failed(name, message, traceback, False, causes=causes, fingerprint=fingerprint)
     if isinstance(error, Discard):
         return failure
@@ -212,21 +214,21 @@ def _bad_result(kind: str, returned: str) -> Failed:
     return Failed(kind, bounded_text(f"the handler returned {returned}"), retry=False)
 
 
-def _message(error: BaseException) -> str:
+def _message(error: BaseException, own: Masker | None) -> str:
     try:
         # Of a KeyError the text is the key alone.
         kind = f"{type(error).__name__}: " if isinstance(error, KeyError) else ""
-        return bounded_text(f"{kind}{error}") or type(error).__name__
+        return bounded_text(f"{kind}{error}", own=own) or type(error).__name__
     except BaseException:  # a __str__ of the user's that raises
         return f"{type(error).__name__} (its text could not be read)"
 
 
-def _traceback(error: BaseException) -> str:
-    own = error.__traceback__
-    while own is not None and own.tb_frame.f_code.co_filename in _FRAMES_OF_OWN:
-        own = own.tb_next
-    lines = traceback.format_exception(type(error), error, own)
-    return bounded_text("".join(lines), MAX_TRACEBACK_CHARACTERS)
+def _traceback(error: BaseException, own: Masker | None) -> str:
+    first = error.__traceback__
+    while first is not None and first.tb_frame.f_code.co_filename in _FRAMES_OF_OWN:
+        first = first.tb_next
+    lines = traceback.format_exception(type(error), error, first)
+    return bounded_text("".join(lines), MAX_TRACEBACK_CHARACTERS, own)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -248,15 +250,15 @@ def fingerprint_of(failure: Failed, handler: str) -> str:
     return _digest(failure.error_class, normalized(failure.message), handler, *status)
 
 
-def fingerprint_of_error(error: BaseException, handler: str) -> str:
+def fingerprint_of_error(error: BaseException, handler: str, own: Masker | None = None) -> str:
     """Of an exception, also by where in the user's code it was raised."""
     try:
-        message = str(error)
+        message = mask(str(error), MAX_MESSAGE_CHARACTERS, own)
     except BaseException:  # a __str__ of the user's that raises
         message = ""
     frames = list(_functions(error))[-_MAX_FRAMES:]
-    own = [name for name, is_own in frames if is_own]
-    places = (own or [name for name, _ in frames])[-_FRAMES:]
+    users = [name for name, is_own in frames if is_own]
+    places = (users or [name for name, _ in frames])[-_FRAMES:]
     kind = type(error)
     return _digest(f"{kind.__module__}.{kind.__qualname__}", normalized(message), handler, *places)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from pgcron_ha.executors.contract.attempt import Attempt, LogSink, Stream
-from pgcron_ha.executors.contract.masking import MARGIN, masked_beginning, room
+from pgcron_ha.executors.contract.masking import MARGIN, Masker, masked_beginning, room
 from pgcron_ha.executors.contract.progress import MARK, read_line
 
 MAX_LINE_BYTES = 8 * 1024
@@ -81,7 +81,7 @@ class RunLog:
 
     def _emit(self, stream: Stream, line: str) -> None:
         if self._reads_progress and line.startswith(MARK):
-            progress = read_line(line)
+            progress = read_line(line, self._context._masker)
             if progress is not None:
                 self._sink.progress(self._context, progress)
                 return
@@ -89,16 +89,16 @@ class RunLog:
             self.dropped += 1
             return
         self._lines += 1
-        self._sink.write(self._context, stream, clean_line(line))
+        self._sink.write(self._context, stream, clean_line(line, self._context._masker))
 
 
-def clean_line(line: str) -> str:
+def clean_line(line: str, own: Masker | None = None) -> str:
     """A line PostgreSQL can keep: no secret, no NUL, no lone surrogate, at most `MAX_LINE_BYTES` of
     UTF-8.
     """
     most = room(MAX_LINE_BYTES)
     is_cut = len(line) > most
-    line = masked_beginning(line, MAX_LINE_BYTES).removesuffix("\r").replace("\0", "\ufffd")
+    line = masked_beginning(line, MAX_LINE_BYTES, own).removesuffix("\r").replace("\0", "\ufffd")
     encoded = line.encode("utf-8", "replace")
     if most > MAX_LINE_BYTES or (not is_cut and len(encoded) <= most):
         return encoded.decode()  # in the first case the node cuts it

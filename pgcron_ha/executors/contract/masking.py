@@ -1,7 +1,8 @@
 """Masks secrets in the output and errors of runs before they are cut, stored or shown.
 
-Secrets of the configuration (`remember_secret`) are masked everywhere, also in results, and in
-their encoded forms. Text that looks like a secret is masked in errors, lines and notes:
+Secrets of the configuration (`remember_secret`), and in what a run writes its own secret args, are
+masked everywhere, also in results, and in their encoded forms. Text that looks like a secret is
+masked in errors, lines and notes:
 ``password=…``, ``postgresql://name:…@host``, ``Bearer …``, private keys.
 """
 
@@ -92,7 +93,10 @@ class Masker:
             return {self.mask(k): self.mask_document(v) for k, v in document.items()}
         if isinstance(document, list):
             return [self.mask_document(each) for each in document]
-        return self.mask(document) if isinstance(document, str) else document
+        if isinstance(document, str):
+            return self.mask(document)
+        is_secret = document is not None and self.mask(written := str(document)) != written
+        return MASK if is_secret else document
 
 
 _secrets: set[str] = set()
@@ -151,8 +155,8 @@ def remember_password(dsn: str) -> None:
             remember_secret(secret)
 
 
-def mask(text: str, limit: int | None = None) -> str:
-    """The text without its secrets.
+def mask(text: str, limit: int | None = None, own: Masker | None = None) -> str:
+    """The text without its secrets; `own` knows those of the run that it comes from.
 
     With a limit (in characters) only the beginning and the end that will be kept are searched, with
     a margin for a secret across the cut: the middle of a huge text is not searched.
@@ -160,9 +164,10 @@ def mask(text: str, limit: int | None = None) -> str:
     if limit is not None and len(text) > limit + 4 * MARGIN:
         part = limit // 2 + MARGIN
         # The text at a cut may be a part of a secret, which can't be recognized.
-        head, tail = mask(text[:part])[:-MARGIN], mask(text[-part:])[MARGIN:]
+        head = mask(text[:part], own=own)[:-MARGIN]
+        tail = mask(text[-part:], own=own)[MARGIN:]
         return f"{head}{' ' * (len(text) - len(head) - len(tail))}{tail}"
-    text = _known.mask(text)
+    text = _known.mask(text if own is None else own.mask(text))
     lowered = text.lower()
     for words, pattern in _PATTERNS:
         if any(word in lowered for word in words):
@@ -170,21 +175,25 @@ def mask(text: str, limit: int | None = None) -> str:
     return text
 
 
-def mask_document(text: str) -> str:
-    """The JSON text with known secrets masked in texts and names."""
-    if _known.mask(text) == text:
-        return text
-    document = _known.mask_document(json.loads(text))
+def mask_document(text: str, own: Masker | None = None) -> str:
+    """The JSON text with known secrets masked in texts, names and numbers."""
+    for masker in (_known, own):
+        if masker is not None and masker.mask(text) != text:
+            text = _written(masker.mask_document(json.loads(text)))
+    return text
+
+
+def _written(document: Any) -> str:
     return json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def masked_beginning(text: str, limit: int) -> str:
+def masked_beginning(text: str, limit: int, own: Masker | None = None) -> str:
     """What may be kept of a text of which ``limit`` characters will be: no part of a secret."""
     if _is_passed_on:
         return text[: room(limit)]
     if len(text) <= limit + MARGIN:
-        return mask(text)
-    return mask(text[: limit + MARGIN])[:-MARGIN]
+        return mask(text, own=own)
+    return mask(text[: limit + MARGIN], own=own)[:-MARGIN]
 
 
 def room(limit: int) -> int:

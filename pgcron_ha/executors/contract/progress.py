@@ -15,7 +15,7 @@ import math
 import re
 from typing import Final, NamedTuple
 
-from pgcron_ha.executors.contract.masking import masked_beginning, room
+from pgcron_ha.executors.contract.masking import Masker, masked_beginning, room
 
 MARK: Final = "::progress "
 
@@ -34,7 +34,9 @@ class Progress(NamedTuple):
     note: str | None
 
 
-def checked(done: float, total: float | None, note: str | None) -> Progress | None:
+def checked(
+    done: float, total: float | None, note: str | None, own: Masker | None = None
+) -> Progress | None:
     """What a handler reports; None for a number that is negative or not finite: a senseless report
     must not end the work that it is about.
     """
@@ -46,22 +48,22 @@ def checked(done: float, total: float | None, note: str | None) -> Progress | No
         return None
     if total is not None:
         total = total if math.isfinite(total) and total > 0 else None
-    return Progress(done, total, None if note is None else _one_line(str(note)))
+    return Progress(done, total, None if note is None else _one_line(str(note), own))
 
 
-def read_line(line: str) -> Progress | None:
+def read_line(line: str, own: Masker | None = None) -> Progress | None:
     """What a line of output reports, or None when it is an ordinary line."""
     found = _LINE.fullmatch(line)
     if found is None:
         return None
     total = 100.0 if found[2] == "%" else float(found[3] or 0)
-    return Progress(float(found[1]), total or None, _one_line(found[4] or "") or None)
+    return Progress(float(found[1]), total or None, _one_line(found[4] or "", own) or None)
 
 
-def _one_line(note: str) -> str:
+def _one_line(note: str, own: Masker | None) -> str:
     """What PostgreSQL can keep and a terminal can show: no secret, no control character, no
     surrogate.
     """
-    words = " ".join(masked_beginning(note, 4 * MOST_NOTE).split())
+    words = " ".join(masked_beginning(note, 4 * MOST_NOTE, own).split())
     kept = "".join(each for each in words if each.isprintable())
     return kept.encode("utf-8", "replace").decode("utf-8")[: room(MOST_NOTE)]

@@ -25,6 +25,7 @@ from pgcron_ha.executors.contract.attempt import RunServices, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import post, wait_uncancelled
+from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import (
     SUCCEEDED,
     Committed,
@@ -34,6 +35,7 @@ from pgcron_ha.executors.contract.outcome import (
     Succeeded,
     stopped_early,
 )
+from pgcron_ha.executors.contract.secret_values import is_encrypted
 from pgcron_ha.operating_system import boottime
 
 KILL_SECONDS = 1.0
@@ -276,7 +278,7 @@ class TaskExecutor(LoopExecutor):
             limit, timed_out = self.time_limits.get(context.handler), StopReason.TIMED_OUT
             timer = limit and self._loop.call_later(limit, self.stop, context, timed_out)
             try:
-                outcome = _bounded(await self.execute(context))
+                outcome = _bounded(await self.execute(context), context._masker)
             except BaseException as error:
                 outcome = failures.outcome_of_error(error, context)
             if timer:
@@ -338,22 +340,25 @@ class TaskExecutor(LoopExecutor):
             self._look = self._loop.call_later(min(left, _LOOK_SECONDS), self._look_at_lease)
 
 
-def _bounded(outcome: Outcome) -> Outcome:
+def _bounded(outcome: Outcome, own: Masker | None) -> Outcome:
     """What the database can keep, whatever a subclass returns. Raises TypeError for no outcome."""
     if isinstance(outcome, Committed):
         return outcome  # the database has taken it
     if isinstance(outcome, Succeeded):
         # Its text is made once more: it must be that of its result, and fit.
-        return SUCCEEDED if outcome.result is None else failures.outcome_of_result(outcome.result)
+        is_empty = outcome.result is None
+        if outcome.text is not None and is_encrypted(outcome.result):
+            return outcome
+        return SUCCEEDED if is_empty else failures.outcome_of_result(outcome.result, own)
     if isinstance(outcome, Failed):
-        limit = failures.MAX_TRACEBACK_CHARACTERS
+        limit, most = failures.MAX_TRACEBACK_CHARACTERS, failures.MAX_NAME_CHARACTERS
         return replace(
             outcome,
-            error_class=failures.bounded_text(outcome.error_class, failures.MAX_NAME_CHARACTERS),
-            message=failures.bounded_text(outcome.message),
-            traceback=outcome.traceback and failures.bounded_text(outcome.traceback, limit),
-            fingerprint=outcome.fingerprint and outcome.fingerprint[: failures.MAX_NAME_CHARACTERS],
+            error_class=failures.bounded_text(outcome.error_class, most, own),
+            message=failures.bounded_text(outcome.message, own=own),
+            traceback=outcome.traceback and failures.bounded_text(outcome.traceback, limit, own),
+            fingerprint=outcome.fingerprint and outcome.fingerprint[:most],
         )
     if isinstance(outcome, Interrupted):
-        return replace(outcome, message=failures.bounded_text(outcome.message))
+        return replace(outcome, message=failures.bounded_text(outcome.message, own=own))
     raise TypeError(f"the executor returned {type(outcome).__name__!r}, which is no outcome")

@@ -123,6 +123,8 @@ class HttpExecutor(TaskExecutor):
         destination = client.destination
         address = None if callback is None else callback.address
         try:
+            if destination.auth is not None and destination.auth.secret.kind == "command":
+                await asyncio.to_thread(destination.auth.secret.read)  # it may take its time
             request = render_request(destination, context, address)
         except ConfigError as error:
             return Failed("SecretUnreadable", error.message, error.detail)

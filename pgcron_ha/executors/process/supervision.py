@@ -16,7 +16,7 @@ from pgcron_ha.executors.contract.attempt import StopReason, Stream
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text
-from pgcron_ha.executors.contract.masking import MARGIN, mask
+from pgcron_ha.executors.contract.masking import MARGIN, Masker, mask
 from pgcron_ha.executors.contract.outcome import Failed, Interrupted, Outcome
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.process.supervisor_client import SupervisorClient
@@ -60,9 +60,9 @@ class OutputPipe:
             if self._read() <= 0:
                 break
 
-    def tail(self) -> str | None:
+    def tail(self, own: Masker | None = None) -> str | None:
         """The last of it, without secrets; None without any."""
-        text = mask(self._tail.decode("utf-8", "replace"))
+        text = mask(self._tail.decode("utf-8", "replace"), own=own)
         if len(self._tail) >= MAX_TAIL_BYTES + MARGIN:
             text = text[MARGIN:]  # it may begin with a part of one
         return bounded_text(text[-MAX_TAIL_BYTES:]) or None
@@ -141,7 +141,8 @@ class SupervisedProcess:
 
     def last_of_stderr(self) -> str | None:
         """What is kept with an error."""
-        return self.pipes[1].tail() if self.pipes else None
+        own = None if self.context is None else self.context._masker
+        return self.pipes[1].tail(own) if self.pipes else None
 
     def _feed(self, stream: Stream, text: str) -> None:
         """What comes between runs goes nowhere."""

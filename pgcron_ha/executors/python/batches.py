@@ -10,6 +10,7 @@ from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import is_stop, outcome_of_error, outcome_of_result
+from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Interrupted, Outcome
 
 MOST_RUNS: Final = 1000
@@ -61,7 +62,7 @@ def check_function(name: str, function: Callable[..., Any]) -> None:
         ) from None
 
 
-def outcomes_of(context: Context, returned: Any) -> list[Outcome]:
+def outcomes_of(context: Context, returned: Any, own: Masker | None = None) -> list[Outcome]:
     """The outcome of each run that the call had, in the order of its batch.
 
     A function with batch has returned None, or a list or tuple with the result, or the exception,
@@ -69,7 +70,7 @@ def outcomes_of(context: Context, returned: Any) -> list[Outcome]:
     """
     batch = context._batch
     if batch is None:
-        return [SUCCEEDED if returned is None else outcome_of_result(returned)]
+        return [SUCCEEDED if returned is None else outcome_of_result(returned, own)]
     if returned is None:
         return [SUCCEEDED] * len(batch)
     if not isinstance(returned, list | tuple) or len(returned) != len(batch):

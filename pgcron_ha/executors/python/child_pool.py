@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from pgcron_ha.config.key_ring import key_variables
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.outcome import Failed, Outcome
+from pgcron_ha.executors.contract.secret_values import sealed
 from pgcron_ha.executors.process.supervision import ProcessExecutor
 from pgcron_ha.executors.python.child_process import ChildProcess, State
 from pgcron_ha.executors.python.handler import Isolation, PythonHandler
@@ -76,6 +78,7 @@ class ChildPool(ProcessExecutor):
                 "Start the node with --app module:attribute.",
             )
         self._program = program
+        self._offered = handlers
         self._isolations = {name: each.isolation or Isolation() for name, each in handlers.items()}
         self._limit = executor_services.slots
         self._waiting = 0
@@ -87,13 +90,16 @@ class ChildPool(ProcessExecutor):
     async def execute(self, context: Context) -> Outcome:
         """In a process that waits for a run, as soon as there is one."""
         context.started_monotonic = None  # until the process begins it
+        handler = self._offered[context.handler]
+        if (refused := handler.open_args(context)) is not None:
+            return refused
         outcome = None
         while outcome is None:
             child = await self._free_child()
             if not isinstance(child, ChildProcess):
                 return child
             outcome = await self._execute_in(child, context)
-        return outcome
+        return sealed(outcome, context.handler) if handler.returns_secret else outcome
 
     def _ask_to_stop(self, context: Context, process: ChildProcess) -> None:
         """Its process passes the request on."""
@@ -217,4 +223,9 @@ class ChildPool(ProcessExecutor):
 
 def _environment() -> dict[str, str]:
     """The node's, without its settings: its passwords are no affair of a handler's process."""
-    return {name: each for name, each in os.environ.items() if not name.startswith("PGCRON_HA_")}
+    keys = key_variables()
+    return {
+        name: each
+        for name, each in os.environ.items()
+        if not name.startswith("PGCRON_HA_") and name not in keys
+    }

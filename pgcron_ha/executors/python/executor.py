@@ -26,7 +26,7 @@ from pgcron_ha.executors.contract.coroutines import go_on
 from pgcron_ha.executors.contract.outcome import Outcome, stopped_early
 from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
-from pgcron_ha.executors.python.batches import AT_LEAST_ONCE, UNFIT, outcomes_of, outcomes_of_error
+from pgcron_ha.executors.python.batches import AT_LEAST_ONCE, UNFIT, outcomes_of_error
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.executors.python.threads import HandlerThreads
@@ -211,7 +211,7 @@ class PythonExecutor(LoopExecutor):
                 for each in _all_of(begun):
                     each._work = task
                 result = await go_on(waiting, result, variables)
-            outcomes = outcomes_of(begun, result)
+            outcomes = self._handlers[begun.handler].outcomes_of(begun, result)
         except BaseException as error:
             outcomes = outcomes_of_error(begun, error)
         if begun._transaction is not None:
@@ -302,8 +302,9 @@ def _begin(context: Context) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
 
 def _call_plain(context: Context) -> list[Outcome]:
     _note_beginning(context)
+    handler: PythonHandler = context._work
     try:
-        return outcomes_of(context, context._work.call(context))
+        return handler.outcomes_of(context, handler.call(context))
     except BaseException as error:
         return outcomes_of_error(context, error)
 

@@ -6,16 +6,18 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pgcron_ha.config.values import parse_size, seconds_of
-from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError
 from pgcron_ha.executors.contract.base import DEFAULT_POLICY, HandlerPolicy
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, refused
-from pgcron_ha.executors.contract.outcome import Failed
-from pgcron_ha.executors.python.batches import check_batch, check_function
-from pgcron_ha.executors.python.parameters import Parameters
+from pgcron_ha.executors.contract.outcome import Failed, Outcome
+from pgcron_ha.executors.contract.secret_values import encrypt, opened, sealed
+from pgcron_ha.executors.python.batches import check_batch, check_function, outcomes_of
+from pgcron_ha.executors.python.parameters import Parameters, returns_secret
 
 LEAST_MEMORY_BYTES = 64 * 1024 * 1024
 """Below it Python and a usual program do not even begin."""
@@ -66,6 +68,47 @@ class PythonHandler:
         self._parameters = None if policy.batch else Parameters(self.full_name, function)
         self.takes_context = self._parameters is not None and self._parameters.takes_context
 
+    @cached_property
+    def returns_secret(self) -> bool:
+        """Whether its result is marked as secret."""
+        return returns_secret(self.function)
+
+    @property
+    def takes_secrets(self) -> bool:
+        """Whether an arg may be secret."""
+        return self._parameters is not None and self._parameters.has_secrets
+
+    def encrypted(self, args: dict[str, Any], *, is_steady: bool = False) -> dict[str, Any]:
+        """The args with those encrypted that are marked as secret. Raises `InvalidInput`,
+        `ConfigError`.
+        """
+        if not self.takes_secrets or self._parameters is None:
+            return args
+        is_secret, handler = self._parameters.is_secret, self.full_name
+        return {
+            name: encrypt(value, handler, name, is_steady=is_steady) if is_secret(name) else value
+            for name, value in args.items()
+        }
+
+    def open_args(self, context: Context) -> Failed | None:
+        """Decrypt the run's secret args; the failure if that can't be."""
+        if not self.takes_secrets or self._parameters is None:
+            return None
+        names = list(filter(self._parameters.is_secret, context.args))
+        try:
+            context._args, context._masker = opened(context.args, names, self.full_name)
+        except ConfigError as error:  # another node may have the key
+            return Failed("SecretUnreadable", error.message, error.detail)
+        except InvalidInput as error:
+            return refused(error)
+        return None
+
+    def outcomes_of(self, context: Context, returned: Any) -> list[Outcome]:
+        """The outcome of each run of a call, a secret result encrypted."""
+        if not self.returns_secret:
+            return outcomes_of(context, returned, context._masker)
+        return [sealed(each, self.full_name) for each in outcomes_of(context, returned)]
+
     def check_args(self, args: Mapping[str, Any]) -> None:
         """Raise `InvalidInput` if a run with these args, as JSON gives them, would be refused."""
         if self._parameters is not None:
@@ -77,12 +120,15 @@ class PythonHandler:
         """
         if self._parameters is None:
             return None
+        if (unopened := self.open_args(context)) is not None:
+            return unopened
         try:
             context._values = self._parameters.values(context.args)
         except PgcronError as error:
-            return refused(error)
+            return refused(error, context._masker)
         except BaseException as error:  # SystemExit in a validator
-            return Failed(type(error).__name__, bounded_text(f"checking the args: {error!r}"))
+            message = bounded_text(f"checking the args: {error!r}", own=context._masker)
+            return Failed(type(error).__name__, message)
         return None
 
     def call(self, context: Context) -> Any:

@@ -18,12 +18,13 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.errors import ConfigError, InvalidInput
 from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.secret_values import is_encrypted, is_marked, unmarked
 
 _CONTEXT_NAMES = ("ctx", "context")
 _EMPTY = inspect.Parameter.empty
@@ -102,6 +103,20 @@ class Parameters:
             return args
         return {name: self._value(name, value, self._readers) for name, value in args.items()}
 
+    @functools.cached_property
+    def _secrets(self) -> frozenset[str]:
+        hints = _hints_of(self._function, {each.name: each.annotation for each in self._own})
+        return frozenset(name for name, hint in hints if is_marked(hint))
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether a parameter is marked as secret."""
+        return bool(self._secrets)
+
+    def is_secret(self, name: str) -> bool:
+        """Whether the arg of this name is."""
+        return (name if name in self._names else self._rest) in self._secrets
+
     def __str__(self) -> str:
         """As a person reads them: ``(day: date, copies: int = 1)``."""
         return str(self._signature.replace(parameters=self._own, return_annotation=_EMPTY))
@@ -109,17 +124,26 @@ class Parameters:
     def _value(self, name: str, value: Any, readers: Mapping[str, Reader]) -> Any:
         # Names that only **rest takes are checked by its annotation.
         reader = readers.get(name if name in self._names else self._rest or "")
-        if reader is None:
+        is_secret = self.has_secrets and self.is_secret(name)
+        if reader is None or (is_secret and is_encrypted(value)):
             return value
         try:
             return reader(name, value)
         except Unfit as misfit:
+            if is_secret:
+                raise self._refused(
+                    f"the secret arg '{name}' of {self._name} is not what is annotated"
+                ) from None
             hint = _HINT
             if isinstance(value, int | float) and "valid string" in str(misfit):
                 text = f"{name}='{json.dumps(json.dumps(value))}'"
                 hint = f"{hint} On the command line this text is written {text}."
             raise self._refused(f"the args don't fit {self._name}: {misfit}", hint) from None
         except Exception as error:  # a validator or __post_init__ of the user's, or too deep JSON
+            if is_secret:  # what they say may have the value
+                raise self._refused(
+                    f"the secret arg '{name}' of {self._name} could not be checked"
+                ) from None
             problem = f"{type(error).__name__}: {error}"
             message = f"the arg '{name}' of {self._name} could not be checked: {problem}"
             raise self._refused(message) from error
@@ -155,25 +179,44 @@ def readers_of(
     function: Callable[..., Any], parameters: Iterable[inspect.Parameter]
 ) -> dict[str, Reader]:
     """For the parameters whose annotation can be checked, by their names."""
+    annotations = {each.name: each.annotation for each in parameters}
+    return {
+        name: _reader(unmarked(hint))
+        for name, hint in _hints_of(function, annotations)
+        if hint is not Any and not isinstance(hint, str)
+    }
+
+
+def _hints_of(
+    function: Callable[..., Any], annotations: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """What the annotations mean, where there is one; the text of one that can't be read."""
     function = _innermost(function)
     known = getattr(function, "__globals__", {})
     enclosing = _enclosing(function)
-    found = {}
-    for each in parameters:
+    for name, annotation in annotations.items():
         # Each by itself: a name that only a type checker knows must not hide the others.
-        alone = types.SimpleNamespace(__annotations__={each.name: each.annotation})
-        try:
-            hints = typing.get_type_hints(alone, known, enclosing, include_extras=True)
-        except Exception:  # what an annotation in quotes raises is its own
+        alone = types.SimpleNamespace(__annotations__={name: annotation})
+        if annotation is _EMPTY:
             continue
-        if each.annotation is not each.empty and hints[each.name] is not Any:
-            found[each.name] = _reader(hints[each.name])
-    return found
+        try:
+            yield name, typing.get_type_hints(alone, known, enclosing, include_extras=True)[name]
+        except Exception:  # what an annotation in quotes raises is its own
+            yield name, annotation
+
+
+def returns_secret(function: Callable[..., Any]) -> bool:
+    """Whether its result is marked as secret."""
+    try:
+        annotation = inspect.signature(function).return_annotation
+    except (TypeError, ValueError):
+        return False
+    return any(is_marked(hint) for _, hint in _hints_of(function, {"return": annotation}))
 
 
 def is_plain(parameter: inspect.Parameter) -> bool:
     """Whether values that fit are checked without pydantic."""
-    annotation = parameter.annotation
+    annotation = unmarked(parameter.annotation)
     if isinstance(annotation, str):
         return all(part.strip() in _PLAIN_NAMES for part in annotation.split("|"))
     return all(kind in _PLAIN for kind in _kinds(annotation))

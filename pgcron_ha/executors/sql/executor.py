@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from pgcron_ha.config.capability_table import SecretReference
+from pgcron_ha.config.secret_references import SecretReference
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.driver.sql_session import InvalidValue, SqlDatabase, SqlError, SqlSession

@@ -1,0 +1,168 @@
+"""``pgcron-ha secrets`` and ``pgcron-ha erase``: secret args, and what is personal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.context import command_context
+from pgcron_ha.cli.output import echo, plural, print_result, report
+from pgcron_ha.cli.screen import Screen
+from pgcron_ha.cli.session import Session, act, with_session
+from pgcron_ha.client import checks
+from pgcron_ha.config import key_ring
+from pgcron_ha.db.commands import secrets
+from pgcron_ha.errors import Conflict, InvalidInput
+from pgcron_ha.executors.contract.progress import Progress
+from pgcron_ha.executors.contract.secret_values import (
+    RESULT,
+    decrypt,
+    encrypt,
+    is_encrypted,
+)
+
+
+@click.group("secrets")
+def secrets_group() -> None:
+    """Encrypt, rotate and show args that a handler marks as secret."""
+
+
+@secrets_group.command("encrypt")
+@click.argument("handler")
+@click.argument("parameter")
+@click.option("--as-json", is_flag=True, help="The value is JSON, not a text.")
+def encrypt_command(handler: str, parameter: str, as_json: bool) -> None:
+    """Print a value encrypted for PARAMETER of HANDLER, to be written into args.
+
+    The value is read from stdin, so that it is in no list of processes: it is not echoed.
+    """
+    command_context().load()
+    name = checks.handler_name(handler if ":" in handler else f"py:{handler}")
+    if sys.stdin.isatty():
+        text = click.prompt("Value", hide_input=True, err=True)
+    else:
+        text = sys.stdin.read().rstrip("\r\n")
+    value = checks.parsed_json("the value ", text, "Write for example 7.") if as_json else text
+    click.echo(json.dumps(encrypt(value, name, parameter)))
+
+
+@secrets_group.command("rotate", cls=arguments.JsonCommand)
+@with_session
+async def rotate_command(session: Session) -> None:
+    """Encrypt again, with the first key of secrets.keys, the args of schedules, waiting runs and
+    dead letters.
+
+    When none is left the other keys are needed only to show what has ended.
+    """
+    key, left = next(iter(key_ring.keys())), 0
+    for kind in secrets.rotations:
+        done, missed = await _rotate(session, kind, key)
+        left += missed
+        document = {"kind": kind, "rotated": done, "left": missed}
+        print_result(document, f"{plural(done, kind)} encrypted again, {missed} left")
+    if left:
+        raise Conflict(
+            f"{left} could not be encrypted again",
+            "Their key is not in secrets.keys, they are passed on by a workflow, or they changed"
+            " meanwhile.",
+            "Keep the old key until they have run, or add it; then rotate again.",
+        )
+
+
+async def _rotate(session: Session, kind: str, key: str) -> tuple[int, int]:
+    """How many were encrypted again, and how many were not."""
+    done = missed = after = 0
+    with Screen() as screen:
+        while batch := await session.call(secrets.stale, kind, key, after):
+            for row in batch:
+                args = _again(row["handler"], row["args"])
+                texts = [json.dumps(each) for each in (row["args"], args)]
+                actor = {"actor": session.actor} if kind == "schedule" else {}
+                rotate = secrets.rotations[kind]
+                is_done = args and await session.call(rotate.one, row["id"], *texts, **actor)
+                done, missed = done + bool(is_done), missed + (not is_done)
+            after = batch[-1]["id"]
+            screen.show_progress(f"{kind}s encrypted again", Progress(done, None, None))
+    return done, missed
+
+
+def _again(handler: str, args: dict[str, Any]) -> dict[str, Any] | None:
+    """The args with the first key; None if one of them is encrypted for another handler."""
+    try:
+        return {
+            name: encrypt(decrypt(each, handler, name), handler, name)
+            if is_encrypted(each)
+            else each
+            for name, each in args.items()
+        }
+    except InvalidInput:
+        return None
+
+
+@secrets_group.command("reveal", cls=arguments.JsonCommand)
+@click.argument("run_id", type=arguments.RUN_ID)
+def reveal_command(run_id: int) -> None:
+    """Print the secret args and the secret result of a run.
+
+    This host needs the key. The audit says who asked.
+    """
+    found = act(secrets.reveal, run_id)
+    values = dict(found["args"] or {}) | {RESULT: found["result"]}
+    shown = {name: each for name, each in values.items() if is_encrypted(each)}
+    plain = {name: decrypt(each, found["handler"], name) for name, each in shown.items()}
+    report({"run_id": run_id, "values": plain})
+    for name, value in plain.items():
+        echo(f"{name}={json.dumps(value, ensure_ascii=False)}")
+    if not plain:
+        echo(f"run {run_id} has no secret values")
+
+
+@click.command("erase", cls=arguments.JsonCommand)
+@click.option("--run", "run_ids", type=arguments.RUN_ID, multiple=True, help="One run (repeat).")
+@option("--concurrency-key", "Runs with this concurrency key.")
+@option("--unique-key", "Runs with this unique key.")
+@option("--idempotency-key", "The run with this idempotency key.")
+@option("--tag", "Runs with this tag.")
+@arguments.json_value_option("--args-contain", "Runs whose args have these, a JSON object.")
+@click.option("--cancel", is_flag=True, help="Cancel those that are alive first.")
+@click.option("--dry-run", is_flag=True, help="Only count them.")
+@with_session
+async def erase_command(session: Session, /, dry_run: bool, **given: Any) -> None:
+    """Erase what runs have of a person: args, results, log lines, errors and keys.
+
+    Those that fit all options, with what was made of them: steps, and runs tried again. Their rows
+    stay, with outcomes and times. What is alive is left alone, and reported.
+    """
+    given["run_ids"] = list(given["run_ids"]) or None
+    total = {"runs": 0, "log_lines": 0, "definitions": 0}
+    with Screen() as screen:
+        while True:
+            found = await session.act(secrets.erase, dry_run=dry_run, **given)
+            total = {name: count + found[name] for name, count in total.items()}
+            if dry_run or not found["runs"] + found["definitions"]:
+                break
+            screen.show_progress("runs erased", Progress(total["runs"], None, None))
+    verb = "would be erased" if dry_run else "erased"
+    report({**total, "alive": found["alive"], "schedules": found["schedules"], "dry_run": dry_run})
+    lines = "" if dry_run else f", {plural(total['log_lines'], 'log line')}"
+    definitions = plural(total["definitions"], "old definition")
+    echo(f"{plural(total['runs'], 'run')}{lines}, {definitions} {verb}")
+    _report_alive(found, dry_run)
+
+
+def _report_alive(found: dict[str, Any], dry_run: bool) -> None:
+    alive, schedules = found["alive"] or [], found["schedules"] or []
+    names = [f"run {each}" for each in alive] + [f"schedule {each!r}" for each in schedules]
+    if names and not dry_run:
+        raise Conflict(
+            f"{plural(len(names), 'thing')} that fit are alive, and were left: {', '.join(names)}",
+            "Only what is over is erased.",
+            "Give --cancel for runs; edit or delete schedules; then erase again.",
+        )
+    for name in names:
+        echo(f"{name} is alive")
