@@ -536,6 +536,24 @@ PARTITION BY RANGE (finished_at);
 
 COMMENT ON TABLE pgcron.history IS 'Private: How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
 
+CREATE TABLE pgcron.role_grant (
+    subject_kind text NOT NULL,
+    subject text NOT NULL,
+    role text NOT NULL,
+    scope_kind text DEFAULT 'all'::text NOT NULL,
+    scope text DEFAULT '*'::text NOT NULL,
+    granted_by text DEFAULT SESSION_USER NOT NULL,
+    granted_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_role_is_given_to_a_user_or_a_group CHECK ((subject_kind = ANY (ARRAY['user'::text, 'group'::text]))),
+    CONSTRAINT a_role_is_known CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text]))),
+    CONSTRAINT a_scope_has_1_to_206_characters CHECK (((length(scope) >= 1) AND (length(scope) <= 206))),
+    CONSTRAINT a_scope_is_known CHECK ((scope_kind = ANY (ARRAY['all'::text, 'team'::text, 'queue'::text, 'tag'::text, 'schedule'::text, 'handler'::text]))),
+    CONSTRAINT a_subject_has_1_to_200_characters CHECK (((length(subject) >= 1) AND (length(subject) <= 200))),
+    CONSTRAINT the_scope_of_everything_has_no_name CHECK (((scope_kind <> 'all'::text) OR (scope = '*'::text)))
+);
+
+COMMENT ON TABLE pgcron.role_grant IS 'Private: Which role a user or a group of users has, and within which scope.';
+
 CREATE TABLE pgcron.step_outbox (
     id bigint NOT NULL,
     workflow bigint NOT NULL,
@@ -900,7 +918,7 @@ CREATE TABLE pgcron.retention (
     set_at timestamp with time zone,
     CONSTRAINT a_partition_holds_a_day_or_a_month CHECK ((period = ANY (ARRAY['day'::text, 'month'::text]))),
     CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (((ahead >= '1 day'::interval) AND (ahead <= '1 year'::interval))),
-    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text]))),
+    CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text, 'audit'::text]))),
     CONSTRAINT retention_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300)),
     CONSTRAINT rows_are_kept_for_a_day_to_a_century CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''400 days''.'::text))
 );
@@ -1014,6 +1032,49 @@ CREATE TABLE pgcron.attempt (
 PARTITION BY RANGE (ended_at);
 
 COMMENT ON TABLE pgcron.attempt IS 'Private: One row at the end of each attempt that did not succeed.';
+
+CREATE TABLE pgcron.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    login text DEFAULT SESSION_USER NOT NULL,
+    actor text NOT NULL,
+    interface text NOT NULL,
+    address text,
+    verb text NOT NULL,
+    kind text NOT NULL,
+    name text,
+    note text,
+    before jsonb,
+    after jsonb,
+    outcome text DEFAULT 'done'::text NOT NULL,
+    CONSTRAINT an_audited_verb_was_done_or_refused CHECK ((outcome = ANY (ARRAY['done'::text, 'refused'::text])))
+)
+PARTITION BY RANGE (at);
+
+COMMENT ON TABLE pgcron.audit IS 'Private: One row for each command that controls, each login and each refusal. Nobody changes a row.';
+
+CREATE TABLE pgcron.audit_export (
+    one boolean DEFAULT true NOT NULL,
+    settled bigint DEFAULT 0 NOT NULL,
+    next_id bigint DEFAULT 0 NOT NULL,
+    next_xid xid8 DEFAULT '0'::xid8 NOT NULL,
+    sent bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    error text,
+    due_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    CONSTRAINT there_is_one_audit_export CHECK (one)
+);
+
+COMMENT ON TABLE pgcron.audit_export IS 'Private: One row: up to which row the audit is complete, and up to which it was sent to a webhook.';
+
+ALTER TABLE pgcron.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME pgcron.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 ALTER TABLE pgcron.backfill ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.backfill_id_seq
@@ -1932,6 +1993,12 @@ ALTER TABLE ONLY pgcron.asset
 ALTER TABLE ONLY pgcron.asset_update
     ADD CONSTRAINT asset_update_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY pgcron.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id, at);
+
+ALTER TABLE ONLY pgcron.audit_export
+    ADD CONSTRAINT audit_export_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY pgcron.backfill
     ADD CONSTRAINT backfill_pkey PRIMARY KEY (id);
 
@@ -2034,6 +2101,9 @@ ALTER TABLE ONLY pgcron.retention
 ALTER TABLE ONLY pgcron.retention_sweep
     ADD CONSTRAINT retention_sweep_pkey PRIMARY KEY (partition);
 
+ALTER TABLE ONLY pgcron.role_grant
+    ADD CONSTRAINT role_grant_pkey PRIMARY KEY (subject_kind, subject, role, scope_kind, scope);
+
 ALTER TABLE ONLY pgcron.run
     ADD CONSTRAINT run_pkey PRIMARY KEY (id);
 
@@ -2092,6 +2162,10 @@ ALTER TABLE ONLY pgcron.workflow_step
     ADD CONSTRAINT workflow_step_pkey PRIMARY KEY (definition, number);
 
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
+
+CREATE INDEX audit_at ON ONLY pgcron.audit USING btree (at, id);
+
+CREATE INDEX audit_name ON ONLY pgcron.audit USING btree (name, at, id);
 
 CREATE INDEX backfill_of_schedule ON pgcron.backfill USING btree (schedule_id, id);
 
@@ -2221,6 +2295,38 @@ CREATE INDEX workflow_run_ended ON pgcron.workflow_run USING btree (ended_at) WH
 
 CREATE INDEX workflow_run_look ON pgcron.workflow_run USING btree (look_at) WHERE (look_at IS NOT NULL);
 
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE OF failures, within, open_for, open_for_at_most, fallback_handler, fallback_queue ON pgcron.breaker FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('breaker', 'name', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.breaker_handler FOR EACH ROW WHEN ((new.handler <> new.breaker)) EXECUTE FUNCTION pgcron.audit_change('breaker_handler', 'handler', 'set', 'set');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.calendar FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('calendar', 'name', 'create', 'edit', 'delete');
+
+CREATE TRIGGER audit_change AFTER UPDATE OF paused_at, paused_note ON pgcron.cluster FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('cluster', '', '', 'edit');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.concurrency_limit FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('concurrency', 'concurrency_key', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.cordon FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.producer FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.producer_rule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'unconfine');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.queue FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('queue', 'name', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.retention FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('table_retention', 'relation', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.retention_rule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('retention', 'queue outcome', 'set', 'set', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.role_grant FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('role', 'subject', 'grant', 'grant', 'revoke');
+
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('schedule', 'name', 'create', 'edit', 'delete');
+
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OF managed_by, source ON pgcron.workflow_definition FOR EACH ROW WHEN ((new.name <> 'ad_hoc'::text)) EXECUTE FUNCTION pgcron.audit_change('workflow', 'name', 'put', 'put');
+
+CREATE TRIGGER audit_is_not_emptied BEFORE TRUNCATE ON pgcron.audit FOR EACH STATEMENT EXECUTE FUNCTION pgcron.refuse_audit_change();
+
+CREATE TRIGGER audit_stays BEFORE DELETE OR UPDATE ON pgcron.audit FOR EACH ROW EXECUTE FUNCTION pgcron.refuse_audit_change();
+
 CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW WHEN (((new.overlap IS NOT NULL) AND (new.overlap_slot IS NULL) AND (new.state = 'ready'::text))) EXECUTE FUNCTION pgcron.block_new_run();
 
 CREATE TRIGGER edited_schedule_depends_on_assets AFTER UPDATE ON pgcron.schedule FOR EACH ROW WHEN ((new.spec <> old.spec)) EXECUTE FUNCTION pgcron.depend_on_assets();
@@ -2299,11 +2405,15 @@ REVOKE ALL ON FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_
 
 REVOKE ALL ON FUNCTION pgcron.apply_edit(edited bigint, timing_changes boolean) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.approve_step(run_id bigint, step text, approved boolean, note text, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.archive_dead_letters(run_ids bigint[], note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.ask_preview(asked bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.audit_change() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
 
@@ -2323,15 +2433,17 @@ REVOKE ALL ON FUNCTION pgcron.cordon_node(node text, note text, actor text) FROM
 
 REVOKE ALL ON FUNCTION pgcron.define_run(run_id bigint, definition jsonb, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.delete_breaker(breaker text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.delete_breaker(breaker text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.delete_concurrency(concurrency_key text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.delete_concurrency(concurrency_key text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.delete_workflow(workflow text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.depend_on_assets() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.end_operation(key text, run_id bigint) FROM PUBLIC;
 
@@ -2340,11 +2452,9 @@ REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, r
 REVOKE ALL ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, concurrency_key text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval, weight integer, tags text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.enqueue_many(runs jsonb, actor text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.ensure_partitions() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.erase(run_ids bigint[], concurrency_key text, unique_key text, idempotency_key text, tag text, args_contain jsonb, cancel boolean, dry_run boolean, at_most integer, actor text, OUT runs bigint, OUT log_lines bigint, OUT definitions bigint, OUT alive bigint[], OUT schedules text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
@@ -2379,14 +2489,15 @@ REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor te
 
 REVOKE ALL ON FUNCTION pgcron.put_workflow(workflow text, definition jsonb, actor text, managed_by text, source text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.record_audit(verb text, kind text, name text, actor text, note text, before jsonb, after jsonb, outcome text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.reset_breaker(breaker text, actor text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.reopen_ledger(instants timestamp with time zone[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.reset_breaker(breaker text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.results_of(run_id bigint, token uuid) FROM PUBLIC;
 
@@ -2402,8 +2513,9 @@ REVOKE ALL ON FUNCTION pgcron.resume_workflow(run_id bigint, actor text) FROM PU
 
 REVOKE ALL ON FUNCTION pgcron.retry_run(run_id bigint, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.run_now(schedule text, args jsonb, actor text, overlap text, fire_time timestamp with time zone) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.reveal(run_id bigint, actor text, OUT handler text, OUT args jsonb, OUT result jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.run_now(schedule text, args jsonb, actor text, overlap text, fire_time timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.scale_demand(queue text, at_most integer) FROM PUBLIC;
 
@@ -2418,6 +2530,8 @@ REVOKE ALL ON FUNCTION pgcron.set_concurrency(concurrency_key text, slots intege
 REVOKE ALL ON FUNCTION pgcron.set_queue(queue text, max_running integer, rate integer, per interval, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.settle_audit() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb, actor text) FROM PUBLIC;
 

@@ -431,9 +431,7 @@ async def test_who_acts_for_others_is_recorded_beside_them(
     connection: Connection, become: Become
 ) -> None:
     producer, operator = await become("producer"), await become("operator")
-    name, login = [
-        await one.fetchval("SELECT session_user::text") for one in (producer, operator)
-    ]
+    name, login = [await one.fetchval("SELECT session_user::text") for one in (producer, operator)]
     mine = await producer.fetchval("SELECT pgcron.enqueue('py:x')")
     await producer.execute("SELECT pgcron.cancel_own_run($1)", mine)
 

@@ -43,7 +43,9 @@ async def test_a_part_writes_the_tables_that_are_listed_and_no_other(
 
     rows = await session.fetch(GRANTED)
     assert len(rows) > 400
-    granted = {f"{row['verb']} {row['name'].partition('.')[2]}" for row in rows if row["is_granted"]}
+    granted = {
+        f"{row['verb']} {row['name'].partition('.')[2]}" for row in rows if row["is_granted"]
+    }
     assert granted == WRITTEN.get(part, set())
     # Asked in earnest, too.
     for row in await session.fetch(COLUMNS):

@@ -18,6 +18,11 @@ from pgcron_ha.config.http_destinations import (
 )
 from pgcron_ha.config.key_ring import use_keys
 from pgcron_ha.config.loading import _require_own, load_settings, read_sources, shown
+from pgcron_ha.config.secret_references import (
+    SecretReference,
+    parse_secret_reference,
+    secret_references,
+)
 from pgcron_ha.config.settings import (
     BY_KEY,
     CAPABILITIES,
@@ -25,11 +30,6 @@ from pgcron_ha.config.settings import (
     AuditSettings,
     NodeSettings,
     Settings,
-)
-from pgcron_ha.config.secret_references import (
-    SecretReference,
-    parse_secret_reference,
-    secret_references,
 )
 from pgcron_ha.config.sql_profiles import SqlProfile, SqlStatement, parse_script
 from pgcron_ha.config.values import (
