@@ -51,12 +51,11 @@ class CommandContext:
             self._require_named(sources, key)
         _warn_of_readers(sources)
         settings = load_settings(sources)
-        use_command(settings.password_command)
+        use_password(settings.password_from)
+        use_keys(settings.secrets.keys)
         for key, dsn in settings.dsns().items():
             if key != "listen_dsn":  # it leads past the pooler
                 assume(dsn, settings.pooler)
-        use_password(settings.password_from)
-        use_keys(settings.secrets.keys)
         return settings
 
     def read(
