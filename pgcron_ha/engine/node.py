@@ -95,9 +95,8 @@ class Node:
         no rights); later the node waits for it.
         """
         await self._check_database()
-        home = await asyncio.to_thread(
-            Home, self.settings.node.state_directory, self.settings.node.name
-        )
+        node = self.settings.node
+        home = await asyncio.to_thread(Home, node.state_directory, node.name)
         try:
             await self._build(home)
             await self._work()
@@ -153,13 +152,9 @@ class Node:
             {name: each.weight for name, each in policies.items() if each.weight > 1},
             self._admission.expect,
         )
-        declared = declared_breakers(settings, apps)
-        self._breakers = Breakers(
-            upkeep, node.queues, self._dispatcher, declared, self._admission.look
-        )
-        self._workflows = Workflows(
-            links["admission"], self.session, self._dispatcher, self._admission.look
-        )
+        declared, admit = declared_breakers(settings, apps), self._admission.look
+        self._breakers = Breakers(upkeep, node.queues, self._dispatcher, declared, admit)
+        self._workflows = Workflows(links["admission"], self.session, self._dispatcher, admit)
         recorder = self._recorder
         self._completer = Completer(endings, node.name, self.runner, recorder, self._on_settled)
         self._materializer = Materializer(upkeep, node.horizon, self._admission.hint)

@@ -83,18 +83,22 @@ ANSWERS = "SELECT pgcron.answer_callback(1, 1, sha256('x'), 'succeeded')"
 KNOWS = "SELECT pgcron.known_callbacks('{1}', '{1}', ARRAY[sha256('x')])"
 UPDATES = "SELECT pgcron.update_asset('sales')"
 DEMAND = "SELECT pgcron.scale_demand()"
+AUDITS = "SELECT * FROM pgcron.audit"
+SETTLES = "SELECT pgcron.settle_audit()"
 LOCKS = "SELECT id FROM pgcron.run FOR UPDATE"
 LOCKS_ALL = "LOCK TABLE pgcron.run IN SHARE MODE"
 DELETES = "DELETE FROM pgcron.schedule WHERE name = 'nobody'"
 EVERYTHING = {
     *(ENQUEUES, DEFINES, LOOKS, CANCELS, PAUSES, CALENDAR, BACKFILLS, SKIPS, ASSERTS, ANSWERS),
     *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, CALLS, OPERATES),
+    *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, AUDITS, SETTLES),
 }
 MAY = {
     "producer": {ENQUEUES, CALLS},
     "scheduler": {DEFINES, LOOKS, CALENDAR, SKIPS, DEMAND, DELETES},
     "operator": {CALLS, OPERATES, LOOKS, CANCELS, PAUSES, BACKFILLS, SKIPS, DEMAND, LIMITS},
     "viewer": {LOOKS, DEMAND},
+    "auditor": {AUDITS, SETTLES},
     "service": {ASSERTS},
     "updater": {UPDATES},
     "callbacks": {ANSWERS, KNOWS},

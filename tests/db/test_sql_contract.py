@@ -98,7 +98,7 @@ OPTIONS = """
 # ends with _id), so that a caller who knows one function knows the others.
 VOCABULARY = """
     run_id run_ids runs schedule new_name backfill_id calendar queue queues concurrency_key breaker
-    asset metadata
+    asset metadata address
     node role handler handlers relation token actor interface note reason instant fire_time since
     until expected_version changes content count at_most direction parallelism if_ran planned
     take_over

@@ -146,5 +146,6 @@ async def test_an_operator_ends_steps_in_no_other_way_than_people_do(
 ) -> None:
     run = await flow.run(step("a"))
     session = await become("operator")
-    got = await verdicts(session, f"SELECT pgcron.end_step({run}, 'a', 'gone', NULL, 'x')")
+    end = f"SELECT pgcron.end_step({run}, 'a', 'gone', NULL, 'x', NULL, NULL, 'y')"
+    got = await verdicts(session, end)
     assert set(got.values()) == {"42501"}
