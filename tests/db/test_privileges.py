@@ -74,12 +74,14 @@ ANSWERS = "SELECT pgcron.answer_callback(1, 1, sha256('x'), 'succeeded')"
 KNOWS = "SELECT pgcron.known_callbacks('{1}', '{1}', ARRAY[sha256('x')])"
 UPDATES = "SELECT pgcron.update_asset('sales')"
 DEMAND = "SELECT pgcron.scale_demand()"
+ERASES = "SELECT pgcron.erase(run_ids => '{1}', dry_run => true)"
+REVEALS = "SELECT pgcron.reveal(1)"
 LOCKS = "SELECT id FROM pgcron.run FOR UPDATE"
 LOCKS_ALL = "LOCK TABLE pgcron.run IN SHARE MODE"
 DELETES = "DELETE FROM pgcron.schedule WHERE name = 'nobody'"
 EVERYTHING = {
     *(ENQUEUES, DEFINES, LOOKS, CANCELS, PAUSES, CALENDAR, BACKFILLS, SKIPS, ASSERTS, ANSWERS),
-    *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS),
+    *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, ERASES, REVEALS),
 }
 MAY = {
     "producer": {ENQUEUES},
@@ -98,6 +100,8 @@ MAY = {
     "viewer": {LOOKS, DEMAND},
     "service": {ASSERTS},
     "updater": {UPDATES},
+    "eraser": {ERASES},
+    "revealer": {REVEALS},
     "callbacks": {ANSWERS, KNOWS},
     "autoscaler": {DEMAND},
 }
@@ -134,7 +138,7 @@ async def test_a_part_may_what_it_is_for_and_nothing_else(
     assert "42501" not in allowed.values(), allowed
 
 
-@pytest.mark.parametrize("part", ["producer", "service", "updater", "callbacks", "autoscaler"])
+@pytest.mark.parametrize("part", sorted(MAY.keys() - {"scheduler", "operator", "viewer"}))
 async def test_who_need_not_look_reads_no_table(part: str, become: Become) -> None:
     session = await become(part)
 
