@@ -85,6 +85,8 @@ UPDATES = "SELECT pgcron.update_asset('sales')"
 DEMAND = "SELECT pgcron.scale_demand()"
 AUDITS = "SELECT * FROM pgcron.audit"
 SETTLES = "SELECT pgcron.settle_audit()"
+ERASES = "SELECT pgcron.erase(run_ids => '{1}', dry_run => true)"
+REVEALS = "SELECT pgcron.reveal(1)"
 LOCKS = "SELECT id FROM pgcron.run FOR UPDATE"
 LOCKS_ALL = "LOCK TABLE pgcron.run IN SHARE MODE"
 DELETES = "DELETE FROM pgcron.schedule WHERE name = 'nobody'"
@@ -92,6 +94,7 @@ EVERYTHING = {
     *(ENQUEUES, DEFINES, LOOKS, CANCELS, PAUSES, CALENDAR, BACKFILLS, SKIPS, ASSERTS, ANSWERS),
     *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, CALLS, OPERATES),
     *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, AUDITS, SETTLES),
+    *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, ERASES, REVEALS),
 }
 MAY = {
     "producer": {ENQUEUES, CALLS},
@@ -101,6 +104,8 @@ MAY = {
     "auditor": {AUDITS, SETTLES},
     "service": {ASSERTS},
     "updater": {UPDATES},
+    "eraser": {ERASES},
+    "revealer": {REVEALS},
     "callbacks": {ANSWERS, KNOWS},
     "autoscaler": {DEMAND},
 }
@@ -207,7 +212,7 @@ async def test_a_part_may_what_it_is_for_and_nothing_else(
     assert "42501" not in allowed.values(), allowed
 
 
-@pytest.mark.parametrize("part", ["producer", "service", "updater", "callbacks", "autoscaler"])
+@pytest.mark.parametrize("part", sorted(MAY.keys() - {"scheduler", "operator", "viewer"}))
 async def test_who_need_not_look_reads_no_table(part: str, become: Become) -> None:
     session = await become(part)
 
