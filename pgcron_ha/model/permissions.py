@@ -26,5 +26,8 @@ class Person:
     grants: tuple[Grant, ...]
 
 
+NOBODY = Person("ui:nobody", ())
+"""Who asks for a page that is open, or has not logged in."""
+
 LOCAL = Person("ui:local", (Grant("admin"),))
 """Whoever holds the key of pages without login."""

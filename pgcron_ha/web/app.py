@@ -20,6 +20,7 @@ from starlette.routing import Route
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
+from pgcron_ha.model.permissions import LOCAL, NOBODY
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import starlette_path
@@ -83,7 +84,8 @@ async def _life(services: Services) -> AsyncIterator[None]:
 def _route(route: WebRoute, services: Services) -> Route:
     async def answer(request: Request) -> Response:
         began = perf_counter()
-        response = await _answer(PageRequest(request, services), route)
+        person = NOBODY if route.permission == "open" else LOCAL
+        response = await _answer(PageRequest(request, services, person), route)
         services.metrics.answered(
             route.name, request.method, response.status_code, perf_counter() - began
         )
@@ -125,6 +127,6 @@ def _no_route(services: Services) -> Callable[[Request, Exception], Awaitable[Re
                 "Use the buttons of the pages.",
             )
         services.metrics.answered("(none)", request.method, status, 0.0)
-        return await failure_page(PageRequest(request, services), error, status)
+        return await failure_page(PageRequest(request, services, NOBODY), error, status)
 
     return answer
