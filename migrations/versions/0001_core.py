@@ -24,6 +24,8 @@ SCRIPTS = (
     "schedule_triggers",
     "audit",
     "roles",
+    "login",
+    "users",
     "versions",
     "calendars",
     "calendar_files",

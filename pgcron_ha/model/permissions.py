@@ -24,6 +24,8 @@ class Person:
     actor: str
     """As it is recorded, such as ``ui:alice``."""
     grants: tuple[Grant, ...]
+    shown: str = ""
+    """What pages call a person who has logged in."""
 
 
 NOBODY = Person("ui:nobody", ())

@@ -23,6 +23,7 @@ from pgcron_ha.errors import UnknownZone
 from pgcron_ha.model.permissions import Person
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
+from pgcron_ha.web.access import Access
 from pgcron_ha.web.address import (
     fields,
     filled,
@@ -72,6 +73,7 @@ class Services:
     """Of all routes, by name, such as ``/schedules/{name}``."""
     metrics: WebMetrics
     pulse: Pulse
+    access: Access
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
 
