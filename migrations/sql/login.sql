@@ -56,18 +56,18 @@ RETURN CASE WHEN address IS NOT NULL
   THEN network(set_masklen(address::inet, CASE family(address::inet) WHEN 4 THEN 24 ELSE 64 END))
        ::text ELSE '' END;
 
--- The counter of an account, which the networks that it is used from do not share, and the one of
--- the network. What was typed as a name may be a password: it is not kept.
+-- The counter of an account, which the networks that it is used from do not share (none without a
+-- name), and the one of the network. What was typed as a name may be a password: it is not kept.
 CREATE FUNCTION pgcron.login_keys(name text, address text) RETURNS text[]
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-  SELECT ARRAY[
+  SELECT array_remove(ARRAY[
     'account ' || encode(sha256(convert_to(coalesce((
       SELECT u.name || ' ' || pgcron.login_network(login_keys.address) FROM pgcron.web_user u
       WHERE u.name = login_keys.name
         AND pgcron.login_network(login_keys.address) = ANY (u.networks)), login_keys.name),
       'UTF8')), 'hex'),
-    'network ' || pgcron.login_network(login_keys.address)];
+    'network ' || pgcron.login_network(login_keys.address)], NULL);
 END;
 
 -- For how long no attempt is looked at. After 5 failures of an account 1 s, 2 s, … up to 15 min;
@@ -81,7 +81,7 @@ RETURN greatest(interval '0', CASE
   WHEN failure.key LIKE 'network %' AND failure.failures >= 30
     THEN failure.since + interval '10 min' END - clock_timestamp());
 
--- Begins an attempt: how many seconds to wait before the next one (0: go on), and the hash to
+-- Begins an attempt (without a name one by a provider): how many seconds to wait before the next one (0: go on), and the hash to
 -- compare the password with, if there is such a user with a password.
 CREATE FUNCTION pgcron.begin_login(name text, address text,
     OUT wait double precision, OUT password_hash text)
@@ -93,7 +93,7 @@ BEGIN
     SELECT o.key FROM pgcron.login_failure o WHERE o.last_at < now() - interval '1 day'
     ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED));
   -- Others with one of the keys wait until this attempt is counted.
-  INSERT INTO pgcron.login_failure (key) VALUES (keys[1]), (keys[2])
+  INSERT INTO pgcron.login_failure (key) SELECT unnest(keys)
   ON CONFLICT (key) DO UPDATE SET key = excluded.key;
   SELECT extract(epoch FROM max(pgcron.login_wait(f))) INTO wait
   FROM pgcron.login_failure f WHERE f.key = ANY (keys);
@@ -110,6 +110,21 @@ BEGIN
   SELECT u.password_hash INTO password_hash FROM pgcron.web_user u
   WHERE u.name = begin_login.name AND u.disabled_at IS NULL;
 END $$;
+
+-- After a success: the account begins anew, and the network has its attempt back.
+CREATE FUNCTION pgcron.forget_attempt(keys text[]) RETURNS void
+LANGUAGE sql AS $$
+  DELETE FROM pgcron.login_failure f WHERE f.key = ANY (keys) AND f.key LIKE 'account %';
+  UPDATE pgcron.login_failure f SET failures = greatest(f.failures - 1, 0)
+  WHERE f.key = ANY (keys) AND f.key LIKE 'network %' $$;
+
+-- Only names of users are recorded: others may be passwords in the wrong field.
+CREATE FUNCTION pgcron.refuse_login(name text, method text, address text) RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.act_as('ui:nobody', 'ui', address);
+  SELECT pgcron.record_audit('login', 'user', (
+      SELECT u.name FROM pgcron.web_user u WHERE u.name = refuse_login.name),
+    note => method, outcome => 'refused') $$;
 
 -- A session of a user; those that are over go, and of one user all but the newest 50.
 CREATE FUNCTION pgcron.begin_session(name text, session bytea, method text, idle interval,
@@ -137,7 +152,6 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   network CONSTANT text := pgcron.login_network(address);
   keys CONSTANT text[] := pgcron.login_keys(name, address);
-  is_known boolean := EXISTS (SELECT FROM pgcron.web_user u WHERE u.name = end_login.name);
 BEGIN
   UPDATE pgcron.web_user u
   SET networks = (ARRAY[network] || array_remove(u.networks, network))[1:10],
@@ -145,13 +159,10 @@ BEGIN
   WHERE is_right AND u.name = end_login.name AND u.disabled_at IS NULL
     AND u.password_hash = end_login.password_hash;
   IF NOT FOUND THEN
-    PERFORM pgcron.act_as('ui:nobody', 'ui', address);
-    PERFORM pgcron.record_audit('login', 'user', CASE WHEN is_known THEN end_login.name END,
-                                note => 'password', outcome => 'refused');
+    PERFORM pgcron.refuse_login(name, 'password', address);
     RETURN false;
   END IF;
-  DELETE FROM pgcron.login_failure f WHERE f.key = keys[1];
-  UPDATE pgcron.login_failure f SET failures = greatest(f.failures - 1, 0) WHERE f.key = keys[2];
+  PERFORM pgcron.forget_attempt(keys);
   PERFORM pgcron.begin_session(name, session, 'password', idle, life, address, agent);
   RETURN true;
 END $$;
@@ -162,11 +173,10 @@ CREATE FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], s
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   IF NOT pgcron.note_user(name, shown, groups) THEN
-    PERFORM pgcron.act_as('ui:nobody', 'ui', address);
-    PERFORM pgcron.record_audit('login', 'user', login_by_provider.name, note => 'oidc',
-                                outcome => 'refused');
+    PERFORM pgcron.refuse_login(name, 'oidc', address);
     RETURN false;
   END IF;
+  PERFORM pgcron.forget_attempt(pgcron.login_keys(NULL, address));
   PERFORM pgcron.begin_session(name, session, 'oidc', idle, life, address, agent);
   RETURN true;
 END $$;

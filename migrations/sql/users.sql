@@ -30,7 +30,7 @@ END $$;
 
 -- Ends all sessions but the one in which it was changed.
 CREATE FUNCTION pgcron.set_password(name text, password_hash text, but bytea DEFAULT NULL,
-    actor text DEFAULT NULL) RETURNS void
+    address text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   PERFORM pgcron.require_user(name);
@@ -38,6 +38,7 @@ BEGIN
   WHERE u.name = set_password.name;
   DELETE FROM pgcron.web_session s
   WHERE s.user_name = set_password.name AND s.id IS DISTINCT FROM set_password.but;
+  PERFORM pgcron.forget_attempt(pgcron.login_keys(name, address));
   PERFORM pgcron.record_audit('set_password', 'user', set_password.name, actor);
 END $$;
 

@@ -14,8 +14,9 @@ import uvloop
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.config.settings import Settings
+from pgcron_ha.config.settings import AuthSettings, Settings, WebSettings
 from pgcron_ha.config.values import SocketPath
+from pgcron_ha.errors import ConfigError
 from pgcron_ha.operating_system import within_hard_limit
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
@@ -82,6 +83,7 @@ def web_server(
     from pgcron_ha.web.serving import WebServer
 
     pages, auth = settings.web, settings.auth if settings.auth.has_login else None
+    require_whole(pages, settings.auth)
     is_private = isinstance(pages.listen, SocketPath)
     key = LocalKey(cookie) if auth is None and not is_private else None
     app = create_app(
@@ -107,6 +109,22 @@ def web_server(
         key.announce = lambda path: echo(f"open    {server.url.rstrip('/')}{path}  (works once)")
         key.announce(key.path)
     return server
+
+
+def require_whole(pages: WebSettings, auth: AuthSettings) -> None:
+    """Raises ConfigError for settings that need others."""
+    if (pages.tls_certificate is None) != (pages.tls_key is None):
+        raise ConfigError(
+            "TLS needs web.tls_certificate and web.tls_key",
+            "Only one of them is set.",
+            "Name the files of both.",
+        )
+    if auth.oidc_issuer is not None and None in (auth.oidc_client_id, pages.public_url):
+        raise ConfigError(
+            "auth.oidc_issuer needs auth.oidc_client_id and web.public_url",
+            "The provider sends browsers back to web.public_url, never to what a request names.",
+            "Set both; `pgcron-ha docs log-in` has an example.",
+        )
 
 
 def free_port(usual: int) -> int:

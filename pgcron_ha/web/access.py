@@ -8,7 +8,6 @@ who it is (`Entry.authenticate`).
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import ipaddress
 import json
@@ -18,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection, Request
@@ -31,7 +30,9 @@ from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.session import Statement
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.model.permissions import LOCAL, Grant, Person
+from pgcron_ha.model.tokens import hashed, read_token
 from pgcron_ha.web.metrics import WebMetrics
+from pgcron_ha.web.oidc import Provider
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.security import SAFE_METHODS, Site
 
@@ -40,9 +41,10 @@ Authenticate: TypeAlias = Callable[[Request], Awaitable[Person | None]]
 REMEMBERED_SECONDS: Final = 600.0
 """While the database is away, who was let in within this time may go on reading."""
 
+CALLBACK: Final = "/login/oidc/callback"
+"""Where a provider sends browsers back."""
+
 _MOST_REMEMBERED: Final = 1000
-_BEARER: Final = re.compile(r"bearer +(.*)", re.IGNORECASE | re.DOTALL)
-_TOKEN: Final = re.compile(r"pgc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@+-]{1,100}")
 _MOST_GROUPS: Final = 200
 
@@ -129,6 +131,9 @@ class Access:
             from pgcron_ha.web.passwords import Passwords
 
             self.passwords = Passwords(metrics)
+        self.provider = None
+        if self.auth is not None and self.auth.oidc_issuer is not None:
+            self.provider = Provider(self.auth, f"{entry.public_url}{CALLBACK}")
         self._reader = reader
         self._remembered: OrderedDict[Any, tuple[float, Person]] = OrderedDict()
 
@@ -137,9 +142,8 @@ class Access:
         entry = self.entry
         if entry.authenticate is not None:
             return await entry.authenticate(request)
-        bearer = _BEARER.fullmatch(request.headers.get("authorization", ""))
-        if bearer is not None:
-            return await self._of_token(request, bearer[1])
+        if self.has_token(request):
+            return await self._of_token(request)
         if entry.is_private and self.auth is None:
             return LOCAL
         given = request.cookies.get(self.cookie_name(request), "")
@@ -150,16 +154,26 @@ class Access:
             return await self._of_named(request, *named)
         return await self._of_session(request, given) if given else None
 
-    def cookie_name(self, request: HTTPConnection) -> str:
-        """Of the session. Over http it has the port: all ports of a host share their cookies."""
+    def cookie_name(self, request: HTTPConnection, what: str = "") -> str:
+        """Of the session, or of something else. Over http it has the port: all ports of a host
+        share their cookies.
+        """
         origin = urlsplit(self.entry.site.origin(request.scope))
-        return "__Host-pgcron" if origin.scheme == "https" else f"pgcron_{origin.port or 80}"
+        if origin.scheme == "https":
+            return f"__Host-pgcron{what}"
+        return f"pgcron{what}_{origin.port or 80}"
 
     def set_cookie(
-        self, request: Request, answer: Response, value: str, life: float, same_site: Any = "lax"
+        self,
+        request: Request,
+        answer: Response,
+        value: str,
+        life: float,
+        what: str = "",
+        same_site: Literal["lax", "strict"] = "lax",
     ) -> None:
-        """Gives the browser its session."""
-        name = self.cookie_name(request)
+        """Gives the browser its session, or something else to bring."""
+        name = self.cookie_name(request, what)
         answer.set_cookie(
             name,
             value,
@@ -168,6 +182,15 @@ class Access:
             samesite=same_site,
             secure=name.startswith("__Host-"),
         )
+
+    def has_token(self, request: Request) -> bool:
+        """Whether a program sent it, which has a token: then nothing else counts."""
+        return request.headers.get("authorization", "").lower().startswith("bearer ")
+
+    def proxied_groups(self, request: Request) -> tuple[str, ...] | None:
+        """The groups of a user whom a proxy names; None: none does."""
+        named = self._named(request)
+        return None if named is None else named[1]
 
     def session_id(self, request: Request) -> bytes:
         """The hash of the session that the browser says it has."""
@@ -223,13 +246,14 @@ class Access:
             request, session, lambda: self.accounts.call(login.user_of_session, session)
         )
 
-    async def _of_token(self, request: Request, given: str) -> Person:
-        token = _TOKEN.fullmatch(given)
+    async def _of_token(self, request: Request) -> Person:
+        token = read_token(request.headers["authorization"].partition(" ")[2].strip())
         if token is None:
             raise BadToken
-        number, secret = token[1], hashed(token[2])
         person = await self._asked(
-            request, secret, lambda: self.accounts.call(login.user_of_token, number, secret)
+            request,
+            token,
+            lambda: self.accounts.call(login.user_of_token, token.id, token.secret_hash),
         )
         if person is None:
             raise BadToken
@@ -261,11 +285,6 @@ class Access:
         at, person = self._remembered.get(key, (0.0, None))
         is_new = request.method in SAFE_METHODS and monotonic() - at < REMEMBERED_SECONDS
         return person if is_new else None
-
-
-def hashed(secret: str) -> bytes:
-    """As the database keeps a secret of 256 random bits."""
-    return hashlib.sha256(secret.encode()).digest()
 
 
 def inner_path(given: str | None, otherwise: str) -> str:

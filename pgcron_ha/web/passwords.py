@@ -9,7 +9,7 @@ from typing import Final
 from argon2.exceptions import Argon2Error, InvalidHashError
 
 from pgcron_ha.errors import Refused
-from pgcron_ha.model.passwords import hasher
+from pgcron_ha.model.passwords import hashed_password, hasher
 from pgcron_ha.web.metrics import WebMetrics
 
 AT_ONCE: Final = 4
@@ -45,6 +45,11 @@ class Passwords:
         finally:
             self._waiting -= 1
         return is_right and known is not None
+
+    async def hashed(self, new: str) -> str:
+        """The hash of a new password. InvalidInput."""
+        async with self._turns:
+            return await asyncio.to_thread(hashed_password, new)
 
     async def renewed(self, known: str, typed: str) -> str | None:
         """A new hash of the password, if the one that is known was made with older parameters."""

@@ -2448,6 +2448,8 @@ REVOKE ALL ON FUNCTION pgcron.put_workflow(workflow text, definition jsonb, acto
 
 REVOKE ALL ON FUNCTION pgcron.record_audit(verb text, kind text, name text, actor text, note text, before jsonb, after jsonb, outcome text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.refuse_login(name text, method text, address text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.remove_user(name text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
@@ -2468,7 +2470,7 @@ REVOKE ALL ON FUNCTION pgcron.schedule_is_deleted() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.schedule_was_written() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.set_password(name text, password_hash text, but bytea, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.set_password(name text, password_hash text, but bytea, address text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text) FROM PUBLIC;
 

@@ -11,12 +11,15 @@ from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
 begin_login: Final = Rows("begin_login", "name", "address").the
-"""Counts an attempt: `wait` in seconds until the next one, 0: go on; the `password_hash` to compare
-with, None for no such user.
+"""Counts an attempt (`name` None: by a provider): `wait` in seconds until the next one, 0: go on;
+the `password_hash` to compare with, None for no such user.
 """
 
 end_login: Final = Call[bool]("end_login", "name", "password_hash", "is_right")
 """What came of an attempt; whether there is a session now."""
+
+refuse_login: Final = Call[None]("refuse_login", "name", "method", "address")
+"""Records an attempt that came to nothing."""
 
 login_by_provider: Final = Call[bool]("login_by_provider", "name", "shown", "groups")
 """A session of a user whom a provider has named; False: the user is disabled here."""

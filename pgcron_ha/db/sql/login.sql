@@ -2,6 +2,8 @@
 
 -- name: end_login
 
+-- name: refuse_login
+
 -- name: login_by_provider
 
 -- name: note_user
