@@ -10,13 +10,6 @@ import pytest
 from tests.web.login_sites import PASSWORD, Login, Visitor
 
 
-@pytest.fixture
-def login(
-    database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Login:
-    return Login(database, monkeypatch, capsys)
-
-
 async def checks(login: Login, url: str) -> float:
     """How many passwords were compared with a hash."""
     header = await login.token("reads-metrics")

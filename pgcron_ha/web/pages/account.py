@@ -14,6 +14,7 @@ from pgcron_ha.model.permissions import Grant
 from pgcron_ha.model.tokens import Token, new_token
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import no_login
+from pgcron_ha.web.security import brings_token
 
 MOST_LISTED: Final = 100
 ROLES: Final = ("viewer", "operator", "editor", "admin")
@@ -134,7 +135,7 @@ def _own(page_request: PageRequest) -> str:
     """The name of the user who has this account: a person, not a token, or it could make others."""
     if page_request.services.access.auth is None:
         raise no_login()
-    if page_request.services.access.has_token(page_request.request):
+    if brings_token(page_request.request.headers):
         raise Refused(
             "a token has no account",
             "Passwords, sessions and tokens are changed by people who have logged in.",
