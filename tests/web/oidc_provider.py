@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import hmac
+import json
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -15,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from joserfc import jwt
-from joserfc.jwk import ECKey, KeyParameters, KeySet, OctKey, RSAKey
+from joserfc.jwk import ECKey, KeyParameters, KeySet, RSAKey
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -107,15 +109,13 @@ class Provider:
     async def _token(self, request: Request) -> Response:
         self.asked.append("token")
         form = await _form(request)
-        pair = base64.b64encode(f"{CLIENT}:{quote(SECRET, safe=str())}".encode()).decode()
+        pair = base64.b64encode(f"{CLIENT}:{quote(SECRET, safe='')}".encode()).decode()
         flow = self._codes.pop(form["code"], None)
-        challenge = base64.urlsafe_b64encode(
-            hashlib.sha256(form["code_verifier"].encode()).digest()
-        ).rstrip(b"=")
+        challenge = _base64(hashlib.sha256(form["code_verifier"].encode()).digest())
         if (
             flow is None
             or request.headers.get("authorization") != f"Basic {pair}"
-            or challenge.decode() != flow["code_challenge"]
+            or challenge != flow["code_challenge"]
             or form["redirect_uri"] != flow["redirect_uri"]
         ):
             return JSONResponse({"error": "invalid_grant"}, 400)
@@ -130,14 +130,15 @@ class Provider:
 
     def _signed(self, claims: dict[str, Any]) -> str:
         header = {"alg": self._algorithm, "kid": self._key.kid}
-        if "hmac" in self.lies:
-            # The published key as if it were a shared secret.
-            public = OctKey.import_key(self._key.as_pem(private=False))
-            return jwt.encode({**header, "alg": "HS256"}, claims, public)
-        if "none" in self.lies:
+        if self.lies.keys() & {"hmac", "none"}:
             _, body, _ = jwt.encode(header, claims, self._key).split(".")
-            forged = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
-            return f"{forged}.{body}."
+            is_signed = "hmac" in self.lies
+            head = json.dumps({**header, "alg": "HS256" if is_signed else "none"})
+            unsigned = f"{_base64(head.encode())}.{body}"
+            # The published key as if it were a shared secret.
+            public = self._key.as_pem(private=False)
+            digest = hmac.digest(public, unsigned.encode(), "sha256") if is_signed else b""
+            return f"{unsigned}.{_base64(digest)}"
         if "foreign key" in self.lies:
             return jwt.encode(header, claims, RSAKey.generate_key(2048, {"kid": self._key.kid}))
         return jwt.encode(header, claims, self._key)
@@ -145,3 +146,7 @@ class Provider:
 
 async def _form(request: Request) -> dict[str, str]:
     return dict(parse_qsl((await request.body()).decode()))
+
+
+def _base64(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
