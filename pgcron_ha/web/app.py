@@ -20,7 +20,7 @@ from starlette.routing import Route
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
-from pgcron_ha.model.permissions import NOBODY
+from pgcron_ha.model.permissions import NOBODY, Grant, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import Access, Accounts, BadToken, Entry
@@ -33,6 +33,8 @@ from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
 from pgcron_ha.web.templating import templates
+
+__all__ = ["Entry", "Grant", "Person", "create_app"]
 
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
 _BAD_TOKEN: Final = (
