@@ -24,6 +24,8 @@ SCRIPTS = (
     "schedule_edits",
     "schedule_triggers",
     "roles",
+    "login",
+    "users",
     "versions",
     "calendars",
     "calendar_files",

@@ -24,7 +24,12 @@ class Person:
     actor: str
     """As it is recorded, such as ``ui:alice``."""
     grants: tuple[Grant, ...]
+    shown: str = ""
+    """What pages call a person who has logged in."""
 
+
+NOBODY = Person("ui:nobody", ())
+"""Who asks for a page that is open, or has not logged in."""
 
 LOCAL = Person("ui:local", (Grant("admin"),))
 """Whoever holds the key of pages without login."""

@@ -20,18 +20,26 @@ from starlette.routing import Route
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
+from pgcron_ha.model.permissions import NOBODY, Grant, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
+from pgcron_ha.web.access import Access, Accounts, BadToken, Entry
 from pgcron_ha.web.address import starlette_path
 from pgcron_ha.web.failures import failure_page
 from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.page_request import PageRequest, Services
+from pgcron_ha.web.pages.login import turned_away
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
 from pgcron_ha.web.templating import templates
 
+__all__ = ["Entry", "Grant", "Person", "create_app"]
+
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
+_BAD_TOKEN: Final = (
+    "The token is not valid, or not any more: `pgcron-ha tokens list` shows those that are.\n"
+)
 
 
 def create_app(
@@ -41,22 +49,26 @@ def create_app(
     version: str = "0",
     look: LookAtNode | None = None,
     write_dsn: str | None = None,
+    entry: Entry = Entry(),
 ) -> Starlette:
     """The pages, probes and metrics of the cluster in this database, as an ASGI application.
 
-    Nothing is connected before the first request. `look` is at the node of this process, if it has
-    one: its metrics are added, and it is ready while the node is. Verbs go to `write_dsn`, by
-    default the same. What the pages share is `state.services`.
+    Nothing is connected before the first request. `entry` says who is let in: by default nobody
+    sees more than probes, documents and the pages' own files. `look` is at the node of this
+    process, if it has one: its metrics are added, and it is ready while the node is. Verbs go to
+    `write_dsn`, by default the same. What the pages share is `state.services`.
     It serves one event loop; its lifespan must be run, as any server does.
     """
     templates()  # compiled now, and not while the first viewer waits
     metrics = WebMetrics(version)
     reader = Reader(dsn, metrics, schema)
+    writers = ClientPools()
     services = Services(
         dsn=write_dsn or dsn,
         version=version,
         reader=reader,
-        writers=ClientPools(),
+        writers=writers,
+        access=Access(entry, Accounts(write_dsn or dsn, schema, writers), reader, metrics),
         paths={route.name: route.path for route in ROUTES},
         metrics=metrics,
         pulse=Pulse(metrics),
@@ -72,7 +84,7 @@ def create_app(
     app.state.services = services
     # An overview of 200 KB has 13 KB so; no page has a secret beside what an address says.
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, site=entry.site)
     return app
 
 
@@ -90,7 +102,7 @@ async def _life(services: Services) -> AsyncIterator[None]:
 def _route(route: WebRoute, services: Services) -> Route:
     async def answer(request: Request) -> Response:
         began = perf_counter()
-        response = await _answer(PageRequest(request, services), route)
+        response = await _answer(request, services, route)
         services.metrics.answered(
             route.name, request.method, response.status_code, perf_counter() - began
         )
@@ -99,10 +111,18 @@ def _route(route: WebRoute, services: Services) -> Route:
     return Route(starlette_path(route.path), answer, methods=[route.method], name=route.name)
 
 
-async def _answer(page_request: PageRequest, route: WebRoute) -> Response:
+async def _answer(request: Request, services: Services, route: WebRoute) -> Response:
+    page_request = PageRequest(request, services, NOBODY)
     try:
+        if route.permission != "open":
+            person = await services.access.person(request)
+            if person is None:
+                return turned_away(page_request)
+            page_request.person = person
         page_request.require_known_zone()
         return await route.endpoint(page_request)
+    except BadToken:
+        return PlainTextResponse(_BAD_TOKEN, 401, {"www-authenticate": "Bearer"})
     except PgcronError as error:
         return await failure_page(page_request, error)
     except BodyTooLarge:
@@ -132,6 +152,6 @@ def _no_route(services: Services) -> Callable[[Request, Exception], Awaitable[Re
                 "Use the buttons of the pages.",
             )
         services.metrics.answered("(none)", request.method, status, 0.0)
-        return await failure_page(PageRequest(request, services), error, status)
+        return await failure_page(PageRequest(request, services, NOBODY), error, status)
 
     return answer

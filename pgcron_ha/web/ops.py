@@ -20,8 +20,10 @@ from starlette.routing import Route
 from pgcron_ha.config.values import Address
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.model.permissions import NOBODY
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web import probes
+from pgcron_ha.web.access import Access, Accounts, Entry
 from pgcron_ha.web.connections import Bounds
 from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.page_request import Endpoint, PageRequest, Services
@@ -56,11 +58,13 @@ def own_services(
     metrics = WebMetrics(version)
     if look is not None:
         metrics.registry.register(NodeCollector(look))
+    reader, writers = Reader(dsn, metrics, schema), ClientPools()
     return Services(
         dsn=dsn,
         version=version,
-        reader=Reader(dsn, metrics, schema),
-        writers=ClientPools(),
+        reader=reader,
+        writers=writers,
+        access=Access(Entry(), Accounts(dsn, schema, writers), reader, metrics),
         paths={},
         metrics=metrics,
         pulse=Pulse(metrics),
@@ -95,7 +99,7 @@ def create_ops_app(services: Services, *, is_alone: bool) -> Starlette:
 def _route(name: str, probe: Endpoint, services: Services) -> Route:
     async def answer(request: Request) -> Response:
         began = perf_counter()
-        response = await probe(PageRequest(request, services))
+        response = await probe(PageRequest(request, services, NOBODY))
         response.headers.update(_HEADERS)
         services.metrics.answered(
             name, request.method, response.status_code, perf_counter() - began

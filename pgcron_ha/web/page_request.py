@@ -20,8 +20,10 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import UnknownZone
+from pgcron_ha.model.permissions import Person
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
+from pgcron_ha.web.access import Access
 from pgcron_ha.web.address import (
     fields,
     filled,
@@ -37,8 +39,6 @@ T = TypeVar("T")
 # A query or a command: a connection comes first, the schema is given by its name.
 Ask: TypeAlias = Callable[..., Awaitable[T]]
 
-# Until there is a login, everybody who can reach the pages is this actor.
-ACTOR: Final = "ui:local"
 INTERFACE: Final = "ui"
 # Sent by the script, which needs the page without its frame.
 LIVE_HEADER: Final = "x-pgcron-live"
@@ -74,6 +74,7 @@ class Services:
     """Of all routes, by name, such as ``/schedules/{name}``."""
     metrics: WebMetrics
     pulse: Pulse
+    access: Access
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
 
@@ -81,9 +82,11 @@ class Services:
 class PageRequest:
     """One request. Pages use nothing else of the web framework."""
 
-    def __init__(self, request: Request, services: Services) -> None:
+    def __init__(self, request: Request, services: Services, person: Person) -> None:
+        """`person` is who sent it; `NOBODY` for a route that is open."""
         self.request = request
         self.services = services
+        self.person = person
         self._operation: str | None = None
 
     @property
@@ -160,7 +163,8 @@ class PageRequest:
         async with self.services.writers.connection(self.services.dsn) as connection:
             with answers():
                 async with connection.transaction():
-                    session = Session(connection, self.schema, ACTOR, INTERFACE, self.address)
+                    actor = self.person.actor
+                    session = Session(connection, self.schema, actor, INTERFACE, self.address)
                     done = await verb(session)
             self.services.reader.expire()
             return done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, measure
+from pgcron_ha.model.permissions import LOCAL, Grant, Person
 from pgcron_ha.model.plan import (
     COUNTED_EXACTLY,
     MOST_STEPS_OF_PLAN,
@@ -21,11 +22,14 @@ from pgcron_ha.model.workflow_graph import DEEPEST, mermaid, text_lines
 __all__ = [
     "COUNTED_EXACTLY",
     "DEEPEST",
+    "LOCAL",
     "MOST_INSTANTS",
     "MOST_STEPS_OF_PLAN",
     "CatchUp",
+    "Grant",
     "Missed",
     "MissedReason",
+    "Person",
     "Plan",
     "RunOutcome",
     "RunState",
