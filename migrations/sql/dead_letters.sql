@@ -135,6 +135,7 @@ BEGIN
           AND pgcron.letter_fits(d, redrive_many.fingerprint, redrive_many.handler,
               redrive_many.queue, redrive_many.error_class, redrive_many.schedule, since, until)
           AND (also_lost OR d.outcome = 'dead')
+          AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
           AND (d.unique_key IS NULL OR d.unique_scope = 'period'
                OR pgcron.run_with_key(d.unique_key, d.handler) IS NULL)
         ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP

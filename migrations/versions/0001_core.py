@@ -24,6 +24,7 @@ SCRIPTS = (
     "schedule_triggers",
     "audit",
     "roles",
+    "scopes",
     "versions",
     "calendars",
     "calendar_files",

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,11 +19,12 @@ from starlette.routing import Route
 
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
-from pgcron_ha.model.permissions import LOCAL, NOBODY
+from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
+from pgcron_ha.model.permissions import LOCAL, NOBODY, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.address import starlette_path
+from pgcron_ha.web.authorization import authorize, keep_refusal
 from pgcron_ha.web.failures import failure_page
 from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.page_request import PageRequest, Services
@@ -36,7 +37,12 @@ _BROKEN: Final = "Something went wrong here; the server's log has the details un
 
 
 def create_app(
-    dsn: str, *, schema: str = DEFAULT_SCHEMA, version: str = "0", look: LookAtNode | None = None
+    dsn: str,
+    *,
+    schema: str = DEFAULT_SCHEMA,
+    version: str = "0",
+    look: LookAtNode | None = None,
+    authenticate: Callable[[Request], Awaitable[Person]] | None = None,
 ) -> Starlette:
     """The pages, probes and metrics of the cluster in this database, as an ASGI application.
 
@@ -53,6 +59,7 @@ def create_app(
         reader=reader,
         writers=ClientPools(),
         paths={route.name: route.path for route in ROUTES},
+        permissions={route.name: route.permission for route in ROUTES},
         metrics=metrics,
         pulse=Pulse(metrics),
         look=look,
@@ -60,7 +67,7 @@ def create_app(
     if look is not None:
         metrics.registry.register(NodeCollector(look))
     app = Starlette(
-        routes=[_route(route, services) for route in ROUTES],
+        routes=[_route(route, services, authenticate) for route in ROUTES],
         lifespan=lambda _: _life(services),
         exception_handlers={404: _no_route(services), 405: _no_route(services)},
     )
@@ -81,10 +88,12 @@ async def _life(services: Services) -> AsyncIterator[None]:
         await services.writers.close()
 
 
-def _route(route: WebRoute, services: Services) -> Route:
+def _route(route: WebRoute, services: Services, authenticate: Any) -> Route:
     async def answer(request: Request) -> Response:
         began = perf_counter()
         person = NOBODY if route.permission == "open" else LOCAL
+        if authenticate is not None:
+            person = await authenticate(request)
         response = await _answer(PageRequest(request, services, person), route)
         services.metrics.answered(
             route.name, request.method, response.status_code, perf_counter() - began
@@ -97,8 +106,11 @@ def _route(route: WebRoute, services: Services) -> Route:
 async def _answer(page_request: PageRequest, route: WebRoute) -> Response:
     try:
         page_request.require_known_zone()
+        await authorize(page_request, route.permission, route.path)
         return await route.endpoint(page_request)
     except PgcronError as error:
+        if isinstance(error, Refused):
+            await keep_refusal(page_request, route.name, error)
         return await failure_page(page_request, error)
     except BodyTooLarge:
         return PlainTextResponse("The body is too large.\n", 413)

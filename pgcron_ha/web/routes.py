@@ -50,7 +50,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
     "": (
         ("GET", "/", "overview", "overview:read", overview.show_overview),
         ("GET", "/schedules", "schedules", "schedules:read", schedules.show_schedules),
-        ("GET", "/new-schedule", "new_schedule", "schedules:read", schedule_edit.show_new),
+        ("GET", "/new-schedule", "new_schedule", "schedules:write", schedule_edit.show_new),
         ("POST", "/new-schedule", "create_schedule", "schedules:write", schedule_edit.create),
         ("GET", "/backfills", "backfills", "schedules:read", backfills.show_backfills),
         ("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", queues.reset_breaker),
@@ -74,7 +74,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/rename", "rename", "schedules:write", schedule_verbs.rename),
         ("POST", "/delete", "delete_schedule", "schedules:write", schedule_verbs.delete),
         ("POST", "/resume", "resume", "schedules:pause", schedule_verbs.resume),
-        ("GET", "/edit", "edit", "schedules:read", schedule_edit.show_edit),
+        ("GET", "/edit", "edit", "schedules:edit", schedule_edit.show_edit),
         ("POST", "/save", "save", "schedules:edit", schedule_edit.save),
         ("GET", "/versions", "versions", "schedules:read", schedule_edit.show_versions),
         ("POST", "/restore", "restore", "schedules:edit", schedule_edit.restore),
@@ -84,8 +84,8 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "", "occurrences", "schedules:read", ledger.show_ledger),
         ("POST", "/skip", "skip_fire", "schedules:pause", schedule_verbs.skip_fire),
         ("POST", "/move", "move_fire", "schedules:pause", schedule_verbs.move_fire),
-        ("POST", "/edit", "edit_fire", "schedules:run", schedule_verbs.edit_fire),
-        ("POST", "/restore", "restore_fire", "schedules:run", schedule_verbs.restore_fire),
+        ("POST", "/edit", "edit_fire", "schedules:edit", schedule_verbs.edit_fire),
+        ("POST", "/restore", "restore_fire", "schedules:edit", schedule_verbs.restore_fire),
     ),
     "/backfills/{id}": (
         ("GET", "", "backfill", "schedules:read", backfills.show_backfill),
@@ -96,8 +96,8 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
     "/calendars": (
         ("GET", "", "calendars", "schedules:read", calendars.show_calendars),
         ("GET", "/{name}", "calendar", "schedules:read", calendars.show_calendar),
-        ("POST", "", "save_calendar", "schedules:edit", calendars.save),
-        ("POST", "/{name}/delete", "delete_calendar", "schedules:edit", calendars.delete),
+        ("POST", "", "save_calendar", "calendars:write", calendars.save),
+        ("POST", "/{name}/delete", "delete_calendar", "calendars:write", calendars.delete),
     ),
     "/dead": (
         ("GET", "", "dead", "dead:read", dead_letters.show_dead_letters),

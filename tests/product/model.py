@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, measure
+from pgcron_ha.model.permissions import OF_THE_CLUSTER, ROLE_OF, ROLES, Grant, Person
 from pgcron_ha.model.plan import (
     COUNTED_EXACTLY,
     MOST_STEPS_OF_PLAN,
@@ -23,9 +24,14 @@ __all__ = [
     "DEEPEST",
     "MOST_INSTANTS",
     "MOST_STEPS_OF_PLAN",
+    "OF_THE_CLUSTER",
+    "ROLES",
+    "ROLE_OF",
     "CatchUp",
+    "Grant",
     "Missed",
     "MissedReason",
+    "Person",
     "Plan",
     "RunOutcome",
     "RunState",

@@ -39,6 +39,7 @@ SELECT pgcron.archive_dead_letters(ARRAY(
     AND (:run_ids::bigint[] IS NULL OR d.run_id = ANY(:run_ids::bigint[]))
     AND pgcron.letter_fits(d, :fingerprint::text, :handler::text, :queue::text,
         :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz)
+    AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
   ORDER BY d.died_at, d.run_id LIMIT :at_most::int FOR UPDATE SKIP LOCKED),
   :note::text, :actor::text) AS run_ids;
 
