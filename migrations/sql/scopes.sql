@@ -201,13 +201,13 @@ END $$;
 COMMENT ON FUNCTION pgcron.revoke_role IS
     'Takes a role back that grant_role gave; true if there was one.';
 
-CREATE FUNCTION pgcron.set_team(kind text, name text, team text, actor text DEFAULT NULL)
+CREATE FUNCTION pgcron.set_team(kind text, object text, team text, actor text DEFAULT NULL)
   RETURNS void
 LANGUAGE sql AS $$
-  DELETE FROM pgcron.owned o WHERE (o.kind, o.name) = (set_team.kind, set_team.name);
+  DELETE FROM pgcron.owned o WHERE (o.kind, o.name) = (set_team.kind, set_team.object);
   INSERT INTO pgcron.owned (kind, name, team, set_by)
-  SELECT kind, name, team, coalesce(actor, session_user) WHERE team IS NOT NULL;
-  SELECT pgcron.record_audit('set_team', kind, name, actor,
+  SELECT kind, object, team, coalesce(actor, session_user) WHERE team IS NOT NULL;
+  SELECT pgcron.record_audit('set_team', kind, object, actor,
            after => jsonb_build_object('team', team)) $$;
 COMMENT ON FUNCTION pgcron.set_team IS
     'Says which team a queue, calendar, key or producer belongs to; NULL: to none.';

@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("status:status_command", "Show what the cluster does and what waits."),
     "storage": ("storage:storage_command", "Show how large the tables are."),
     "doctor": ("doctor:doctor_command", "Check the database, the schema, the settings."),
+    "roles": ("roles:roles_group", "Roles of users on the pages; what teams own."),
     "grants": ("grants:grants_command", "Print the SQL that gives a role its rights."),
     "docs": ("docs:docs_command", "Read the documents."),
     "config": ("configuration:config_command", "Show the settings and where each comes from."),

@@ -19,6 +19,7 @@ from pgcron_ha.web.pages import (
     nodes,
     overview,
     queues,
+    roles,
     run,
     runs,
     schedule_edit,
@@ -34,8 +35,8 @@ from pgcron_ha.web.pages import (
 class WebRoute:
     """One line of the table; `method` is GET (and HEAD) or POST.
 
-    A role will be a set of permissions; "open" needs none: probes for the operating system, files
-    of the package.
+    Which role has a permission, `pgcron_ha.model.permissions` says; "open" needs none: probes for
+    the operating system, files of the package.
     """
 
     method: str
@@ -50,12 +51,13 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
     "": (
         ("GET", "/", "overview", "overview:read", overview.show_overview),
         ("GET", "/schedules", "schedules", "schedules:read", schedules.show_schedules),
-        ("GET", "/new-schedule", "new_schedule", "schedules:write", schedule_edit.show_new),
+        ("GET", "/new-schedule", "new_schedule", "schedules:read", schedule_edit.show_new),
         ("POST", "/new-schedule", "create_schedule", "schedules:write", schedule_edit.create),
         ("GET", "/backfills", "backfills", "schedules:read", backfills.show_backfills),
         ("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", queues.reset_breaker),
         ("GET", "/storage", "storage", "storage:read", storage.show_storage),
         ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
+        ("GET", "/roles", "roles", "roles:read", roles.show_roles),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
         ("GET", "/workflows", "workflows", "workflows:read", workflows.show_workflows),
         ("GET", "/docs", "docs", "open", docs.show_document),
@@ -74,7 +76,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/rename", "rename", "schedules:write", schedule_verbs.rename),
         ("POST", "/delete", "delete_schedule", "schedules:write", schedule_verbs.delete),
         ("POST", "/resume", "resume", "schedules:pause", schedule_verbs.resume),
-        ("GET", "/edit", "edit", "schedules:edit", schedule_edit.show_edit),
+        ("GET", "/edit", "edit", "schedules:read", schedule_edit.show_edit),
         ("POST", "/save", "save", "schedules:edit", schedule_edit.save),
         ("GET", "/versions", "versions", "schedules:read", schedule_edit.show_versions),
         ("POST", "/restore", "restore", "schedules:edit", schedule_edit.restore),

@@ -79,6 +79,7 @@ NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
     ("queues", "Queues", "q"),
     ("nodes", "Nodes", "n"),
     ("storage", "Storage", "t"),
+    ("roles", "Roles", "a"),
     ("docs", "Documents", "h"),
 )
 # Pages whose link on top is that of another address.
@@ -96,6 +97,7 @@ DOCUMENTS: Final = {
     "queues": "queues",
     "nodes": "lease",
     "storage": "settings",
+    "roles": "roles",
     "docs": "glossary",
 }
 """The document that explains the pages of a section; of the others it is the one for on call."""

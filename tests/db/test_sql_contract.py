@@ -106,6 +106,7 @@ VOCABULARY = """
     slots rate per starting failures within open_for open_for_at_most fallback_handler
     fallback_queue keep keep_args outcome error_class fingerprint also_lost elapsed result
     workflow definition step payload approved managed_by
+    subject_kind subject scope_kind scope kind object team
 """
 Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 

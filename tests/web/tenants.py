@@ -6,7 +6,6 @@ Whatever belongs to a team has its name in it: in names, keys, notes, errors, ar
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -93,8 +92,6 @@ async def add_node(dsn: str) -> None:
         lease_ttl=300,
         name="berlin-1",
     )
-    health = {"failing": [], "without": []}
-    await connection.execute("UPDATE pgcron.node SET health = $1", json.dumps(health))
     await connection.execute(
         "UPDATE pgcron.node SET lease_until = now() + interval '1 hour' WHERE incarnation = $1",
         node.incarnation,
@@ -115,7 +112,8 @@ async def _add(connection: asyncpg.Connection[asyncpg.Record], team: str) -> Ten
         SELECT pgcron.set_team('calendar', '{team}-days', '{team}');
         SELECT pgcron.put_schedule('{team}-nightly', '0 3 * * *' || chr(10) || 'not in {team}-days',
           'py:{team}.report', queue => '{queue}', owner => '{team}', tags => '{{{team}-tag}}',
-          overlap => 'allow', args => '{{"of": "{team}"}}', description => 'For {team}.', actor => '{team}-ann');
+          overlap => 'allow', args => '{{"of": "{team}"}}',
+          description => 'For {team}.', actor => '{team}-ann');
         SELECT pgcron.put_schedule('{team}-paused', '0 3 * * *', 'py:{team}.report',
           queue => '{queue}', owner => '{team}', tags => '{{{team}-tag}}');
         SELECT pgcron.pause_schedule('{team}-paused', '{team} moves', '{team}-ann');

@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 import pytest
 
+from tests.house.checkout import ROOT
 from tests.product.model import OF_THE_CLUSTER, ROLE_OF, ROLES, Grant
 from tests.product.web import ROUTES, WebRoute
 from tests.sessions import own_session
@@ -95,6 +96,14 @@ def test_every_route_needs_a_permission_that_one_role_gives() -> None:
     }
 
 
+def test_the_page_about_roles_has_the_table() -> None:
+    text = (ROOT / "docs/how-to/roles.md").read_text()
+
+    for role, permissions in ROLES.items():
+        assert f"| {role} | {', '.join(permissions)} |" in text
+    assert all(f"`{permission}`" in text for permission in OF_THE_CLUSTER)
+
+
 def test_no_verb_is_sent_with_the_permission_to_read() -> None:
     verbs = [route for route in GUARDED if route.method == "POST"]
 
@@ -113,7 +122,8 @@ def in_order(routes: list[WebRoute]) -> list[WebRoute]:
 async def test_a_role_within_a_scope(cluster: Cluster, role: str) -> None:
     cluster.pages.come(*scoped(role))
     before = await rows_of_all(cluster.dsn)
-    found, wanted = {}, {}
+    found: dict[tuple[str, str], int] = {}
+    wanted: dict[tuple[str, str], int] = {}
     for route in GUARDED:  # what is not allowed
         is_held = RANKS.index(role) >= RANKS.index(ROLE_OF[route.permission])
         is_held &= route.permission not in OF_THE_CLUSTER

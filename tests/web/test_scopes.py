@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
 from difflib import unified_diff
 from itertools import count
@@ -10,9 +11,12 @@ from itertools import count
 import httpx
 import pytest
 
+from tests.house.checkout import ROOT
+from tests.product.db import NEWEST, every_variant, load
 from tests.product.model import OF_THE_CLUSTER, Grant
 from tests.product.web import ROUTES
 from tests.servers import ThrowAwayServer
+from tests.sessions import own_session
 from tests.web.tenants import FOREIGN, OWN, Pages, Tenant, add_node, add_tenant, pages_of, said
 
 _numbers = count(1)
@@ -76,6 +80,43 @@ NAMED = (
 )
 
 
+# Of one object whose page was authorized, or of rows that another statement has chosen.
+OF_ONE = """
+    list_attempts page_history_start page_item_counts page_lines_before page_longest_steps
+    page_occurrences page_run_letter page_step page_step_counts page_step_groups page_steps
+    page_timeline_runs page_workflow_cells page_workflow_graph page_workflow_nodes page_workflow_run
+    runs_of_ids waits_of_runs
+"""
+
+
+def test_each_statement_of_a_list_asks_for_the_scope() -> None:
+    files = (ROOT / "pgcron_ha/db/sql").glob("pages_*.sql")
+    of_pages = {name for path in files for name in re.findall(r"-- name: (\w+)", path.read_text())}
+    open_ones = [
+        each.name
+        for each in every_variant()
+        if each.name in of_pages and each.scoped_sql == each.sql
+    ]
+
+    assert sorted(open_ones) == OF_ONE.split()
+
+
+def test_others_send_their_statements_without_a_scope() -> None:
+    for each in every_variant():
+        assert not re.search(r"\w*in_scope\(", each.sql), each.name
+        assert each.parameters == tuple(dict.fromkeys(each.parameters))
+
+
+async def test_statements_with_a_scope_prepare_as_those_without(database: str) -> None:
+    connection = await own_session(database)
+    for each in load(revision=NEWEST).values():
+        one, scoped = [await connection.prepare(sql) for sql in (each.sql, each.scoped_sql)]
+        assert one.get_parameters() == scoped.get_parameters(), each.name
+        columns = [[(c.name, c.type.name) for c in s.get_attributes()] for s in (one, scoped)]
+        assert columns[0] == columns[1], each.name
+    await connection.close()
+
+
 @pytest.fixture
 async def alone_and_both(
     server: ThrowAwayServer, template: str
@@ -107,8 +148,8 @@ def paths(tenant: Tenant) -> Iterator[str]:
 
 def differences(one: httpx.Response, other: httpx.Response) -> list[str]:
     """Of two answers."""
-    texts = ([str(each.status_code), *said(each.text)] for each in (one, other))
-    return [line for line in unified_diff(*texts, lineterm="", n=0) if line[:2] != "@@"]
+    first, second = [[str(each.status_code), *said(each.text)] for each in (one, other)]
+    return list(unified_diff(first, second, lineterm="", n=0))
 
 
 @pytest.mark.parametrize("kind", SCOPES)

@@ -21,7 +21,7 @@ revoke_role: Final = Call[bool](
 role_grants: Final = Rows("list_role_grants", limit=DEFAULT_LIMIT)
 """Roles by who has them; of one ``subject``."""
 
-set_team: Final = Call[None]("set_team", "kind", "name", "team")
+set_team: Final = Call[None]("set_team", "kind", "object", "team")
 """Which team a queue, calendar, key or producer belongs to; None: to none."""
 
 owned: Final = Rows("list_owned", limit=DEFAULT_LIMIT)

@@ -74,7 +74,8 @@ ORDER BY b.opened_at, b.name LIMIT :limit::int;
 -- Runs that wait for a breaker, by queue and handler.
 SELECT held.queue, held.handler, b.name, pgcron.circuit_words(b) AS words, count(*) AS runs,
        min(held.due_at) AS oldest_due
-FROM (SELECT r.* FROM pgcron.run r WHERE r.gate = 'breaker' LIMIT :look::int) held
+FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags, r.due_at FROM pgcron.run r
+      WHERE r.gate = 'breaker' LIMIT :look::int) held
 JOIN pgcron.breaker_handler m ON m.handler = held.handler
 JOIN pgcron.breaker b ON b.name = m.breaker
 WHERE b.state <> 'closed'

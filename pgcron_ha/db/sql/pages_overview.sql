@@ -41,7 +41,9 @@ FROM (
         SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, closed.gate
         FROM (VALUES ('no_node'), ('breaker'), ('previous'), ('overlap')) closed(gate)
         CROSS JOIN LATERAL (
-            SELECT g.* FROM pgcron.run g
+            SELECT g.queue, g.id, g.handler, g.requires, g.weight, g.due_at, g.schedule_id,
+                   g.schedule, g.tags
+            FROM pgcron.run g
             WHERE g.state = 'blocked' AND g.gate = closed.gate AND g.due_at <= now()
             ORDER BY g.due_at LIMIT :most::int) b
         WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) due
@@ -96,7 +98,7 @@ CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
 
 -- name: page_blocked_schedules
 SELECT DISTINCT held.schedule_id
-FROM (SELECT r.* FROM pgcron.run r
+FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags, r.gate FROM pgcron.run r
 WHERE r.gate IN ('breaker', 'no_node') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
 WHERE held.gate = 'no_node'
   AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags)
@@ -109,7 +111,9 @@ SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, r.claimed
        coalesce(r.started_at, r.claimed_at) AS since,
        date_part('epoch', pgcron.time_allowed(r.timeout)) AS timeout, r.cancel_at,
        n.incarnation, n.name AS node
-FROM (SELECT e.* FROM pgcron.run e
+FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.tags, e.attempt, e.claimed_at,
+      e.started_at, e.timeout, e.cancel_at, e.owner
+      FROM pgcron.run e
       WHERE e.state = 'running' AND e.owner IS NOT NULL
         AND (:incarnation::uuid IS NULL OR e.owner = :incarnation::uuid) LIMIT :look::int) r
 LEFT JOIN pgcron.node n ON n.incarnation = r.owner

@@ -164,11 +164,13 @@ SELECT ARRAY(SELECT q.name
 -- fewest dead rows are.
 SELECT now() AS now,
        (SELECT count(*)
-        FROM (SELECT r.* FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL
+        FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags FROM pgcron.run r
+              WHERE r.state = 'running' AND r.owner IS NOT NULL
               LIMIT :most::int + 1) b
         WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS running,
        (SELECT count(*)
-        FROM (SELECT r.* FROM pgcron.run r WHERE r.state <> 'running' ORDER BY r.id DESC
+        FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags FROM pgcron.run r
+              WHERE r.state <> 'running' ORDER BY r.id DESC
               LIMIT :most::int + 1) b
         WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS waiting;
 
