@@ -1,8 +1,8 @@
 -- Who may do what on the pages: roles, each within a scope.
 
 CREATE TABLE pgcron.role_grant (
-  subject_kind text NOT NULL CONSTRAINT a_role_is_given_to_a_user_or_a_group
-    CHECK (subject_kind IN ('user', 'group')),
+  subject_kind text NOT NULL CONSTRAINT a_role_is_given_to_a_user_a_group_or_a_token
+    CHECK (subject_kind IN ('user', 'group', 'token')),
   subject text NOT NULL CONSTRAINT a_subject_has_1_to_200_characters
     CHECK (length(subject) BETWEEN 1 AND 200),
   role text NOT NULL CONSTRAINT a_role_is_known

@@ -25,6 +25,8 @@ SCRIPTS = (
     "audit",
     "roles",
     "scopes",
+    "login",
+    "users",
     "versions",
     "calendars",
     "calendar_files",

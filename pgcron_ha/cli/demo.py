@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import re
 import shlex
 import shutil
 import signal
@@ -197,6 +198,7 @@ class _Demo:
             for number in range(1, nodes + 1):
                 name = f"node-{number}"
                 self._nodes.append(DemoProcess(self._folder, name, "node", "--name", name))
+            await self._serve()
             self._screen.say(*self._introduction(), "")
             await self._first_run()
             await self._watch()
@@ -206,6 +208,16 @@ class _Demo:
             await stop_all(self._nodes)
             await stop_all(self._pages)  # last: the nodes' last runs send requests to them
         return await self._verify(since, living)
+
+    async def _serve(self) -> None:
+        """Returns when the pages have printed their address, or have ended."""
+        while not self._stop.is_set() and self._pages[0].ending is None and not self._address():
+            await self._pause(_FIRST_RUN_PAUSE)
+
+    def _address(self) -> str:
+        """Which lets a browser in to the pages, once: the last one that they have printed."""
+        found = re.findall(r"^open +(\S+)", self._pages[0].log.read_text(), re.MULTILINE)
+        return str(found[-1]) if found else ""
 
     def _introduction(self) -> list[str]:
         return [
@@ -222,7 +234,7 @@ class _Demo:
         living = [node for node in self._nodes if node.ending is None]
         return [
             f"run one   {self._command()} enqueue py:hello --wait",
-            f"pages     http://127.0.0.1:{self._port}/",
+            f"pages     {self._address()}",
             f"kill one  {f'kill -9 {living[0].pid}' if living else 'no node is left'}",
         ]
 

@@ -46,6 +46,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "breakers": ("breakers:breakers_group", "Circuit breakers of handlers that keep failing."),
     "retention": ("retention:retention_group", "Show and set how long records are kept."),
     "nodes": ("nodes:nodes_group", "List the nodes and their leases; drain them."),
+    "users": ("users:users_group", "Users of the pages, and their sessions."),
+    "tokens": ("users:tokens_group", "Tokens with which programs use the pages' addresses."),
     "status": ("status:status_command", "Show what the cluster does and what waits."),
     "storage": ("storage:storage_command", "Show how large the tables are."),
     "doctor": ("doctor:doctor_command", "Check the database, the schema, the settings."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,6 +20,7 @@ from pgcron_ha.cli.output import echo
 from pgcron_ha.client.app import App
 from pgcron_ha.client.loading import load_app
 from pgcron_ha.config.settings import BY_KEY, Settings
+from pgcron_ha.config.values import Address
 from pgcron_ha.engine.node import Node
 from pgcron_ha.engine.process_exit import ForcedExit, bid
 from pgcron_ha.errors import PgcronError
@@ -70,16 +72,19 @@ def node_command(**given: Any) -> int:
     """
     flags = as_settings(given)
     settings = command_context().load(flags, named=("node.apps",))
-    serves = (flags[setting] is not None for setting in ("web.listen", "web.callbacks"))
-    forced_exit = run_node(settings, *serves)
+    pages, callbacks = (flags[key] is not None for key in ("web.listen", "web.callbacks"))
+    forced_exit = run_node(settings, pages, callbacks)
     if forced_exit is not None:
         bid(forced_exit)
     return 0
 
 
-def run_node(settings: Settings, pages: bool = False, callbacks: bool = False) -> ForcedExit | None:
-    """Runs a node with these settings in this process, and what it serves beside its work; a
-    `ForcedExit` is returned when only the end of the process ends one of its handlers.
+def run_node(
+    settings: Settings, pages: bool = False, callbacks: bool = False, cookie: str | None = None
+) -> ForcedExit | None:
+    """Runs a node with these settings in this process, and what it serves beside its work, to
+    browsers that have the `cookie`, too; a `ForcedExit` is returned when only the end of the
+    process ends one of its handlers.
     """
     log.set_up(settings.log.format, settings.log.level, log.lasting_stderr())
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -87,18 +92,18 @@ def run_node(settings: Settings, pages: bool = False, callbacks: bool = False) -
     apps = [load_app(place) for place in settings.node.apps]
     hide_from_others()
     with descendants_die_too():
-        forced_exit = uvloop.run(live(settings, apps, pages, callbacks))
+        forced_exit = uvloop.run(live(settings, apps, pages, callbacks, cookie))
         if forced_exit is not None:
             kill_processes_with(f"{MARK}={os.environ[MARK]}".encode())
     return forced_exit
 
 
 async def live(
-    settings: Settings, apps: list[App], pages: bool, callbacks: bool
+    settings: Settings, apps: list[App], pages: bool, callbacks: bool, cookie: str | None = None
 ) -> ForcedExit | None:
     """One node from its start to its end in order, which a signal begins; the pages end last."""
     node = Node(settings, apps, installed_version())
-    servers = [web.web_server(settings, node.look)] if pages else []
+    servers = [web.web_server(settings, node.look, cookie)] if pages else []
     servers += web.callback_server(settings) if callbacks else []
     await web.run_until_signal(node, *servers)
     return node.forced_exit
@@ -135,9 +140,12 @@ def dev_command(reload: bool, **given: Any) -> int:
             echo("try       pgcron-ha schedules list, pgcron-ha enqueue py:HANDLER --wait")
         os.environ[BY_KEY["dsn"].variable] = database.dsn  # handlers find it there, too
         if flags["web.listen"] is None:
-            flags |= {"web.listen": f"127.0.0.1:{web.free_port(settings.web.listen.port)}"}
+            usual = settings.web.listen
+            port = web.free_port(usual.port if isinstance(usual, Address) else 0)
+            flags |= {"web.listen": f"127.0.0.1:{port}"}
         if reload:
-            _run_again_on_changes(partial(_run_until_changed, context, flags))
+            cookie = secrets.token_urlsafe(32)  # who is in stays in
+            _run_again_on_changes(partial(_run_until_changed, context, flags, cookie))
         else:
             run_node(context.load(flags), pages=True)
         return 0
@@ -146,13 +154,13 @@ def dev_command(reload: bool, **given: Any) -> int:
 
 
 def _run_until_changed(
-    context: CommandContext, flags: Mapping[str, object], sockets: object
+    context: CommandContext, flags: Mapping[str, object], cookie: str, sockets: object
 ) -> None:
     """What is wrong with a file is printed; its next change is another try."""
     from pgcron_ha.cli.main import print_error
 
     try:
-        run_node(context.load(flags), pages=True)
+        run_node(context.load(flags), pages=True, cookie=cookie)
     except PgcronError as error:
         print_error(error)
 

@@ -14,7 +14,9 @@ import uvloop
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.config.settings import Settings
+from pgcron_ha.config.settings import AuthSettings, Settings, WebSettings
+from pgcron_ha.config.values import SocketPath
+from pgcron_ha.errors import ConfigError
 from pgcron_ha.operating_system import within_hard_limit
 from pgcron_ha.telemetry import log
 from pgcron_ha.version import installed_version
@@ -32,13 +34,14 @@ some of them close so many at their start.
 
 
 @click.command("web")
-@click.option("--listen", metavar="HOST:PORT", help="An address of this machine; port 0: any.")
+@click.option("--listen", metavar="HOST:PORT", help="Also unix:/path; port 0: any.")
 @click.option("--callbacks", metavar="HOST:PORT", help="Take services' callbacks there, too.")
 def web_command(listen: str | None, callbacks: str | None) -> int:
     """Serve the pages, the probes and the metrics.
 
-    There is no login: only this machine can connect. Callbacks of services that runs have called
-    are taken at an address of their own, where there are no pages. SIGTERM and SIGINT stop it.
+    Without login (`auth.…`) only this machine can connect, and the printed address lets a browser
+    in. Callbacks of services that runs have called are taken at an address of their own, where
+    there are no pages. SIGTERM and SIGINT stop it.
     """
     settings = command_context().load({"web.listen": listen, "web.callbacks": callbacks})
     log.set_up(settings.log.format, settings.log.level)
@@ -63,23 +66,65 @@ async def run_until_signal(main: Node | WebServer, *beside: WebServer) -> None:
         await asyncio.gather(*serving, return_exceptions=True)
 
 
-def web_server(settings: Settings, look: LookAtNode | None = None) -> WebServer:
-    """A server of the pages at ``web.listen`` that listens already; its address is printed.
+def web_server(
+    settings: Settings, look: LookAtNode | None = None, cookie: str | None = None
+) -> WebServer:
+    """A server of the pages at ``web.listen`` that listens already; its address is printed, and
+    without login the one that lets a browser in, once.
 
-    `look` reads the node of this process, if it has one.
+    `look` reads the node of this process, if it has one. `cookie` is what browsers that were let in
+    before have.
 
     Raises ConfigError without a DSN, or for an address that can't be listened on.
     """
     # Help, and nodes without pages, do not load the web framework.
+    from pgcron_ha.web.access import Entry, LocalKey
     from pgcron_ha.web.app import create_app
     from pgcron_ha.web.serving import WebServer
 
+    pages, auth = settings.web, settings.auth if settings.auth.has_login else None
+    require_whole(pages, settings.auth)
+    is_private = isinstance(pages.listen, SocketPath)
+    key = LocalKey(cookie) if auth is None and not is_private else None
     app = create_app(
-        settings.required_dsn(), schema=settings.schema, version=installed_version(), look=look
+        settings.required_dsn(),
+        schema=settings.schema,
+        version=installed_version(),
+        look=look,
+        entry=Entry(
+            hosts=pages.hosts,
+            public_url=pages.public_url,
+            auth=auth,
+            key=key,
+            is_private=is_private,
+        ),
     )
-    server = WebServer(app, settings.web.listen)
+    tls = (
+        (pages.tls_certificate, pages.tls_key) if pages.tls_certificate and pages.tls_key else None
+    )
+    is_encrypted = tls is not None or (pages.public_url or "").startswith("https:")
+    server = WebServer(app, pages.listen, tls=tls, may_be_reached=auth is not None and is_encrypted)
     echo(f"serving {server.url}")
+    if key is not None:
+        key.announce = lambda path: echo(f"open    {server.url.rstrip('/')}{path}  (works once)")
+        key.announce(key.path)
     return server
+
+
+def require_whole(pages: WebSettings, auth: AuthSettings) -> None:
+    """Raises ConfigError for settings that need others."""
+    if (pages.tls_certificate is None) != (pages.tls_key is None):
+        raise ConfigError(
+            "TLS needs web.tls_certificate and web.tls_key",
+            "Only one of them is set.",
+            "Name the files of both.",
+        )
+    if auth.oidc_issuer is not None and None in (auth.oidc_client_id, pages.public_url):
+        raise ConfigError(
+            "auth.oidc_issuer needs auth.oidc_client_id and web.public_url",
+            "The provider sends browsers back to web.public_url, never to what a request names.",
+            "Set both; `pgcron-ha docs log-in` has an example.",
+        )
 
 
 def free_port(usual: int) -> int:

@@ -94,6 +94,11 @@ _KINDS = values.text_list(
     "a kind of handlers: 1 to 20 lower-case letters, digits and _, beginning with a letter",
 )
 _DSN = values.optional(values.database_url)
+_HOSTS = values.text_list(
+    r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\]", "the name or address of a host, without a port"
+)
+_CLAIM = values.text(r"[!-~]{1,100}", "the name of a claim")
+_HEADER = values.text(r"[A-Za-z0-9-]{1,100}", "the name of a header")
 _APPS = values.text_list(
     r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,100}", "module:attribute, such as shop.jobs:app"
 )
@@ -182,11 +187,25 @@ class LogSettings:
 class WebSettings:
     """Where the pages are served, and where called services send callbacks."""
 
-    listen: values.Address = setting(
-        values.address,
+    listen: values.Address | values.SocketPath = setting(
+        values.place_to_listen,
         "127.0.0.1:8420",
-        "Where `pgcron-ha web` serves its pages; only this machine's own addresses, as there is"
-        " no login.",
+        "Where `pgcron-ha web` serves its pages: HOST:PORT or unix:/path. Without login only this"
+        " machine's own addresses.",
+    )
+    hosts: tuple[str, ...] = setting(
+        _HOSTS,
+        [],
+        "Names that browsers use for the pages, beside the one of web.public_url and those of"
+        " this machine's loopback.",
+    )
+    tls_certificate: str | None = setting(
+        values.optional(values.absolute_path),
+        None,
+        "A file with the certificate of the pages and its chain (PEM), for https.",
+    )
+    tls_key: str | None = setting(
+        values.optional(values.absolute_path), None, "The file with its private key (PEM)."
     )
     callbacks: values.Address | None = setting(
         values.optional(values.address),
@@ -197,8 +216,8 @@ class WebSettings:
     public_url: str | None = setting(
         values.optional(values.base_url),
         None,
-        "How services reach web.callbacks, through any proxies before it:"
-        " https://jobs.example.com.",
+        "How browsers reach the pages, and services web.callbacks, through any proxies before"
+        " them: https://jobs.example.com.",
     )
     allow_private: bool = setting(
         values.flag,
@@ -208,12 +227,68 @@ class WebSettings:
 
 
 @dataclass(frozen=True)
+class AuthSettings:
+    """Who is let in to the pages, and for how long."""
+
+    local: bool = setting(
+        values.flag, False, "Users with passwords log in; `pgcron-ha users add` makes them."
+    )
+    oidc_issuer: str | None = setting(
+        values.optional(values.text(r"https?://\S{1,200}", "the URL of an issuer")),
+        None,
+        "Users of this OpenID Connect provider log in, as its discovery document names it.",
+    )
+    oidc_client_id: str | None = setting(
+        values.optional(values.text(r"[!-~]{1,200}", "the id of a client")),
+        None,
+        "What the provider calls the pages.",
+    )
+    oidc_client_secret: str | None = setting(
+        values.optional(values.text(r"[!-~]{1,500}", "a secret of visible characters")),
+        None,
+        "The client's secret; a public client has none.",
+        is_secret=True,
+    )
+    oidc_scopes: tuple[str, ...] = setting(
+        values.text_list(r"[!-~]{1,100}", "a scope", may_be_empty=False),
+        ["openid", "profile"],
+        "What is asked for; the provider says which scope gives the groups.",
+    )
+    oidc_groups_claim: str = setting(_CLAIM, "groups", "The claim of the ID token with groups.")
+    oidc_name_claim: str = setting(
+        _CLAIM, "preferred_username", "The claim with the name that is shown."
+    )
+    proxy_addresses: tuple[values.Network, ...] = setting(
+        values.networks,
+        [],
+        "Addresses of proxies, such as 10.0.0.5 or 10.1.0.0/16, that say who sends a request."
+        " Nobody else is believed.",
+    )
+    proxy_user_header: str = setting(_HEADER, "X-Forwarded-User", "The header with the user.")
+    proxy_groups_header: str = setting(
+        _HEADER, "X-Forwarded-Groups", "The header with the user's groups, with commas."
+    )
+    session_idle: float = setting(
+        values.duration("1m", "30d"), "8h", "A session that is not used for this long is over."
+    )
+    session_life: float = setting(
+        values.duration("1m", "90d"), "24h", "How long a session lasts at most."
+    )
+
+    @property
+    def has_login(self) -> bool:
+        """Whether somebody can log in, in one of three ways."""
+        return self.local or self.oidc_issuer is not None or bool(self.proxy_addresses)
+
+
+@dataclass(frozen=True)
 class Settings:
     """Every setting, typed and checked, and what the tables of the file let a node run."""
 
     node: NodeSettings
     log: LogSettings
     web: WebSettings
+    auth: AuthSettings
     shell: Mapping[str, ShellTemplate]
     http: Mapping[str, HttpDestination]
     sql: Mapping[str, SqlProfile]
@@ -260,7 +335,12 @@ CAPABILITIES: Mapping[str, type[Template]] = {
     "http": HttpDestination,
     "sql": SqlProfile,
 }
-SECTIONS: Mapping[str, type] = {"node": NodeSettings, "log": LogSettings, "web": WebSettings}
+SECTIONS: Mapping[str, type] = {
+    "node": NodeSettings,
+    "log": LogSettings,
+    "web": WebSettings,
+    "auth": AuthSettings,
+}
 
 
 def _settings_in(section: type, prefix: str = "") -> list[Setting]:

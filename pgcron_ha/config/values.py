@@ -6,6 +6,7 @@ A reader raises `ValueError` with what was expected, worded to follow "expected 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import math
 import re
 import shlex
@@ -36,6 +37,8 @@ LABEL_NAME = r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}"
 LABEL_VALUE = r"[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}"
 
 Reader = Callable[[object], Any]
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 Span: TypeAlias = timedelta | float | str
 """A duration in Python: a timedelta, seconds, or a text such as ``90s``."""
@@ -184,6 +187,39 @@ class Address:
     def __str__(self) -> str:
         """As people and URLs write it: ``127.0.0.1:8420``, ``[::1]:8420``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class SocketPath:
+    """A socket of this machine, which its owner alone may open."""
+
+    path: str
+
+    def __str__(self) -> str:
+        """As settings write it: ``unix:/run/pgcron-ha/web.socket``."""
+        return f"unix:{self.path}"
+
+
+def place_to_listen(raw: object) -> Address | SocketPath:
+    """Read an `address`, or ``unix:/path``."""
+    text = raw.strip() if isinstance(raw, str) else ""
+    # The kernel has 108 bytes for a path.
+    if re.fullmatch(r"unix:/[^\0]+", text) and len(text.encode()) <= 105:
+        return SocketPath(text.removeprefix("unix:"))
+    try:
+        return address(raw)
+    except ValueError as error:
+        raise ValueError(f"{error}, or unix:/path of up to 100 bytes") from None
+
+
+def networks(raw: object) -> tuple[Network, ...]:
+    """Read a list of ``10.0.0.5``, ``10.1.0.0/16``; one without a mask is that address alone."""
+    expected = "networks such as 10.0.0.5 or 10.1.0.0/16"
+    items = text_list(r"[0-9A-Fa-f:.]{2,45}(/[0-9]{1,3})?", expected)(raw)
+    try:
+        return tuple(ipaddress.ip_network(item) for item in items)
+    except ValueError:
+        raise ValueError(f"{expected}, without bits after the mask") from None
 
 
 def address(raw: object) -> Address:

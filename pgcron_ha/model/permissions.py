@@ -34,6 +34,8 @@ OF_THE_CLUSTER: Final = frozenset(
     {"nodes:read", "nodes:drain", "storage:read", "metrics:read", "audit:read", "roles:read"}
 )
 """Permissions that only a role for everything gives: what they show belongs to no team."""
+OWN_ACCOUNT: Final = frozenset({"account:read", "account:write"})
+"""Permissions of everybody who has logged in, whatever the roles: of the own account alone."""
 SCOPE_KINDS: Final = ("team", "queue", "tag", "schedule", "handler")
 
 _RANKS: Final = {role: rank for rank, role in enumerate(ROLES)}
@@ -69,6 +71,8 @@ class Person:
     actor: str
     """As it is recorded, such as ``ui:alice``."""
     grants: tuple[Grant, ...]
+    shown: str = ""
+    """What pages call a person who has logged in."""
 
     def grants_as(self, role: str) -> tuple[Grant, ...]:
         """Those of the role, or of one that includes it."""
@@ -80,6 +84,8 @@ class Person:
 
     def scopes(self, permission: str) -> Scopes:
         """Where the person has the permission."""
+        if permission in OWN_ACCOUNT:
+            return None
         found = self._scopes[ROLE_OF[permission]]
         return () if found is not None and permission in OF_THE_CLUSTER else found
 

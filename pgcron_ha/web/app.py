@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,20 +20,25 @@ from starlette.routing import Route
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
-from pgcron_ha.model.permissions import LOCAL, NOBODY, Person
+from pgcron_ha.model.permissions import NOBODY
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
+from pgcron_ha.web.access import Access, Accounts, BadToken, Entry
 from pgcron_ha.web.address import starlette_path
 from pgcron_ha.web.authorization import authorize, keep_refusal
 from pgcron_ha.web.failures import failure_page
 from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.page_request import PageRequest, Services
+from pgcron_ha.web.pages.login import turned_away
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
 from pgcron_ha.web.templating import templates
 
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
+_BAD_TOKEN: Final = (
+    "The token is not valid, or not any more: `pgcron-ha tokens list` shows those that are.\n"
+)
 
 
 def create_app(
@@ -42,22 +47,25 @@ def create_app(
     schema: str = DEFAULT_SCHEMA,
     version: str = "0",
     look: LookAtNode | None = None,
-    authenticate: Callable[[Request], Awaitable[Person]] | None = None,
+    entry: Entry = Entry(),
 ) -> Starlette:
     """The pages, probes and metrics of the cluster in this database, as an ASGI application.
 
-    Nothing is connected before the first request. `look` is at the node of this process, if it has
-    one: its metrics are added, and it is ready while the node is.
+    Nothing is connected before the first request. `entry` says who is let in: by default nobody
+    sees more than probes, documents and the pages' own files. `look` is at the node of this
+    process, if it has one: its metrics are added, and it is ready while the node is.
     It serves one event loop; its lifespan must be run, as any server does.
     """
     templates()  # compiled now, and not while the first viewer waits
     metrics = WebMetrics(version)
     reader = Reader(dsn, metrics, schema)
+    writers = ClientPools()
     services = Services(
         dsn=dsn,
         version=version,
         reader=reader,
-        writers=ClientPools(),
+        writers=writers,
+        access=Access(entry, Accounts(dsn, schema, writers), reader, metrics),
         paths={route.name: route.path for route in ROUTES},
         permissions={route.name: route.permission for route in ROUTES},
         metrics=metrics,
@@ -67,13 +75,13 @@ def create_app(
     if look is not None:
         metrics.registry.register(NodeCollector(look))
     app = Starlette(
-        routes=[_route(route, services, authenticate) for route in ROUTES],
+        routes=[_route(route, services) for route in ROUTES],
         lifespan=lambda _: _life(services),
         exception_handlers={404: _no_route(services), 405: _no_route(services)},
     )
     # An overview of 200 KB has 13 KB so; no page has a secret beside what an address says.
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, site=entry.site)
     return app
 
 
@@ -88,13 +96,10 @@ async def _life(services: Services) -> AsyncIterator[None]:
         await services.writers.close()
 
 
-def _route(route: WebRoute, services: Services, authenticate: Any) -> Route:
+def _route(route: WebRoute, services: Services) -> Route:
     async def answer(request: Request) -> Response:
         began = perf_counter()
-        person = NOBODY if route.permission == "open" else LOCAL
-        if authenticate is not None:
-            person = await authenticate(request)
-        response = await _answer(PageRequest(request, services, person), route)
+        response = await _answer(request, services, route)
         services.metrics.answered(
             route.name, request.method, response.status_code, perf_counter() - began
         )
@@ -103,11 +108,19 @@ def _route(route: WebRoute, services: Services, authenticate: Any) -> Route:
     return Route(starlette_path(route.path), answer, methods=[route.method], name=route.name)
 
 
-async def _answer(page_request: PageRequest, route: WebRoute) -> Response:
+async def _answer(request: Request, services: Services, route: WebRoute) -> Response:
+    page_request = PageRequest(request, services, NOBODY)
     try:
+        if route.permission != "open":
+            person = await services.access.person(request)
+            if person is None:
+                return turned_away(page_request)
+            page_request.person = person
         page_request.require_known_zone()
         await authorize(page_request, route.permission, route.path)
         return await route.endpoint(page_request)
+    except BadToken:
+        return PlainTextResponse(_BAD_TOKEN, 401, {"www-authenticate": "Bearer"})
     except PgcronError as error:
         if isinstance(error, Refused):
             await keep_refusal(page_request, route.name, error)

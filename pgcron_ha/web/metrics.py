@@ -44,6 +44,7 @@ _HELP: Final = {
     "build_info": "This program; always 1.",
     "http_requests": "Requests that were answered.",
     "http_request_duration_seconds": "From the request's head to the end of the answer.",
+    "password_checks": "Passwords that were compared with a hash.",
     "db_query_duration_seconds": "What a view took to be read, all its statements.",
     "db_errors": "Reads and writes that the database refused or did not answer.",
     "db_pool_connections": "Connections of the pages' pool.",
@@ -110,6 +111,7 @@ class WebMetrics:
         made(Gauge, "build_info", "version").labels(version).set(1)
         self._requests = made(Counter, "http_requests", "route", "method", "status")
         self._seconds = made(Histogram, "http_request_duration_seconds", "route", buckets=_BUCKETS)
+        self.password_checks = made(Counter, "password_checks")
         self.queries = made(Histogram, "db_query_duration_seconds", "query", buckets=_BUCKETS)
         self.errors = made(Counter, "db_errors", "sqlstate_class")
         self._pool = made(Gauge, "db_pool_connections", "state")

@@ -22,9 +22,10 @@ from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.scopes import SCOPES, enter, within
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import Refused, UnknownZone
-from pgcron_ha.model.permissions import OF_THE_CLUSTER, ROLE_OF, Person
+from pgcron_ha.model.permissions import OF_THE_CLUSTER, OWN_ACCOUNT, ROLE_OF, Person
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
+from pgcron_ha.web.access import Access
 from pgcron_ha.web.address import (
     fields,
     filled,
@@ -76,6 +77,7 @@ class Services:
     """What each route needs."""
     metrics: WebMetrics
     pulse: Pulse
+    access: Access
     look: LookAtNode | None = None
     """At the node of this process, if it has one."""
 
@@ -181,7 +183,7 @@ class PageRequest:
 
     def may(self, permission: str) -> bool:
         """Whether the person may do that here: to the object of this page, else to any."""
-        here = self.roles is None or self.roles[ROLE_OF[permission]]
+        here = self.roles is None or permission in OWN_ACCOUNT or self.roles[ROLE_OF[permission]]
         return here and self.person.may(permission)
 
     def may_open(self, route: str) -> bool:

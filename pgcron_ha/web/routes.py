@@ -11,11 +11,13 @@ from typing import Final
 from pgcron_ha.web import probes
 from pgcron_ha.web.page_request import Endpoint
 from pgcron_ha.web.pages import (
+    account,
     backfills,
     calendars,
     dead_letters,
     docs,
     ledger,
+    login,
     nodes,
     overview,
     queues,
@@ -60,6 +62,12 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "/roles", "roles", "roles:read", roles.show_roles),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
         ("GET", "/workflows", "workflows", "workflows:read", workflows.show_workflows),
+        ("GET", "/enter/{key}", "enter", "open", login.enter),
+        ("GET", "/login", "login", "open", login.show_login),
+        ("GET", "/login/oidc", "login_by_provider", "open", login.login_by_provider),
+        ("GET", "/login/oidc/callback", "provider_callback", "open", login.provider_callback),
+        ("POST", "/login", "log_in", "open", login.log_in),
+        ("POST", "/logout", "log_out", "open", login.log_out),
         ("GET", "/docs", "docs", "open", docs.show_document),
         ("GET", "/docs/{name}", "document", "open", docs.show_document),
         ("GET", "/static/{file}", "static", "open", docs.show_static_file),
@@ -68,6 +76,14 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "/startupz", "startupz", "open", probes.show_startupz),
         ("GET", "/statusz", "statusz", "metrics:read", probes.show_statusz),
         ("GET", "/metrics", "metrics", "metrics:read", probes.show_metrics),
+    ),
+    "/account": (
+        ("GET", "", "account", "account:read", account.show_account),
+        ("POST", "/password", "set_password", "account:write", account.set_password),
+        ("POST", "/sessions/end", "end_sessions", "account:write", account.end_sessions),
+        ("POST", "/sessions/{session}/end", "end_session", "account:write", account.end_sessions),
+        ("POST", "/tokens", "add_token", "account:write", account.add_token),
+        ("POST", "/tokens/{token}/revoke", "revoke_token", "account:write", account.revoke_token),
     ),
     "/schedules/{name}": (
         ("GET", "", "schedule", "schedules:read", schedules.show_schedule),

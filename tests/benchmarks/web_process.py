@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-_SERVES: Final = re.compile(r"serving http://127\.0\.0\.1:(\d+)/")
+_SERVES: Final = re.compile(r"open +http://127\.0\.0\.1:(\d+)(/enter/\S+)")
 _LOOK_SECONDS: Final = 0.02
 _START_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 30.0
@@ -73,27 +73,38 @@ class WebProcess:
 
     def visitor(self) -> Visitor:
         """Somebody with a connection of his own."""
-        return Visitor(self.port)
+        return Visitor(self.port, self._cookie)
 
     def _listened_port(self) -> int:
         end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end and self._process.poll() is None:
             found = _SERVES.search(self._log.read_text(encoding="utf-8", errors="replace"))
             if found is not None:
+                self._cookie = _cookie_of(int(found[1]), found[2])
                 return int(found[1])
             time.sleep(_LOOK_SECONDS)
         raise RuntimeError(f"the web does not serve: {self._log.read_text()[-2000:]}")
 
 
+def _cookie_of(port: int, path: str) -> str:
+    """What the server gives for the key that it has printed."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
+    connection.request("GET", path)
+    cookie = connection.getresponse().headers["set-cookie"]
+    connection.close()
+    return cookie.partition(";")[0]
+
+
 class Visitor:
     """One connection that is kept open, as a browser's. Blocks; for one thread."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, cookie: str) -> None:
+        self._cookie = cookie
         self._connection = HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
 
     def get(self, path: str, *, is_live: bool = False) -> Answer:
         """A page; `is_live` as the page's script asks for it again."""
-        headers = {"X-Pgcron-Live": "1"} if is_live else {}
+        headers = {"Cookie": self._cookie} | ({"X-Pgcron-Live": "1"} if is_live else {})
         began = time.perf_counter()
         self._connection.request("GET", path, headers=headers)
         answer = self._connection.getresponse()

@@ -10,12 +10,12 @@ import struct
 import subprocess
 import tempfile
 import termios
-import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -340,24 +340,24 @@ def _read(descriptor: int) -> bytes:
 @pytest.mark.long
 def test_the_demo_says_where_its_pages_are_and_ends_them_with_it(start: Start) -> None:
     demo = start("--for", 60)
-    address = demo.wait_for_output(r"pages +(http://127\.0\.0\.1:\d+/)")[1]
-    page = wait_for("the pages answer", lambda: _page(address))
+    key = demo.wait_for_output(r"pages +((http://127\.0\.0\.1:\d+/)enter/\S+)")
+    cookie = dict(httpx.get(key[1]).cookies)
+    address = key[2]
+    page = wait_for("the pages answer", lambda: _page(address, cookie))
     asked = f"{address}runs?schedule=ready&state=succeeded"
-    wait_for("a job has asked them", lambda: re.search(r'href="(/runs/\d+)', _page(asked)))
+    wait_for("a job has asked them", lambda: re.search(r'href="(/runs/\d+)', _page(asked, cookie)))
     demo.interrupt(signal.SIGINT)
 
     assert demo.end() == 0, demo.output
     assert "<title>" in page
-    assert _page(address) == ""
+    assert _page(address, cookie) == ""
 
 
-def _page(address: str) -> str:
+def _page(address: str, cookie: dict[str, str]) -> str:
     """What is at the address; nothing when nobody listens there."""
     try:
-        with urllib.request.urlopen(address, timeout=5) as answer:
-            text: str = answer.read().decode()
-            return text
-    except OSError:
+        return httpx.get(address, cookies=cookie, timeout=5).text
+    except httpx.HTTPError:
         return ""
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psycopg
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.entering import cookies, entered
 from tests.house.checkout import ROOT
 from tests.waiting import wait_for
 
@@ -58,11 +59,9 @@ def start(database: str, tmp_path: Path) -> Iterator[Start]:
                 text=True,
             )
         started.append(process)
-        found = wait_for(
-            "it serves", lambda: re.search(r"serving (http://\S+)", output.read_text())
-        )
-        assert found is not None
-        return process, found[1]
+        url = wait_for("it serves", lambda: entered(output.read_text()))
+        assert url is not None
+        return process, url
 
     yield call
     for process in started:
@@ -77,7 +76,7 @@ def test_it_serves_until_it_is_told_to_stop(start: Start, command: tuple[str, ..
     process, url = start(*command)
 
     wait_for("it is ready", lambda: httpx.get(url + "readyz").text == "ok\n")
-    page = httpx.get(url)
+    page = httpx.get(url, cookies=cookies(url))
     process.terminate()
 
     assert page.status_code == 200
@@ -87,7 +86,7 @@ def test_it_serves_until_it_is_told_to_stop(start: Start, command: tuple[str, ..
 def test_a_node_shows_itself_on_its_own_pages(start: Start) -> None:
     _, url = start("node", "--name", "mirror", "--web", "127.0.0.1:0")
 
-    assert wait_for("it is alive", lambda: "mirror" in httpx.get(url).text)
+    assert wait_for("it is alive", lambda: "mirror" in httpx.get(url, cookies=cookies(url)).text)
 
 
 @pytest.mark.long
@@ -99,21 +98,25 @@ def test_a_node_that_drains_is_not_ready_and_stays_alive_until_its_runs_have_end
     wait_for("it is ready", lambda: httpx.get(url + "readyz").status_code == 200)
     with psycopg.connect(database) as connection:
         connection.execute("INSERT INTO pgcron.run (handler) VALUES ('py:waits')")
-    wait_for("it runs", lambda: httpx.get(url + "statusz").json()["node"]["executing"] == 1)
+
+    def status() -> Any:
+        return httpx.get(url + "statusz", cookies=cookies(url)).json()
+
+    wait_for("it runs", lambda: status()["node"]["executing"] == 1)
 
     process.terminate()
 
     wait_for("it is not ready", lambda: httpx.get(url + "readyz").status_code == 503)
     live = httpx.get(url + "livez")
-    status = httpx.get(url + "statusz").json()
-    metrics = httpx.get(url + "metrics").text
+    now = status()
+    metrics = httpx.get(url + "metrics", cookies=cookies(url)).text
     assert process.poll() is None
     assert (live.status_code, live.text) == (200, "ok\n")
-    assert status["role"] == "node"
-    assert status["node"]["is_draining"]
-    assert "drains" in status["node"]["not_ready_because"]
-    assert (status["node"]["executing"], len(status["node"]["held"])) == (1, 1)
-    assert status["node"]["lease_seconds"] > 0
+    assert now["role"] == "node"
+    assert now["node"]["is_draining"]
+    assert "drains" in now["node"]["not_ready_because"]
+    assert (now["node"]["executing"], len(now["node"]["held"])) == (1, 1)
+    assert now["node"]["lease_seconds"] > 0
     assert "\npgcron_draining 1.0\n" in metrics
     (tmp_path / "go on").touch()
     assert process.wait(30) == 0
@@ -128,7 +131,7 @@ def test_it_refuses_to_be_reached_from_elsewhere(cli: Cli, address: str) -> None
 
     assert answer.code == 1
     assert f"the web can't listen on '{address}'" in answer.err
-    assert "no login" in answer.err
+    assert "Without login" in answer.err
 
 
 def test_a_port_in_use_and_a_misspelt_address_are_said(cli: Cli, start: Start) -> None:
@@ -139,3 +142,14 @@ def test_a_port_in_use_and_a_misspelt_address_are_said(cli: Cli, start: Start) -
     assert taken.code == misspelt.code == 1
     assert "Address already in use" in taken.err
     assert "an address HOST:PORT" in misspelt.err
+
+
+def test_no_file_is_taken_for_a_socket(cli: Cli, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("precious")
+
+    refused = cli("web", "--listen", f"unix:{kept}")
+
+    assert refused.code == 1
+    assert "Address already in use" in refused.err
+    assert kept.read_text() == "precious"

@@ -525,7 +525,7 @@ CREATE TABLE pgcron.role_grant (
     scope text DEFAULT '*'::text NOT NULL,
     granted_by text DEFAULT SESSION_USER NOT NULL,
     granted_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_role_is_given_to_a_user_or_a_group CHECK ((subject_kind = ANY (ARRAY['user'::text, 'group'::text]))),
+    CONSTRAINT a_role_is_given_to_a_user_a_group_or_a_token CHECK ((subject_kind = ANY (ARRAY['user'::text, 'group'::text, 'token'::text]))),
     CONSTRAINT a_role_is_known CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text]))),
     CONSTRAINT a_scope_has_1_to_206_characters CHECK (((length(scope) >= 1) AND (length(scope) <= 206))),
     CONSTRAINT a_scope_is_known CHECK ((scope_kind = ANY (ARRAY['all'::text, 'team'::text, 'queue'::text, 'tag'::text, 'schedule'::text, 'handler'::text]))),
@@ -826,6 +826,31 @@ CREATE TABLE pgcron.failure_pause (
 
 COMMENT ON TABLE pgcron.failure_pause IS 'Private: Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
 
+CREATE TABLE pgcron.web_user (
+    name text NOT NULL,
+    shown text,
+    groups text[] DEFAULT '{}'::text[] NOT NULL,
+    password_hash text,
+    networks text[] DEFAULT '{}'::text[] NOT NULL,
+    disabled_at timestamp with time zone,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_password_is_hashed_by_argon2id CHECK ((password_hash ~~ '$argon2id$%'::text)),
+    CONSTRAINT a_shown_name_is_short CHECK (((length(shown) >= 1) AND (length(shown) <= 200))),
+    CONSTRAINT a_user_has_a_name CHECK (((name ~ '^[A-Za-z0-9_.@+-]{1,100}$'::text) OR (name ~ '^oidc:[!-~]{1,195}$'::text) OR pgcron.refuse('PC001'::text, format('%L is not the name of a user'::text, "left"(name, 200)), 'A user has 1 to 100 letters, digits, "_", ".", "@", "+" and "-".'::text, 'Write for example ''alice''.'::text)))
+);
+
+COMMENT ON TABLE pgcron.web_user IS 'Private: Who may log in to the pages.';
+
+CREATE TABLE pgcron.login_failure (
+    key text NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    last_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE pgcron.login_failure IS 'Private: Failed logins, by account and by network.';
+
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
     generation bigint DEFAULT 1 NOT NULL,
@@ -916,6 +941,23 @@ COMMENT ON TABLE pgcron.schedule_version IS 'Private: Every version of every sch
 CREATE TABLE pgcron.alembic_version (
     version_num character varying(32) NOT NULL
 );
+
+CREATE TABLE pgcron.api_token (
+    id text NOT NULL,
+    secret_hash bytea NOT NULL,
+    name text NOT NULL,
+    owner text,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    last_used_at timestamp with time zone,
+    CONSTRAINT a_token_has_a_name CHECK (((name ~ '^[A-Za-z0-9_.-]{1,100}$'::text) OR pgcron.refuse('PC001'::text, format('%L is not the name of a token'::text, "left"(name, 200)), 'A token has a name of 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''deploy''.'::text))),
+    CONSTRAINT a_token_has_an_id CHECK ((id ~ '^[a-z0-9]{8}$'::text)),
+    CONSTRAINT a_token_is_known_by_its_hash CHECK ((length(secret_hash) = 32)),
+    CONSTRAINT a_token_lives_for_up_to_a_year CHECK ((((expires_at > created_at) AND (expires_at <= (created_at + '366 days'::interval))) OR pgcron.refuse('PC001'::text, 'a token can''t be valid for so long, or so short'::text, 'A token is valid for more than nothing, and for up to a year.'::text, 'Leave it out for 90 days.'::text)))
+);
+
+COMMENT ON TABLE pgcron.api_token IS 'Private: Tokens of programs; what each may is in role_grant.';
 
 CREATE TABLE pgcron.assertion (
     transaction xid8 DEFAULT pg_current_xact_id() NOT NULL,
@@ -1821,6 +1863,22 @@ CREATE VIEW pgcron.waiting AS
 
 COMMENT ON VIEW pgcron.waiting IS 'Private: of the engine.';
 
+CREATE TABLE pgcron.web_session (
+    id bytea NOT NULL,
+    user_name text NOT NULL,
+    method text NOT NULL,
+    address text,
+    agent text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    idle interval NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT a_login_has_a_method CHECK ((method = ANY (ARRAY['password'::text, 'oidc'::text]))),
+    CONSTRAINT a_session_is_known_by_its_hash CHECK ((length(id) = 32))
+);
+
+COMMENT ON TABLE pgcron.web_session IS 'Private: Who is logged in, and until when.';
+
 ALTER TABLE pgcron.workflow_definition ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.workflow_definition_id_seq
     START WITH 1
@@ -1928,6 +1986,9 @@ ALTER TABLE pgcron.run
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
 
+ALTER TABLE ONLY pgcron.api_token
+    ADD CONSTRAINT api_token_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY pgcron.assertion
     ADD CONSTRAINT assertion_pkey PRIMARY KEY (transaction, run, token);
 
@@ -1990,6 +2051,9 @@ ALTER TABLE ONLY pgcron.given_back
 
 ALTER TABLE ONLY pgcron.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY pgcron.login_failure
+    ADD CONSTRAINT login_failure_pkey PRIMARY KEY (key);
 
 ALTER TABLE ONLY pgcron.missed
     ADD CONSTRAINT missed_pkey PRIMARY KEY (schedule_id, first_at);
@@ -2078,6 +2142,12 @@ ALTER TABLE ONLY pgcron.timezone
 ALTER TABLE ONLY pgcron.unique_period
     ADD CONSTRAINT unique_period_pkey PRIMARY KEY (key, handler);
 
+ALTER TABLE ONLY pgcron.web_session
+    ADD CONSTRAINT web_session_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY pgcron.web_user
+    ADD CONSTRAINT web_user_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY pgcron.workflow_definition
     ADD CONSTRAINT workflow_definition_name_version_key UNIQUE (name, version);
 
@@ -2095,6 +2165,8 @@ ALTER TABLE ONLY pgcron.workflow_step
 
 ALTER TABLE ONLY pgcron.workflow_step
     ADD CONSTRAINT workflow_step_pkey PRIMARY KEY (definition, number);
+
+CREATE INDEX api_token_owner ON pgcron.api_token USING btree (owner);
 
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
 
@@ -2147,6 +2219,8 @@ CREATE INDEX history_overflow_id ON pgcron.history_overflow USING btree (id);
 CREATE INDEX idempotency_expiring ON pgcron.idempotency USING btree (expires_at);
 
 CREATE INDEX log_run ON ONLY pgcron.log USING btree (run_id, attempt, sequence);
+
+CREATE INDEX login_failure_last ON pgcron.login_failure USING btree (last_at);
 
 CREATE INDEX node_living ON pgcron.node USING btree (incarnation) WHERE (state <> 'dead'::text);
 
@@ -2212,6 +2286,10 @@ CREATE UNIQUE INDEX step_run ON pgcron.step USING btree (run);
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);
 
+CREATE INDEX web_session_expires ON pgcron.web_session USING btree (expires_at);
+
+CREATE INDEX web_session_user ON pgcron.web_session USING btree (user_name, created_at);
+
 CREATE INDEX workflow_definition_ad_hoc ON pgcron.workflow_definition USING btree (hash) WHERE (name = 'ad_hoc'::text);
 
 CREATE INDEX workflow_definition_named ON pgcron.workflow_definition USING btree (id) WHERE (name <> 'ad_hoc'::text);
@@ -2264,6 +2342,9 @@ CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN
 
 CREATE TRIGGER wake_workflows AFTER INSERT ON pgcron.step_outbox REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION pgcron.wake_workflows();
 
+ALTER TABLE ONLY pgcron.api_token
+    ADD CONSTRAINT api_token_owner_fkey FOREIGN KEY (owner) REFERENCES pgcron.web_user(name) ON DELETE CASCADE;
+
 ALTER TABLE ONLY pgcron.backfill_run
     ADD CONSTRAINT backfill_run_backfill_id_fkey FOREIGN KEY (backfill_id) REFERENCES pgcron.backfill(id) ON DELETE CASCADE;
 
@@ -2297,6 +2378,9 @@ ALTER TABLE ONLY pgcron.step_signal
 ALTER TABLE ONLY pgcron.step
     ADD CONSTRAINT step_workflow_fkey FOREIGN KEY (workflow) REFERENCES pgcron.workflow_run(run) ON DELETE CASCADE;
 
+ALTER TABLE ONLY pgcron.web_session
+    ADD CONSTRAINT web_session_user_name_fkey FOREIGN KEY (user_name) REFERENCES pgcron.web_user(name) ON DELETE CASCADE;
+
 ALTER TABLE ONLY pgcron.workflow_edge
     ADD CONSTRAINT workflow_edge_definition_fkey FOREIGN KEY (definition) REFERENCES pgcron.workflow_definition(id) ON DELETE CASCADE;
 
@@ -2310,6 +2394,10 @@ REVOKE ALL ON FUNCTION pgcron.a_key_names_a_new_run() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.a_living_key_stays() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.add_token(id text, secret_hash bytea, name text, role text, scopes text[], lifetime interval, owner text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.add_user(name text, password_hash text, role text, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.answer_callback(run bigint, fence bigint, token_hash bytea, status text, result jsonb, error text, retry_after double precision, done double precision, total double precision, note text, lines text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean, actor text, schedules text[]) FROM PUBLIC;
@@ -2321,6 +2409,10 @@ REVOKE ALL ON FUNCTION pgcron.ask_preview(asked bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.begin_login(name text, address text, OUT wait double precision, OUT password_hash text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.begin_session(name text, session bytea, method text, idle interval, life interval, address text, agent text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.block_new_run() FROM PUBLIC;
 
@@ -2338,6 +2430,10 @@ REVOKE ALL ON FUNCTION pgcron.delete_workflow(workflow text, actor text) FROM PU
 
 REVOKE ALL ON FUNCTION pgcron.depend_on_assets() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.end_login(name text, password_hash text, is_right boolean, new_hash text, session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
@@ -2346,6 +2442,8 @@ REVOKE ALL ON FUNCTION pgcron.follow_workflow(new_run bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.forget_owner() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.grants_of_named(name text, groups text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
@@ -2353,6 +2451,12 @@ REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.keep_calendar_in_scope() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.log_out(session bytea) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.note_user(name text, shown text, groups text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.override_occurrence(name text, instant timestamp with time zone, action text, due_at timestamp with time zone, args jsonb, note text, actor text) FROM PUBLIC;
 
@@ -2370,6 +2474,10 @@ REVOKE ALL ON FUNCTION pgcron.put_workflow(workflow text, definition jsonb, acto
 
 REVOKE ALL ON FUNCTION pgcron.record_audit(verb text, kind text, name text, actor text, note text, before jsonb, after jsonb, outcome text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.refuse_login(name text, method text, address text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.remove_user(name text, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.results_of(run_id bigint, token uuid) FROM PUBLIC;
@@ -2378,11 +2486,17 @@ REVOKE ALL ON FUNCTION pgcron.resume_backfill(backfill_id bigint, actor text) FR
 
 REVOKE ALL ON FUNCTION pgcron.resume_workflow(run_id bigint, actor text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.revoke_sessions(name text, session text, but bytea, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.revoke_token(id text, owner text, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.scale_demand(queue text, at_most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.schedule_is_deleted() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.schedule_was_written() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.set_password(name text, password_hash text, but bytea, address text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text) FROM PUBLIC;
 
@@ -2401,6 +2515,10 @@ REVOKE ALL ON FUNCTION pgcron.succeed_step(run_id bigint, step text, result json
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text, known jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.update_asset(asset text, metadata jsonb, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.user_of_session(session bytea, OUT name text, OUT shown text, OUT grants jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.user_of_token(id text, secret_hash bytea, OUT name text, OUT shown text, OUT grants jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
 

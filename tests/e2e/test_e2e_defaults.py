@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pgcron_ha import App
 from tests.e2e.attacker import stand_before_everything
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster
+from tests.entering import cookies, entered
 from tests.product.db import MIGRATION_KEY, NEWEST, as_sql, check, migrate, uninstall
 from tests.waiting import until
 
@@ -76,10 +76,9 @@ async def test_nothing_of_ours_is_looked_up_on_the_path_of_a_session(
     succeeds(cluster, "doctor")
     await until("both work", lambda: dba.fetchval(_SUCCEEDED, 4))
     web = cluster.serve_web()
-    [url] = await until(
-        "it serves", lambda: re.findall(r"serving (\S+)", web.output()), deadline=60
-    )
-    async with httpx.AsyncClient(base_url=url, timeout=20) as client:
+    url = await until("it serves", lambda: entered(web.output()), deadline=60)
+    assert url is not None
+    async with httpx.AsyncClient(base_url=url, timeout=20, cookies=cookies(url)) as client:
         for page in ("/", "/runs", "/schedules", "/schedules/tick", "/nodes", "/queues", "/dead"):
             assert (await client.get(page)).status_code == 200, page
     node.stop()

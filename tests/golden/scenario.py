@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.conftest import Answer, Cli
 from tests.e2e.nodes import Cluster
+from tests.entering import cookies, entered
 from tests.golden.record import key_paths
 from tests.waiting import wait_for
 
@@ -202,11 +203,11 @@ def _is_given(path: str) -> bool:
 def metrics(cluster: Cluster) -> Iterator[str]:
     """The metrics of a node with pages, by their names, with their labels."""
     node = cluster.spawn("n2", options=("--web", "127.0.0.1:0"))
-    found = wait_for("it serves", lambda: re.search(r"(http://127\S+?/)", node.output()))
-    assert found is not None
+    url = wait_for("it serves", lambda: entered(node.output()))
+    assert url is not None
     wait_for("it has joined", node.has_joined)
-    httpx.get(found[1])
-    text = httpx.get(found[1] + "metrics").text
+    httpx.get(url, cookies=cookies(url))
+    text = httpx.get(url + "metrics", cookies=cookies(url)).text
     for family in sorted(text_string_to_metric_families(text), key=lambda each: each.name):
         labels = sorted({label for sample in family.samples for label in sample.labels})
         yield f"metric {family.name} {family.type} {' '.join(labels)}".rstrip()

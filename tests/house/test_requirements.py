@@ -40,7 +40,7 @@ def test_a_lock_names_no_place_to_fetch_from(lock: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lock", "extras"), [("runtime", ["embedded"]), ("dev", ["embedded", "dev"])]
+    ("lock", "extras"), [("runtime", ["embedded", "auth"]), ("dev", ["embedded", "auth", "dev"])]
 )
 def test_a_lock_is_in_step_with_the_project(lock: str, extras: list[str]) -> None:
     wanted = list(PROJECT["project"]["dependencies"])

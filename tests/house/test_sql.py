@@ -78,7 +78,6 @@ ALLOWED = (
     ("pgcron_ha/cli/status.py", "SET lock_timeout", "a setting of the session"),
     ("pgcron_ha/cli/doctor_schema.py", "SELECT pg_term", "a hint for people, never executed"),
     ("pgcron_ha/db/queries/storage.py", "SELECT pg_", "a hint for people, never executed"),
-    ("pgcron_ha/web/security.py", "Listen on ", "a sentence"),
 )
 
 SOURCES = files(".py", under=("pgcron_ha",))

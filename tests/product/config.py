@@ -19,10 +19,18 @@ from pgcron_ha.config.http_destinations import (
     HttpDestination,
 )
 from pgcron_ha.config.loading import _require_own, load_settings, read_sources, shown
-from pgcron_ha.config.settings import BY_KEY, CAPABILITIES, SETTINGS, NodeSettings, Settings
+from pgcron_ha.config.settings import (
+    BY_KEY,
+    CAPABILITIES,
+    SETTINGS,
+    AuthSettings,
+    NodeSettings,
+    Settings,
+)
 from pgcron_ha.config.sql_profiles import SqlProfile, SqlStatement, parse_script
 from pgcron_ha.config.values import (
     Address,
+    SocketPath,
     address,
     choice,
     directory,
@@ -40,12 +48,14 @@ __all__ = [
     "SETTINGS",
     "Address",
     "AnswerCheck",
+    "AuthSettings",
     "HttpAuthorization",
     "HttpDestination",
     "NodeSettings",
     "SecretReference",
     "Settings",
     "ShellTemplate",
+    "SocketPath",
     "SqlProfile",
     "SqlStatement",
     "_keys",

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, measure
-from pgcron_ha.model.permissions import OF_THE_CLUSTER, ROLE_OF, ROLES, Grant, Person
+from pgcron_ha.model.permissions import (
+    LOCAL,
+    OF_THE_CLUSTER,
+    OWN_ACCOUNT,
+    ROLE_OF,
+    ROLES,
+    Grant,
+    Person,
+)
 from pgcron_ha.model.plan import (
     COUNTED_EXACTLY,
     MOST_STEPS_OF_PLAN,
@@ -22,9 +30,11 @@ from pgcron_ha.model.workflow_graph import DEEPEST, mermaid, text_lines
 __all__ = [
     "COUNTED_EXACTLY",
     "DEEPEST",
+    "LOCAL",
     "MOST_INSTANTS",
     "MOST_STEPS_OF_PLAN",
     "OF_THE_CLUSTER",
+    "OWN_ACCOUNT",
     "ROLES",
     "ROLE_OF",
     "CatchUp",

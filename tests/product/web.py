@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgcron_ha.web import formats
+from pgcron_ha.web.access import Entry, LocalKey
 from pgcron_ha.web.app import create_app
 from pgcron_ha.web.callbacks import (
     MOST_AT_ONCE,
@@ -50,6 +51,8 @@ __all__ = [
     "TRACK_HEIGHT",
     "Bounds",
     "Drawing",
+    "Entry",
+    "LocalKey",
     "NodeCollector",
     "Reader",
     "TokenCheck",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import subprocess
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from pgcron_ha.operating_system import boottime
 from tests.e2e.ledger import Connection
 from tests.e2e.nodes import Cluster, NodeProcess
+from tests.entering import cookies, entered
 from tests.product.db import NEWEST
 from tests.upgrade.conftest import Pgcron
 from tests.upgrade.later import REVISION, VERSION
@@ -88,9 +88,9 @@ async def test_a_version_works_with_the_schema_of_the_one_before(
         *reported, doctor = await answers(cluster, *COMMANDS, "doctor")
         assert [answer.stderr for answer in reported if answer.returncode] == []
         assert f"schema         'pgcron' is at revision {NEWEST}" in doctor.stdout
-        serves = re.compile(r"serving (http://\S+)")
-        [address] = wait_for("pages are served", lambda: serves.findall(web.output()))
-        async with httpx.AsyncClient(base_url=address) as client:
+        address = wait_for("pages are served", lambda: entered(web.output()))
+        assert address is not None
+        async with httpx.AsyncClient(base_url=address, cookies=cookies(address)) as client:
             for page in PAGES:
                 assert (await client.get(page)).status_code == 200, page
 

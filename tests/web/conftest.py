@@ -11,14 +11,15 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from time import monotonic
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import httpx
 import pytest
 from psycopg import sql
 
+from tests.entering import cookies, know
 from tests.product.config import Address
-from tests.product.web import WebServer, create_app
+from tests.product.web import Entry, LocalKey, WebServer, create_app
 from tests.servers import ThrowAwayServer
 from tests.sessions import own_session
 from tests.waiting import until
@@ -67,7 +68,7 @@ def serve() -> Serve:
 
     @asynccontextmanager
     async def serve(dsn: str) -> AsyncIterator[Site]:
-        server = WebServer(create_app(dsn, version="9.9"), Address("127.0.0.1", 0))
+        server = serving(dsn)
         running = asyncio.create_task(server.run())
         try:
             async with browsing(server.url) as client:
@@ -79,9 +80,18 @@ def serve() -> Serve:
     return serve
 
 
+def serving(dsn: str, **more: Any) -> WebServer:
+    """A server without login, whose key has been used."""
+    key = LocalKey()
+    app = create_app(dsn, version="9.9", entry=Entry(key=key), **more)
+    server = WebServer(app, Address("127.0.0.1", 0))
+    know(server.url, key)
+    return server
+
+
 def browsing(url: str) -> httpx.AsyncClient:
     """A client of one server; none has certificates, and reading those takes a while."""
-    return httpx.AsyncClient(base_url=url, timeout=20, verify=False)
+    return httpx.AsyncClient(base_url=url, timeout=20, verify=False, cookies=cookies(url))
 
 
 @pytest.fixture
@@ -141,17 +151,17 @@ class Shared:
         begun: Future[tuple[WebServer, asyncio.AbstractEventLoop]] = Future()
 
         async def serve() -> None:
-            serving = WebServer(create_app(dsn, version="9.9"), Address("127.0.0.1", 0))
-            begun.set_result((serving, asyncio.get_running_loop()))
-            await serving.run()
+            server = serving(dsn)
+            begun.set_result((server, asyncio.get_running_loop()))
+            await server.run()
 
         with ThreadPoolExecutor(1) as thread:
             running = thread.submit(asyncio.run, serve())
-            serving, loop = begun.result(60)
+            server, loop = begun.result(60)
             try:
-                yield serving.url
+                yield server.url
             finally:
-                loop.call_soon_threadsafe(serving.stop)
+                loop.call_soon_threadsafe(server.stop)
                 running.result(60)
         self._server.drop_database(name)
 

@@ -21,7 +21,7 @@ from tests.db.control import Node, call, claim_both, fail, finish, join
 from tests.db.workflows import Stage
 from tests.product.config import Address
 from tests.product.model import Grant, Person
-from tests.product.web import WebServer, create_app
+from tests.product.web import Entry, WebServer, create_app
 from tests.sessions import own_session
 
 OWN, FOREIGN = "zebra", "quokka"
@@ -221,10 +221,10 @@ async def pages_of(dsn: str) -> AsyncIterator[Pages]:
     """The pages of a database, for whoever a request names."""
     people: dict[str, Person] = {}
 
-    async def authenticate(request: Request) -> Person:
+    async def authenticate(request: Request) -> Person | None:
         return people[request.headers["x-person"]]
 
-    app = create_app(dsn, version="9.9", authenticate=authenticate)
+    app = create_app(dsn, version="9.9", entry=Entry(authenticate=authenticate))
     server = WebServer(app, Address("127.0.0.1", 0))
     running = asyncio.create_task(server.run())
     try:

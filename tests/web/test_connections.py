@@ -30,6 +30,7 @@ async def served(bounds: Bounds) -> AsyncIterator[Address]:
     server = WebServer(app, Address("127.0.0.1", 0), bounds=bounds)
     running = asyncio.create_task(server.run())
     try:
+        assert isinstance(server.address, Address)
         yield server.address
     finally:
         server.stop()

@@ -16,11 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from pgcron_ha import App, Context
 from tests.db.control import Connection
 from tests.house.checkout import ROOT
-from tests.product.config import Address, load_settings, read_sources
+from tests.product.config import load_settings, read_sources
 from tests.product.engine import Node
 from tests.product.telemetry import MOST_SERIES, OTHER, Counters, NodeSnapshot
-from tests.product.web import NodeCollector, WebServer, create_app
+from tests.product.web import NodeCollector
 from tests.waiting import until
+from tests.web.conftest import browsing, serving
 
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
 LINE = "what it says"
@@ -44,10 +45,10 @@ async def client(database: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncClie
     """Of the pages beside a real node."""
     flags = {"dsn": database, "node.name": "n1", "node.state_directory": str(tmp_path)}
     node = Node(load_settings(read_sources(environment={}, flags=flags)), [app], "0")
-    server = WebServer(create_app(database, look=node.look), Address("127.0.0.1", 0))
+    server = serving(database, look=node.look)
     tasks = [asyncio.create_task(server.run()), asyncio.create_task(node.run())]
     try:
-        async with httpx.AsyncClient(base_url=server.url, timeout=20, verify=False) as client:
+        async with browsing(server.url) as client:
             yield client
     finally:
         node.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +12,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from tests.entering import entered
 from tests.house.checkout import ROOT
 from tests.servers import ThrowAwayServer
 from tests.sessions import own_session
@@ -95,11 +95,9 @@ def cluster(
             stderr=subprocess.STDOUT,
         )
     try:
-        found = wait_for(
-            "it serves", lambda: re.search(r"serving (http://\S+)", output.read_text())
-        )
-        assert found is not None
-        yield Cluster(found[1], dsn)
+        url = wait_for("it serves", lambda: entered(output.read_text()))
+        assert url is not None
+        yield Cluster(url, dsn)
     finally:
         process.kill()
         process.wait(10)

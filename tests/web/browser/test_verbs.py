@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 import pytest_asyncio
 
@@ -16,6 +15,7 @@ from tests.waiting import until
 from tests.web.browser.conftest import Cluster
 from tests.web.browser.hands import BrowserHands, Hands, HttpHands
 from tests.web.browser.watched import Windows
+from tests.web.conftest import browsing
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -32,7 +32,7 @@ async def hands(
     request: pytest.FixtureRequest, cluster: Cluster, windows: Windows
 ) -> AsyncIterator[Hands]:
     if request.param == "by plain HTTP":
-        async with httpx.AsyncClient(base_url=cluster.url, timeout=20) as client:
+        async with browsing(cluster.url) as client:
             yield HttpHands(cluster.url, client)
     else:
         async with windows.tab(cluster.url, script=request.param == KINDS[0]) as tab:

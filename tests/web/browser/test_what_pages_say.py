@@ -9,6 +9,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
+from tests.entering import cookies
 from tests.product.db import health
 from tests.sessions import own_session
 from tests.web.browser.watched import Windows
@@ -178,7 +179,9 @@ async def test_pages_are_compressed_for_who_can_read_it(full_site: Site, windows
         assert await answer.header_value("content-encoding") == "gzip"
         assert "Needs attention" in await tab.page.locator("main").inner_text()
     plain = {"accept-encoding": "identity"}
-    async with httpx.AsyncClient(base_url=full_site.url, headers=plain) as client:
+    async with httpx.AsyncClient(
+        base_url=full_site.url, headers=plain, cookies=cookies(full_site.url)
+    ) as client:
         whole = await client.get("/")
     packed = await full_site.client.get("/", headers={"accept-encoding": "gzip"})
     assert "content-encoding" not in whole.headers

@@ -21,6 +21,8 @@ from playwright.async_api import (
     async_playwright,
 )
 
+from tests.entering import cookies
+
 # The system's own, which `.ci/browser` installs; nothing is downloaded.
 EXECUTABLE: Final = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS: Final = (
@@ -111,6 +113,9 @@ class Windows:
             accept_downloads=True,
         )
         context.set_default_timeout(15_000)
+        await context.add_cookies(
+            [{"name": name, "value": value, "url": url} for name, value in cookies(url).items()]
+        )
         if script:
             await context.add_init_script(_VIOLATIONS)
         tab = Tab(await context.new_page(), url.rstrip("/"))

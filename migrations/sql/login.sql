@@ -1,0 +1,255 @@
+-- Who may log in to the pages, their sessions, and how failed logins are slowed down. Passwords are
+-- hashed and compared by the program that serves the pages.
+
+CREATE TABLE pgcron.web_user (
+  -- Of an OIDC provider's user it has the issuer and the subject, which never change.
+  name text PRIMARY KEY CONSTRAINT a_user_has_a_name
+    CHECK (name ~ '^[A-Za-z0-9_.@+-]{1,100}$' OR name ~ '^oidc:[!-~]{1,195}$'
+      OR pgcron.refuse('PC001', format('%L is not the name of a user', left(name, 200)),
+        'A user has 1 to 100 letters, digits, "_", ".", "@", "+" and "-".',
+        'Write for example ''alice''.')),
+  -- What a provider calls the user, for people to read.
+  shown text CONSTRAINT a_shown_name_is_short CHECK (length(shown) BETWEEN 1 AND 200),
+  -- Of the last login by a provider.
+  groups text[] NOT NULL DEFAULT '{}',
+  password_hash text CONSTRAINT a_password_is_hashed_by_argon2id
+    CHECK (password_hash LIKE '$argon2id$%'),
+  -- From which the user has logged in, the last first: guesses from elsewhere delay none of them.
+  networks text[] NOT NULL DEFAULT '{}',
+  disabled_at timestamptz,
+  created_by text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE pgcron.web_user IS 'Who may log in to the pages.';
+
+CREATE TABLE pgcron.web_session (
+  -- SHA-256 of what the browser has.
+  id bytea PRIMARY KEY CONSTRAINT a_session_is_known_by_its_hash CHECK (length(id) = 32),
+  user_name text NOT NULL REFERENCES pgcron.web_user ON DELETE CASCADE,
+  method text NOT NULL CONSTRAINT a_login_has_a_method CHECK (method IN ('password', 'oidc')),
+  address text,
+  agent text,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  last_seen_at timestamptz NOT NULL DEFAULT now(),
+  idle interval NOT NULL,
+  expires_at timestamptz NOT NULL
+);
+COMMENT ON TABLE pgcron.web_session IS 'Who is logged in, and until when.';
+CREATE INDEX web_session_user ON pgcron.web_session (user_name, created_at);
+CREATE INDEX web_session_expires ON pgcron.web_session (expires_at);
+
+-- Attempts count when they begin, so that many at once are no way around; a success takes its
+-- attempt back.
+CREATE TABLE pgcron.login_failure (
+  key text PRIMARY KEY,
+  failures integer NOT NULL DEFAULT 0,
+  since timestamptz NOT NULL DEFAULT clock_timestamp(),
+  last_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE pgcron.login_failure IS 'Failed logins, by account and by network.';
+CREATE INDEX login_failure_last ON pgcron.login_failure (last_at);
+
+-- What one customer of a provider has: addresses in it count as one.
+CREATE FUNCTION pgcron.login_network(address text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN address IS NOT NULL
+  THEN network(set_masklen(address::inet, CASE family(address::inet) WHEN 4 THEN 24 ELSE 64 END))
+       ::text ELSE '' END;
+
+-- The counter of an account, which the networks that it is used from do not share (none without a
+-- name), and the one of the network. What was typed as a name may be a password: it is not kept.
+CREATE FUNCTION pgcron.login_keys(name text, address text) RETURNS text[]
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT array_remove(ARRAY[
+    'account ' || encode(sha256(convert_to(coalesce((
+      SELECT u.name || ' ' || pgcron.login_network(login_keys.address) FROM pgcron.web_user u
+      WHERE u.name = login_keys.name
+        AND pgcron.login_network(login_keys.address) = ANY (u.networks)), login_keys.name),
+      'UTF8')), 'hex'),
+    'network ' || pgcron.login_network(login_keys.address)], NULL);
+END;
+
+-- For how long no attempt is looked at. After 5 failures of an account 1 s, 2 s, … up to 15 min;
+-- a network has 30 attempts in 10 minutes.
+CREATE FUNCTION pgcron.login_wait(failure pgcron.login_failure) RETURNS interval
+LANGUAGE sql STABLE
+RETURN greatest(interval '0', CASE
+  WHEN failure.key LIKE 'account %' AND failure.failures >= 5
+    THEN failure.last_at
+         + least(interval '15 min', interval '1 s' * power(2, least(failure.failures - 5, 20)))
+  WHEN failure.key LIKE 'network %' AND failure.failures >= 30
+    THEN failure.since + interval '10 min' END - clock_timestamp());
+
+-- Begins an attempt (without a name one by a provider): how many seconds to wait before the next one (0: go on), and the hash to
+-- compare the password with, if there is such a user with a password.
+CREATE FUNCTION pgcron.begin_login(name text, address text,
+    OUT wait double precision, OUT password_hash text)
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  keys CONSTANT text[] := pgcron.login_keys(name, address);
+BEGIN
+  DELETE FROM pgcron.login_failure f WHERE f.key = ANY (ARRAY(
+    SELECT o.key FROM pgcron.login_failure o WHERE o.last_at < now() - interval '1 day'
+    ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED));
+  -- Others with one of the keys wait until this attempt is counted.
+  INSERT INTO pgcron.login_failure (key) SELECT unnest(keys)
+  ON CONFLICT (key) DO UPDATE SET key = excluded.key;
+  SELECT extract(epoch FROM max(pgcron.login_wait(f))) INTO wait
+  FROM pgcron.login_failure f WHERE f.key = ANY (keys);
+  IF wait > 0 THEN
+    RETURN;
+  END IF;
+  UPDATE pgcron.login_failure f
+  SET failures = CASE WHEN is_over.so THEN 1 ELSE least(f.failures + 1, 1000) END,
+      since = CASE WHEN is_over.so THEN clock_timestamp() ELSE f.since END,
+      last_at = clock_timestamp()
+  FROM (SELECT o.key, o.key LIKE 'network %' AND o.since < clock_timestamp() - interval '10 min'
+               AS so FROM pgcron.login_failure o WHERE o.key = ANY (keys)) is_over
+  WHERE f.key = is_over.key;
+  SELECT u.password_hash INTO password_hash FROM pgcron.web_user u
+  WHERE u.name = begin_login.name AND u.disabled_at IS NULL;
+END $$;
+
+-- After a success: the account begins anew, and the network has its attempt back.
+CREATE FUNCTION pgcron.forget_attempt(keys text[]) RETURNS void
+LANGUAGE sql AS $$
+  DELETE FROM pgcron.login_failure f WHERE f.key = ANY (keys) AND f.key LIKE 'account %';
+  UPDATE pgcron.login_failure f SET failures = greatest(f.failures - 1, 0)
+  WHERE f.key = ANY (keys) AND f.key LIKE 'network %' $$;
+
+-- Only names of users are recorded: others may be passwords in the wrong field.
+CREATE FUNCTION pgcron.refuse_login(name text, method text, address text) RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.act_as('ui:nobody', 'ui', address);
+  SELECT pgcron.record_audit('login', 'user', (
+      SELECT u.name FROM pgcron.web_user u WHERE u.name = refuse_login.name),
+    note => method, outcome => 'refused') $$;
+
+-- A session of a user; those that are over go, and of one user all but the newest 50.
+CREATE FUNCTION pgcron.begin_session(name text, session bytea, method text, idle interval,
+    life interval, address text, agent text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  DELETE FROM pgcron.web_session s WHERE s.id = ANY (ARRAY(
+    SELECT o.id FROM pgcron.web_session o WHERE o.expires_at < now()
+    ORDER BY o.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED));
+  DELETE FROM pgcron.web_session s WHERE s.id = ANY (ARRAY(
+    SELECT o.id FROM pgcron.web_session o WHERE o.user_name = begin_session.name
+    ORDER BY o.created_at DESC OFFSET 49 LIMIT 100 FOR UPDATE SKIP LOCKED));
+  INSERT INTO pgcron.web_session (id, user_name, method, address, agent, idle, expires_at)
+  VALUES (session, begin_session.name, begin_session.method, begin_session.address,
+          left(begin_session.agent, 200), begin_session.idle, now() + life);
+  PERFORM pgcron.act_as('ui:' || begin_session.name, 'ui', begin_session.address);
+  PERFORM pgcron.record_audit('login', 'user', begin_session.name,
+                              note => begin_session.method);
+END $$;
+
+-- Ends an attempt that `begin_login` has begun with `password_hash`; whether there is a session.
+CREATE FUNCTION pgcron.end_login(name text, password_hash text, is_right boolean, new_hash text,
+    session bytea, idle interval, life interval, address text, agent text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  network CONSTANT text := pgcron.login_network(address);
+  keys CONSTANT text[] := pgcron.login_keys(name, address);
+BEGIN
+  UPDATE pgcron.web_user u
+  SET networks = (ARRAY[network] || array_remove(u.networks, network))[1:10],
+      password_hash = coalesce(end_login.new_hash, u.password_hash)
+  WHERE is_right AND u.name = end_login.name AND u.disabled_at IS NULL
+    AND u.password_hash = end_login.password_hash;
+  IF NOT FOUND THEN
+    PERFORM pgcron.refuse_login(name, 'password', address);
+    RETURN false;
+  END IF;
+  PERFORM pgcron.forget_attempt(keys);
+  PERFORM pgcron.begin_session(name, session, 'password', idle, life, address, agent);
+  RETURN true;
+END $$;
+
+-- A user whom a provider has named; whether there is a session: not for one that is disabled.
+CREATE FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], session bytea,
+    idle interval, life interval, address text, agent text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  IF NOT pgcron.note_user(name, shown, groups) THEN
+    PERFORM pgcron.refuse_login(name, 'oidc', address);
+    RETURN false;
+  END IF;
+  PERFORM pgcron.forget_attempt(pgcron.login_keys(NULL, address));
+  PERFORM pgcron.begin_session(name, session, 'oidc', idle, life, address, agent);
+  RETURN true;
+END $$;
+
+-- What somebody else than this database knows of a user; false for one that is disabled.
+CREATE FUNCTION pgcron.note_user(name text, shown text, groups text[]) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  INSERT INTO pgcron.web_user AS u (name, shown, groups, created_by)
+  VALUES (note_user.name, note_user.shown, note_user.groups, 'ui:' || note_user.name)
+  ON CONFLICT ON CONSTRAINT web_user_pkey
+    DO UPDATE SET shown = excluded.shown, groups = excluded.groups
+    WHERE u.disabled_at IS NULL;
+  RETURN FOUND;
+END $$;
+
+-- The roles of a user, as JSON: [[role, scope kind, scope], …].
+CREATE FUNCTION pgcron.grants_as_json(name text, groups text[]) RETURNS jsonb
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
+  FROM pgcron.grants_of(grants_as_json.name, grants_as_json.groups) g;
+END;
+
+-- Whose session it is, if it is not over. When it was last seen is known to the minute.
+CREATE FUNCTION pgcron.user_of_session(session bytea,
+    OUT name text, OUT shown text, OUT grants jsonb)
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  seen timestamptz;
+BEGIN
+  SELECT u.name, coalesce(u.shown, u.name), pgcron.grants_as_json(u.name, u.groups), s.last_seen_at
+  INTO name, shown, grants, seen
+  FROM pgcron.web_session s JOIN pgcron.web_user u ON u.name = s.user_name
+  WHERE s.id = user_of_session.session AND s.expires_at > now()
+    AND s.last_seen_at > now() - s.idle AND u.disabled_at IS NULL;
+  IF seen < now() - interval '1 min' THEN
+    UPDATE pgcron.web_session s SET last_seen_at = now()
+    WHERE s.id = user_of_session.session AND s.last_seen_at < now() - interval '1 min';
+  END IF;
+END $$;
+
+-- Of a user whom a proxy names: NULL for one that is disabled here.
+CREATE FUNCTION pgcron.grants_of_named(name text, groups text[]) RETURNS jsonb
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+  SELECT pgcron.grants_as_json(grants_of_named.name, grants_of_named.groups)
+  WHERE NOT EXISTS (SELECT FROM pgcron.web_user u
+                    WHERE u.name = grants_of_named.name AND u.disabled_at IS NOT NULL) $$;
+
+-- Ends sessions of a user: one by the beginning of its hash, or all of them but one.
+CREATE FUNCTION pgcron.revoke_sessions(name text, session text DEFAULT NULL,
+    but bytea DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  gone integer;
+BEGIN
+  PERFORM pgcron.require_user(name);
+  DELETE FROM pgcron.web_session s
+  WHERE s.user_name = revoke_sessions.name AND s.id IS DISTINCT FROM revoke_sessions.but
+    AND (session IS NULL OR left(encode(s.id, 'hex'), 16) = session);
+  GET DIAGNOSTICS gone = ROW_COUNT;
+  PERFORM pgcron.record_audit('revoke_sessions', 'user', revoke_sessions.name, actor,
+                              after => jsonb_build_object('sessions', gone));
+  RETURN gone;
+END $$;
+
+CREATE FUNCTION pgcron.log_out(session bytea) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  who text;
+BEGIN
+  DELETE FROM pgcron.web_session s WHERE s.id = log_out.session RETURNING s.user_name INTO who;
+  IF FOUND THEN
+    PERFORM pgcron.record_audit('logout', 'user', who, 'ui:' || who);
+  END IF;
+END $$;

@@ -1,0 +1,176 @@
+-- Users of the pages, and tokens of programs.
+
+CREATE FUNCTION pgcron.require_user(name text) RETURNS void
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.refuse('PC010', format('user %L does not exist', left(require_user.name, 200)),
+    'Users are made with `pgcron-ha users add`, or by their first login through a provider.',
+    'List the users: `pgcron-ha users list`.')
+  WHERE NOT EXISTS (SELECT FROM pgcron.web_user u WHERE u.name = require_user.name) $$;
+
+-- A user with a password, or without one who comes by a proxy; `role` for everything.
+CREATE FUNCTION pgcron.add_user(name text, password_hash text, role text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  INSERT INTO pgcron.web_user (name, password_hash, created_by)
+  VALUES (add_user.name, add_user.password_hash, coalesce(actor, session_user))
+  ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN
+    PERFORM pgcron.refuse('PC011', format('there is a user %L already', add_user.name),
+        'Names of users are unique.', 'Choose another name, or set its password.');
+  END IF;
+  IF role IS NOT NULL THEN
+    INSERT INTO pgcron.role_grant (subject_kind, subject, role, granted_by)
+    VALUES ('user', add_user.name, add_user.role, coalesce(actor, session_user))
+    ON CONFLICT DO NOTHING;
+  END IF;
+  PERFORM pgcron.record_audit('add_user', 'user', add_user.name, actor,
+                              after => jsonb_build_object('role', add_user.role));
+END $$;
+
+-- Ends all sessions but the one in which it was changed.
+CREATE FUNCTION pgcron.set_password(name text, password_hash text, but bytea DEFAULT NULL,
+    address text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  PERFORM pgcron.require_user(name);
+  UPDATE pgcron.web_user u SET password_hash = set_password.password_hash
+  WHERE u.name = set_password.name;
+  DELETE FROM pgcron.web_session s
+  WHERE s.user_name = set_password.name AND s.id IS DISTINCT FROM set_password.but;
+  PERFORM pgcron.forget_attempt(pgcron.login_keys(name, address));
+  PERFORM pgcron.record_audit('set_password', 'user', set_password.name, actor);
+END $$;
+
+-- Sessions and tokens of a disabled user are worth nothing from the next request on.
+CREATE FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor text DEFAULT NULL)
+  RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  PERFORM pgcron.require_user(name);
+  UPDATE pgcron.web_user u SET disabled_at = CASE WHEN is_disabled THEN now() END
+  WHERE u.name = disable_user.name AND (u.disabled_at IS NOT NULL) <> is_disabled;
+  PERFORM pgcron.record_audit(CASE WHEN is_disabled THEN 'disable_user' ELSE 'enable_user' END,
+                              'user', disable_user.name, actor);
+END $$;
+
+-- With sessions, tokens and roles: another user of that name begins with nothing.
+CREATE FUNCTION pgcron.remove_user(name text, actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  PERFORM pgcron.require_user(name);
+  DELETE FROM pgcron.role_grant g
+  WHERE (g.subject_kind = 'user' AND g.subject = remove_user.name)
+     OR (g.subject_kind = 'token' AND g.subject IN (
+           SELECT t.id FROM pgcron.api_token t WHERE t.owner = remove_user.name));
+  DELETE FROM pgcron.web_user u WHERE u.name = remove_user.name;
+  PERFORM pgcron.record_audit('remove_user', 'user', remove_user.name, actor);
+END $$;
+
+CREATE TABLE pgcron.api_token (
+  -- Stands in the token, before its secret.
+  id text PRIMARY KEY CONSTRAINT a_token_has_an_id CHECK (id ~ '^[a-z0-9]{8}$'),
+  secret_hash bytea NOT NULL CONSTRAINT a_token_is_known_by_its_hash
+    CHECK (length(secret_hash) = 32),
+  name text NOT NULL CONSTRAINT a_token_has_a_name
+    CHECK (name ~ '^[A-Za-z0-9_.-]{1,100}$'
+      OR pgcron.refuse('PC001', format('%L is not the name of a token', left(name, 200)),
+        'A token has a name of 1 to 100 letters, digits, "_", "." and "-".',
+        'Write for example ''deploy''.')),
+  -- NULL: nobody's, it was made on the command line.
+  owner text REFERENCES pgcron.web_user ON DELETE CASCADE,
+  created_by text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  expires_at timestamptz NOT NULL CONSTRAINT a_token_lives_for_up_to_a_year
+    CHECK (expires_at > created_at AND expires_at <= created_at + interval '366 days'
+      OR pgcron.refuse('PC001', 'a token can''t be valid for so long, or so short',
+        'A token is valid for more than nothing, and for up to a year.',
+        'Leave it out for 90 days.')),
+  last_used_at timestamptz
+);
+COMMENT ON TABLE pgcron.api_token IS 'Tokens of programs; what each may is in role_grant.';
+CREATE INDEX api_token_owner ON pgcron.api_token (owner);
+
+-- A token with a role within scopes, written as kind:name; none is everything.
+CREATE FUNCTION pgcron.add_token(id text, secret_hash bytea, name text, role text,
+    scopes text[] DEFAULT '{}', lifetime interval DEFAULT '90 days', owner text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  IF owner IS NOT NULL THEN
+    PERFORM pgcron.require_user(owner);
+  END IF;
+  IF (SELECT count(*) FROM pgcron.api_token t WHERE t.owner = add_token.owner) >= 100 THEN
+    PERFORM pgcron.refuse('PC011', format('user %L has 100 tokens', owner),
+        'A user has up to 100 tokens.', 'Revoke those that nobody uses.');
+  END IF;
+  INSERT INTO pgcron.api_token (id, secret_hash, name, owner, created_by, expires_at)
+  VALUES (add_token.id, add_token.secret_hash, add_token.name, add_token.owner,
+          coalesce(actor, session_user), now() + lifetime);
+  INSERT INTO pgcron.role_grant (subject_kind, subject, role, scope_kind, scope, granted_by)
+  SELECT 'token', add_token.id, add_token.role, split_part(s, ':', 1),
+         substr(s, strpos(s, ':') + 1), coalesce(actor, session_user)
+  FROM unnest(CASE WHEN scopes = '{}' THEN ARRAY['all:*'] ELSE scopes END) s
+  ON CONFLICT DO NOTHING;
+  PERFORM pgcron.record_audit('add_token', 'token', add_token.name, actor,
+      after => jsonb_build_object('id', add_token.id, 'owner', add_token.owner,
+                                  'role', add_token.role, 'scopes', to_jsonb(scopes)));
+END $$;
+
+-- `owner` NULL: whosever it is.
+CREATE FUNCTION pgcron.revoke_token(id text, owner text DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  token_name text;
+BEGIN
+  DELETE FROM pgcron.api_token t
+  WHERE t.id = revoke_token.id AND (revoke_token.owner IS NULL OR t.owner = revoke_token.owner)
+  RETURNING t.name INTO token_name;
+  IF NOT FOUND THEN
+    PERFORM pgcron.refuse('PC010', format('token %L does not exist', left(revoke_token.id, 200)),
+        'A token is named by its id, the 8 characters after pgc_.',
+        'List the tokens: `pgcron-ha tokens list`.');
+  END IF;
+  DELETE FROM pgcron.role_grant g WHERE g.subject_kind = 'token' AND g.subject = revoke_token.id;
+  PERFORM pgcron.record_audit('revoke_token', 'token', token_name, actor,
+                              before => jsonb_build_object('id', revoke_token.id));
+END $$;
+
+-- Whether one grant of a user has all that a grant of a token has.
+CREATE FUNCTION pgcron.grant_covers(role text, scope_kind text, scope text,
+    token_role text, token_kind text, token_scope text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], role)
+         >= array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], token_role)
+   AND (scope_kind = 'all' OR scope_kind = token_kind
+        AND (scope = token_scope
+             OR right(scope, 1) = '*' AND starts_with(token_scope, left(scope, -1))));
+
+-- What a token may: never more than its owner at this moment. Its use is known to the minute.
+CREATE FUNCTION pgcron.user_of_token(id text, secret_hash bytea,
+    OUT name text, OUT shown text, OUT grants jsonb)
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  token pgcron.api_token;
+  owner pgcron.web_user;
+BEGIN
+  SELECT t.* INTO token FROM pgcron.api_token t
+  WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash
+    AND t.expires_at > now();
+  SELECT u.* INTO owner FROM pgcron.web_user u WHERE u.name = token.owner;
+  IF token.id IS NULL OR owner.disabled_at IS NOT NULL THEN
+    RETURN;
+  END IF;
+  name := format('%s/%s', coalesce(token.owner, token.created_by), token.name);
+  shown := name;
+  SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]') INTO grants
+  FROM pgcron.role_grant g
+  WHERE g.subject_kind = 'token' AND g.subject = token.id
+    AND (token.owner IS NULL OR EXISTS (
+      SELECT FROM pgcron.grants_of(owner.name, owner.groups) o
+      WHERE pgcron.grant_covers(o.role, o.scope_kind, o.scope, g.role, g.scope_kind, g.scope)));
+  IF coalesce(token.last_used_at, '-infinity') < now() - interval '1 min' THEN
+    UPDATE pgcron.api_token t SET last_used_at = now() WHERE t.id = token.id;
+  END IF;
+END $$;

@@ -1,0 +1,165 @@
+"""``pgcron-ha users`` and ``tokens``: who may use the pages."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import Any, Final
+
+import click
+
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import DURATION, option
+from pgcron_ha.cli.output import columns, plural, print_result, print_rows
+from pgcron_ha.cli.session import act, call
+from pgcron_ha.db.commands import login
+from pgcron_ha.model.passwords import hashed_password
+from pgcron_ha.model.tokens import new_token
+
+ROLES: Final = click.Choice(("viewer", "operator", "editor", "admin"))
+_USERS: Final = columns(
+    "USER:40 SHOWN:32 ROLES:60 STATE SESSIONS LAST_SEEN ADDED_BY:16",
+    USER="name",
+    STATE=lambda row: (
+        "disabled" if row["disabled_at"] else "password" if row["has_password"] else "no password"
+    ),
+    LAST_SEEN="last_seen_at",
+    ADDED_BY="created_by",
+)
+_SESSIONS: Final = columns(
+    "SESSION USER:40 BY FROM:40 SINCE LAST_SEEN ENDS BROWSER:40",
+    USER="user_name",
+    BY="method",
+    FROM="address",
+    SINCE="created_at",
+    LAST_SEEN="last_seen_at",
+    ENDS="expires_at",
+    BROWSER="agent",
+)
+_TOKENS: Final = columns(
+    "ID TOKEN:32 OWNER:32 ROLES:60 ENDS LAST_USED MADE_BY:16",
+    TOKEN="name",
+    ENDS="expires_at",
+    LAST_USED="last_used_at",
+    MADE_BY="created_by",
+)
+
+
+@click.group("users", cls=arguments.JsonGroup)
+def users_group() -> None:
+    """Users of the pages, and their sessions."""
+
+
+@users_group.command("add")
+@click.argument("name")
+@click.option("--role", type=ROLES, help="A role for everything.")
+@click.option("--no-password", is_flag=True, help="For one who comes by a proxy.")
+def add_command(name: str, role: str | None, no_password: bool) -> None:
+    """Add the user NAME; the password is asked for, or read from standard input."""
+    act(login.add_user, name, None if no_password else _new_password(), role=role)
+    print_result(
+        {"user": name, "role": role}, f"user '{name}' is added, {role or 'without a role'}"
+    )
+
+
+@users_group.command("list")
+@arguments.limit_option()
+def list_command(limit: int) -> None:
+    """List users with their roles."""
+    print_rows(call(login.users, limit=limit), _USERS, "no users")
+
+
+@users_group.command("password")
+@click.argument("name")
+def password_command(name: str) -> None:
+    """Set the password of NAME, which ends all its sessions."""
+    act(login.set_password, name, _new_password())
+    print_result({"user": name}, f"the password of '{name}' is set; its sessions have ended")
+
+
+@users_group.command("disable")
+@click.argument("name")
+def disable_command(name: str) -> None:
+    """Let NAME in no more: neither by a session nor by a token."""
+    act(login.disable_user, name, True)
+    print_result({"user": name, "is_disabled": True}, f"user '{name}' is disabled")
+
+
+@users_group.command("enable")
+@click.argument("name")
+def enable_command(name: str) -> None:
+    """Let NAME in again."""
+    act(login.disable_user, name, False)
+    print_result({"user": name, "is_disabled": False}, f"user '{name}' is enabled")
+
+
+@users_group.command("remove")
+@click.argument("name")
+def remove_command(name: str) -> None:
+    """Remove NAME with its sessions, tokens and roles."""
+    act(login.remove_user, name)
+    print_result({"user": name, "is_removed": True}, f"there is no user '{name}' any more")
+
+
+@users_group.command("sessions")
+@click.argument("name", required=False)
+@arguments.limit_option()
+def sessions_command(name: str | None, limit: int) -> None:
+    """List who is logged in, the last used sessions first; only those of NAME if it is given."""
+    rows = call(login.sessions, name, limit=limit)
+    print_rows(rows, _SESSIONS, "nobody is logged in")
+
+
+@users_group.command("revoke")
+@click.argument("name")
+@click.option("--session", metavar="SESSION", help="Only this one of `users sessions`.")
+def revoke_command(name: str, session: str | None) -> None:
+    """End the sessions of NAME."""
+    ended = act(login.revoke_sessions, name, session=session)
+    print_result({"user": name, "ended": ended}, f"ended {plural(ended, 'session')} of '{name}'")
+
+
+@click.group("tokens", cls=arguments.JsonGroup)
+def tokens_group() -> None:
+    """Tokens with which programs use the pages' addresses."""
+
+
+@tokens_group.command("create")
+@click.argument("name")
+@click.option("--role", type=ROLES, default="viewer", show_default=True)
+@click.option(
+    "--scope", "scopes", multiple=True, metavar="KIND:NAME", help="Only there: queue:mail-*."
+)
+@option("--lifetime", "How long it is valid, up to 365d.", DURATION, default="90d")
+@click.option("--owner", metavar="USER", help="It never may more than this user.")
+def create_command(
+    name: str, role: str, scopes: tuple[str, ...], lifetime: timedelta, owner: str | None
+) -> None:
+    """Make a token and print it: it is shown this once."""
+    token = new_token()
+    options: dict[str, Any] = {"scopes": scopes, "lifetime": lifetime, "owner": owner}
+    act(login.add_token, token.id, token.secret_hash, name, role, **options)
+    print_result({"id": token.id, "name": name, "token": str(token)}, str(token))
+
+
+@tokens_group.command("list")
+@click.argument("owner", required=False)
+@arguments.limit_option()
+def tokens_command(owner: str | None, limit: int) -> None:
+    """List tokens, the newest first; only those of OWNER if it is given."""
+    print_rows(call(login.tokens, owner, limit=limit), _TOKENS, "no tokens")
+
+
+@tokens_group.command("revoke")
+@click.argument("token_id", metavar="ID")
+def revoke_token_command(token_id: str) -> None:
+    """Make the token worth nothing."""
+    act(login.revoke_token, token_id)
+    print_result({"id": token_id, "is_revoked": True}, f"token '{token_id}' is revoked")
+
+
+def _new_password() -> str:
+    """The hash of what was typed, or is the first line of standard input."""
+    if sys.stdin.isatty():
+        return hashed_password(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    return hashed_password(sys.stdin.readline().rstrip("\r\n"))

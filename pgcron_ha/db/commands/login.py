@@ -1,0 +1,77 @@
+"""Users of the pages, their sessions and their tokens: the functions of ``login.sql`` and
+``users.sql``. Secrets come as their SHA-256, passwords as what argon2 makes of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pgcron_ha.db.driver.calls import Call
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
+from pgcron_ha.db.queries.rows import Rows
+
+begin_login: Final = Rows("begin_login", "name", "address").the
+"""Counts an attempt (`name` None: by a provider): `wait` in seconds until the next one, 0: go on;
+the `password_hash` to compare with, None for no such user.
+"""
+
+end_login: Final = Call[bool]("end_login", "name", "password_hash", "is_right")
+"""What came of an attempt; whether there is a session now."""
+
+refuse_login: Final = Call[None]("refuse_login", "name", "method", "address")
+"""Records an attempt that came to nothing."""
+
+login_by_provider: Final = Call[bool]("login_by_provider", "name", "shown", "groups")
+"""A session of a user whom a provider has named; False: the user is disabled here."""
+
+note_user: Final = Call[bool]("note_user", "name", "shown", "groups")
+"""Notes a user whom a proxy names; False: the user is disabled here."""
+
+user_of_session: Final = Rows("user_of_session", "session").one
+"""`name`, `shown` and `grants` of the user; None: there is no such session any more."""
+
+user_of_token: Final = Rows("user_of_token", "id", "secret_hash").one
+"""As `user_of_session`."""
+
+grants_of_named: Final = Call[str | None]("grants_of_named", "name", "groups")
+"""The grants of a user whom a proxy names, as JSON; None: the user is disabled here."""
+
+password_of: Final = Rows("password_of", "name").one
+"""The `password_hash` of a user; None: the user has no password."""
+
+log_out: Final = Call[None]("log_out", "session")
+"""Ends the session, if there is one."""
+
+revoke_sessions: Final = Call[int]("revoke_sessions", "name")
+"""Ends the sessions of a user: all, that one of `session` (as listed), or all `but` one; how many.
+NotFound.
+"""
+
+add_user: Final = Call[None]("add_user", "name", "password_hash")
+"""Makes a user, with a `role` for everything. Conflict: there is one; InvalidInput."""
+
+set_password: Final = Call[None]("set_password", "name", "password_hash")
+"""Ends all sessions of the user, `but` one. NotFound."""
+
+disable_user: Final = Call[None]("disable_user", "name", "is_disabled")
+"""Nothing of a disabled user is let in from now on. NotFound."""
+
+remove_user: Final = Call[None]("remove_user", "name")
+"""With sessions, tokens and roles. NotFound."""
+
+add_token: Final = Call[None]("add_token", "id", "secret_hash", "name", "role", scopes=())
+"""A token with a role within `scopes` (``queue:mail``), for 90 days unless `lifetime` is given.
+InvalidInput; Conflict: the owner has too many.
+"""
+
+revoke_token: Final = Call[None]("revoke_token", "id")
+"""It is worth nothing from now on. NotFound."""
+
+users: Final = Rows("list_users", limit=DEFAULT_LIMIT)
+"""All users with their roles."""
+
+sessions: Final = Rows("list_sessions", "name", limit=DEFAULT_LIMIT)
+"""Sessions of a user (None: of all); `is_own` is the one with the id `own`."""
+
+tokens: Final = Rows("list_tokens", "name", limit=DEFAULT_LIMIT)
+"""Tokens of a user (None: of all)."""

@@ -1,0 +1,298 @@
+"""Who sent a request, and who is let in.
+
+Without login a request brings the cookie that the printed key has given (`LocalKey`), or comes by a
+socket that only this user can open. With login it brings the cookie of a session, or a listed proxy
+names its user. A program brings a token. An application that the pages are mounted in says itself
+who it is (`Entry.authenticate`).
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+
+from pgcron_ha.config.settings import AuthSettings
+from pgcron_ha.db.commands import login
+from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.pool import ClientPools
+from pgcron_ha.db.driver.session import Statement
+from pgcron_ha.errors import DatabaseUnavailable
+from pgcron_ha.model.permissions import LOCAL, Grant, Person
+from pgcron_ha.model.tokens import hashed, read_token
+from pgcron_ha.web.metrics import WebMetrics
+from pgcron_ha.web.oidc import Provider
+from pgcron_ha.web.reading import Reader
+from pgcron_ha.web.security import SAFE_METHODS, Site
+
+Authenticate: TypeAlias = Callable[[Request], Awaitable[Person | None]]
+
+REMEMBERED_SECONDS: Final = 600.0
+"""While the database is away, who was let in within this time may go on reading."""
+
+CALLBACK: Final = "/login/oidc/callback"
+"""Where a provider sends browsers back."""
+
+_MOST_REMEMBERED: Final = 1000
+_NAME: Final = re.compile(r"[A-Za-z0-9_.@+-]{1,100}")
+_MOST_GROUPS: Final = 200
+
+
+class BadToken(Exception):
+    """A request brings a token that is not valid: it is nobody's, whatever else it brings."""
+
+
+class LocalKey:
+    """Of pages without login: an address that works once. When it was used there is the next one,
+    and `announce` gets it.
+    """
+
+    def __init__(
+        self, cookie: str | None = None, announce: Callable[[str], None] = lambda path: None
+    ) -> None:
+        """`cookie` is what browsers get for a key; a process that starts anew can keep it."""
+        self.cookie = cookie or secrets.token_urlsafe(32)
+        self.announce = announce
+        self._key = secrets.token_urlsafe(32)
+
+    @property
+    def path(self) -> str:
+        """Where to enter, once."""
+        return f"/enter/{self._key}"
+
+    def use(self, key: str) -> bool:
+        """Whether it is the key; then it is none any more."""
+        if not _same(key, self._key):
+            return False
+        self._key = secrets.token_urlsafe(32)
+        self.announce(self.path)
+        return True
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How people come to the pages. Without any way nobody does."""
+
+    authenticate: Authenticate | None = None
+    """Of an application that the pages are mounted in; None: nobody sent it."""
+    hosts: Collection[str] = ()
+    """Names by which browsers reach them, beside those of this machine's loopback."""
+    public_url: str | None = None
+    auth: AuthSettings | None = None
+    """How users log in, if they do."""
+    key: LocalKey | None = None
+    is_private: bool = False
+    """Only the user of this process can connect."""
+
+    @property
+    def site(self) -> Site:
+        """The names and origins of the pages."""
+        return Site.of(self.hosts, self.public_url)
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """Users, sessions and tokens, in the database."""
+
+    dsn: str
+    schema: str
+    pools: ClientPools
+
+    async def call(self, statement: Statement[Any], *values: Any, **options: Any) -> Any:
+        """One statement, in a transaction of its own."""
+        async with self.pools.connection(self.dsn) as connection:
+            with answers():
+                return await statement(connection, *values, schema=self.schema, **options)
+
+
+class Access:
+    """Says of each request who sent it. Belongs to one application."""
+
+    def __init__(
+        self, entry: Entry, accounts: Accounts, reader: Reader, metrics: WebMetrics
+    ) -> None:
+        self.entry = entry
+        self.accounts = accounts
+        self.auth = entry.auth
+        self.passwords = None
+        if self.auth is not None and self.auth.local:
+            # Without users who have passwords it need not be installed.
+            from pgcron_ha.web.passwords import Passwords
+
+            self.passwords = Passwords(metrics)
+        self.provider = None
+        if self.auth is not None and self.auth.oidc_issuer is not None:
+            self.provider = Provider(self.auth, f"{entry.public_url}{CALLBACK}")
+        self._reader = reader
+        self._remembered: OrderedDict[Any, tuple[float, Person]] = OrderedDict()
+
+    async def person(self, request: Request) -> Person | None:
+        """Who sent it; None: somebody who has not logged in. BadToken, DatabaseUnavailable."""
+        entry = self.entry
+        if entry.authenticate is not None:
+            return await entry.authenticate(request)
+        if self.has_token(request):
+            return await self._of_token(request)
+        if entry.is_private and self.auth is None:
+            return LOCAL
+        given = request.cookies.get(self.cookie_name(request), "")
+        if entry.key is not None:
+            return LOCAL if _same(given, entry.key.cookie) else None
+        named = self._named(request)
+        if named is not None:
+            return await self._of_named(request, *named)
+        return await self._of_session(request, given) if given else None
+
+    def cookie_name(self, request: HTTPConnection, what: str = "") -> str:
+        """Of the session, or of something else. Over http it has the port: all ports of a host
+        share their cookies.
+        """
+        origin = urlsplit(self.entry.site.origin(request.scope))
+        if origin.scheme == "https":
+            return f"__Host-pgcron{what}"
+        return f"pgcron{what}_{origin.port or 80}"
+
+    def set_cookie(
+        self,
+        request: Request,
+        answer: Response,
+        value: str,
+        life: float,
+        what: str = "",
+        same_site: Literal["lax", "strict"] = "lax",
+    ) -> None:
+        """Gives the browser its session, or something else to bring."""
+        name = self.cookie_name(request, what)
+        answer.set_cookie(
+            name,
+            value,
+            max_age=int(life),
+            httponly=True,
+            samesite=same_site,
+            secure=name.startswith("__Host-"),
+        )
+
+    def has_token(self, request: Request) -> bool:
+        """Whether a program sent it, which has a token: then nothing else counts."""
+        return request.headers.get("authorization", "").lower().startswith("bearer ")
+
+    def proxied_groups(self, request: Request) -> tuple[str, ...] | None:
+        """The groups of a user whom a proxy names; None: none does."""
+        named = self._named(request)
+        return None if named is None else named[1]
+
+    def session_id(self, request: Request) -> bytes:
+        """The hash of the session that the browser says it has."""
+        return hashed(request.cookies.get(self.cookie_name(request), ""))
+
+    def is_proxy(self, address: str | None) -> bool:
+        """Whether a proxy at this address is believed."""
+        try:
+            found = ipaddress.ip_address((address or "").partition("%")[0])
+        except ValueError:
+            return False
+        if self.auth is None:
+            return False
+        mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+        return any((mapped or found) in network for network in self.auth.proxy_addresses)
+
+    def address(self, request: Request) -> str | None:
+        """Where it comes from: of the addresses that proxies name the last that is no proxy's."""
+        found = None if request.client is None else request.client.host
+        forwarded = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+        while forwarded and self.is_proxy(found):
+            given = forwarded.pop().strip()
+            try:
+                found = str(ipaddress.ip_address(given))
+            except ValueError:
+                break
+        return found and found.partition("%")[0].removeprefix("::ffff:")
+
+    def _named(self, request: Request) -> tuple[str, tuple[str, ...]] | None:
+        """The user and the groups that a proxy names."""
+        peer = None if request.client is None else request.client.host
+        if self.auth is None or not self.is_proxy(peer):
+            return None
+        names = request.headers.getlist(self.auth.proxy_user_header)
+        if len(names) != 1 or not _NAME.fullmatch(names[0]):
+            return None
+        listed = ",".join(request.headers.getlist(self.auth.proxy_groups_header)).split(",")
+        groups = (group.strip() for group in listed)
+        return names[0], tuple(group for group in groups if 0 < len(group) <= 200)[:_MOST_GROUPS]
+
+    async def _of_named(
+        self, request: Request, name: str, groups: tuple[str, ...]
+    ) -> Person | None:
+        async def ask() -> Any:
+            grants = await self.accounts.call(login.grants_of_named, name, groups)
+            return grants and {"name": name, "shown": name, "grants": json.loads(grants)}
+
+        return await self._asked(request, ("named", name, groups), ask)
+
+    async def _of_session(self, request: Request, given: str) -> Person | None:
+        session = hashed(given)
+        return await self._asked(
+            request, session, lambda: self.accounts.call(login.user_of_session, session)
+        )
+
+    async def _of_token(self, request: Request) -> Person:
+        token = read_token(request.headers["authorization"].partition(" ")[2].strip())
+        if token is None:
+            raise BadToken
+        person = await self._asked(
+            request,
+            token,
+            lambda: self.accounts.call(login.user_of_token, token.id, token.secret_hash),
+        )
+        if person is None:
+            raise BadToken
+        return person
+
+    async def _asked(
+        self, request: Request, key: Any, ask: Callable[[], Awaitable[Any]]
+    ) -> Person | None:
+        """Of the database; while it is away what it said of late, to those who only read."""
+        try:
+            if isinstance(self._reader.problem, DatabaseUnavailable) and self._last(request, key):
+                return self._last(request, key)
+            row = await ask()
+        except DatabaseUnavailable:
+            if (person := self._last(request, key)) is None:
+                raise
+            return person
+        self._remembered.pop(key, None)
+        if row is None:
+            return None
+        grants = tuple(Grant(*grant) for grant in row["grants"])
+        person = Person(f"ui:{row['name']}", grants, row["shown"])
+        self._remembered[key] = (monotonic(), person)
+        while len(self._remembered) > _MOST_REMEMBERED:
+            self._remembered.popitem(last=False)
+        return person
+
+    def _last(self, request: Request, key: Any) -> Person | None:
+        at, person = self._remembered.get(key, (0.0, None))
+        is_new = request.method in SAFE_METHODS and monotonic() - at < REMEMBERED_SECONDS
+        return person if is_new else None
+
+
+def inner_path(given: str | None, otherwise: str) -> str:
+    """Where to go after a login: a path of this site, never another site's address."""
+    path = given or ""
+    is_path = re.fullmatch(r"/(?![/\\])[!-~]{0,999}", path) is not None
+    return path if is_path else otherwise
+
+
+def _same(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode(), known.encode())

@@ -1,0 +1,245 @@
+"""OpenID Connect: the code flow with PKCE against one provider.
+
+What the flow needs is derived from one secret, which the browser keeps in a short-lived cookie:
+``state``, ``nonce`` and the verifier. So an answer counts only in the browser that asked for it,
+and nothing is kept here for visitors who may never come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from importlib.util import find_spec
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+import httpx
+
+from pgcron_ha.config.settings import AuthSettings
+from pgcron_ha.config.values import LOOPBACK
+from pgcron_ha.errors import ConfigError, PgcronError, Refused
+
+if TYPE_CHECKING:
+    from joserfc.jwk import KeySet
+
+ALGORITHMS: Final = ["RS256", "ES256"]
+LEEWAY_SECONDS: Final = 60
+FLOW_SECONDS: Final = 600
+"""In which somebody logs in at the provider."""
+
+_DOCUMENT_SECONDS: Final = 3600.0
+# A token signed with an unknown key is a reason to read the keys again, but not for everybody.
+_KEYS_SECONDS: Final = 10.0
+_TIMEOUT: Final = 10.0
+_MOST_BYTES: Final = 1024 * 1024
+_AT_ONCE: Final = 8
+_MOST_GROUPS: Final = 200
+
+
+class ProviderAway(PgcronError):
+    """The provider does not answer, or not as it should."""
+
+
+class Identity(NamedTuple):
+    """Whom the provider has named. `name` never changes; `shown` is for people."""
+
+    name: str
+    shown: str
+    groups: tuple[str, ...]
+
+
+class Provider:
+    """One provider; the document and the keys are read when they are needed, and kept."""
+
+    def __init__(self, auth: AuthSettings, redirect_uri: str) -> None:
+        assert auth.oidc_issuer is not None
+        if find_spec("joserfc") is None:
+            raise ConfigError(
+                "login through a provider needs the package joserfc",
+                "It is not installed.",
+                'Install the extra: pip install "pgcron-ha[auth]".',
+            )
+        self.issuer = auth.oidc_issuer
+        self._auth = auth
+        self._redirect_uri = redirect_uri
+        self._document: tuple[float, dict[str, Any]] | None = None
+        self._keys: tuple[float, KeySet] | None = None
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def address(self, secret: str) -> str:
+        """Where the browser goes to log in. ProviderAway."""
+        document = await self._discovered()
+        challenge = hashlib.sha256(_derived(secret, "verifier").encode()).digest()
+        query = {
+            "response_type": "code",
+            "client_id": self._auth.oidc_client_id,
+            "redirect_uri": self._redirect_uri,
+            "scope": " ".join(self._auth.oidc_scopes),
+            "state": _derived(secret, "state"),
+            "nonce": _derived(secret, "nonce"),
+            "code_challenge": _base64(challenge),
+            "code_challenge_method": "S256",
+        }
+        endpoint = self._endpoint(document, "authorization_endpoint")
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
+
+    async def identity(self, secret: str, state: str, code: str) -> Identity:
+        """Whom the provider has named in answer to `address(secret)`. Refused, ProviderAway."""
+        if state != _derived(secret, "state"):
+            raise _refused("the answer belongs to no login that this browser has begun")
+        async with self._turns:
+            document = await self._discovered()
+            token = await self._id_token(document, secret, code)
+            claims = await self._claims(document, token, secret)
+        return self._named(claims)
+
+    async def _id_token(self, document: dict[str, Any], secret: str, code: str) -> str:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._redirect_uri,
+            "code_verifier": _derived(secret, "verifier"),
+        }
+        client, password = str(self._auth.oidc_client_id), self._auth.oidc_client_secret
+        methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        headers = {}
+        if password is not None and "client_secret_basic" in methods:
+            pair = f"{quote(client, safe='')}:{quote(password, safe='')}"
+            headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        else:
+            form |= {"client_id": client} | ({"client_secret": password} if password else {})
+        endpoint = self._endpoint(document, "token_endpoint")
+        answer = await self._fetched("POST", endpoint, data=form, headers=headers)
+        token = answer.get("id_token")
+        if not isinstance(token, str):
+            raise _refused("the provider gave no ID token")
+        return token
+
+    async def _claims(self, document: dict[str, Any], token: str, secret: str) -> dict[str, Any]:
+        """The claims of a token that is this provider's, for this client, and of this login."""
+        # Without such a login it need not be installed.
+        from joserfc import jwt
+        from joserfc.errors import JoseError
+
+        keys = await self._known_keys(document, is_new=False)
+        try:
+            try:
+                found = jwt.decode(token, keys, algorithms=ALGORITHMS)
+            except (JoseError, ValueError):
+                # The provider may have a new key.
+                keys = await self._known_keys(document, is_new=True)
+                found = jwt.decode(token, keys, algorithms=ALGORITHMS)
+            jwt.JWTClaimsRegistry(
+                leeway=LEEWAY_SECONDS,
+                iss={"essential": True, "value": self.issuer},
+                aud={"essential": True, "value": str(self._auth.oidc_client_id)},
+                nonce={"essential": True, "value": _derived(secret, "nonce")},
+                exp={"essential": True},
+                iat={"essential": True},
+                sub={"essential": True},
+            ).validate(found.claims)
+        except (JoseError, ValueError) as error:
+            raise _refused(f"the ID token is not valid ({type(error).__name__})") from None
+        audience = found.claims["aud"]
+        is_shared = isinstance(audience, list) and len(audience) > 1
+        if is_shared and found.claims.get("azp") != self._auth.oidc_client_id:
+            raise _refused("the ID token was made for another client")
+        return found.claims
+
+    def _named(self, claims: dict[str, Any]) -> Identity:
+        subject = claims["sub"]
+        if not isinstance(subject, str):
+            raise _refused("the ID token has no subject")
+        shown = claims.get(self._auth.oidc_name_claim)
+        groups = claims.get(self._auth.oidc_groups_claim, [])
+        listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
+        return Identity(
+            f"oidc:{self.issuer}#{subject}",
+            shown[:200] if isinstance(shown, str) and shown else subject[:200],
+            tuple(g for g in listed if isinstance(g, str) and 0 < len(g) <= 200)[:_MOST_GROUPS],
+        )
+
+    async def _discovered(self) -> dict[str, Any]:
+        if self._document is not None and monotonic() - self._document[0] < _DOCUMENT_SECONDS:
+            return self._document[1]
+        url = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
+        document = await self._fetched("GET", url)
+        if document.get("issuer") != self.issuer:
+            raise self._away("its discovery document names another issuer")
+        self._document = (monotonic(), document)
+        return document
+
+    async def _known_keys(self, document: dict[str, Any], *, is_new: bool) -> KeySet:
+        if self._keys is not None:
+            at, known = self._keys
+            if not is_new or monotonic() - at < _KEYS_SECONDS:
+                return known
+        from joserfc.errors import JoseError
+        from joserfc.jwk import KeySet
+
+        found = await self._fetched("GET", self._endpoint(document, "jwks_uri"))
+        try:
+            usable = [
+                k for k in found["keys"] if k["kty"] in ("RSA", "EC") and k.get("use") != "enc"
+            ]
+            keys = KeySet.import_key_set({"keys": usable})
+        except (JoseError, KeyError, TypeError, ValueError) as error:
+            raise self._away(f"its keys can't be read ({type(error).__name__})") from None
+        self._keys = (monotonic(), keys)
+        return keys
+
+    def _endpoint(self, document: dict[str, Any], name: str) -> str:
+        """An address of the document, encrypted if the issuer's is."""
+        address = document.get(name)
+        if not isinstance(address, str) or not _is_safe(address):
+            raise self._away(f"its discovery document has no {name} with https")
+        return address
+
+    async def _fetched(self, method: str, url: str, **more: Any) -> dict[str, Any]:
+        """A JSON object of bounded size, in bounded time; no redirect is followed."""
+        try:
+            async with (
+                asyncio.timeout(_TIMEOUT),
+                httpx.AsyncClient(timeout=_TIMEOUT) as client,
+                client.stream(method, url, **more) as answer,
+            ):
+                if answer.status_code != httpx.codes.OK:
+                    raise self._away(f"it answered {answer.status_code}")
+                body = b""
+                async for chunk in answer.aiter_bytes():
+                    body += chunk
+                    if len(body) > _MOST_BYTES:
+                        raise self._away(f"it sent more than {_MOST_BYTES} bytes")
+            found = json.loads(body)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
+            raise self._away(type(error).__name__) from error
+        if not isinstance(found, dict):
+            raise self._away("it sent no JSON object")
+        return found
+
+    def _away(self, why: str) -> ProviderAway:
+        return ProviderAway(
+            "the login provider does not answer as it should",
+            f"{self.issuer}: {why}.",
+            "Try again; if it stays so, look at the provider and at auth.oidc_issuer.",
+        )
+
+
+def _is_safe(address: str) -> bool:
+    parts = urlsplit(address)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+
+
+def _refused(why: str) -> Refused:
+    return Refused("the login was refused", f"{why[:1].upper()}{why[1:]}.", "Log in again.")
+
+
+def _derived(secret: str, purpose: str) -> str:
+    return _base64(hashlib.sha256(f"{purpose} {secret}".encode()).digest())
+
+
+def _base64(digest: bytes) -> str:
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

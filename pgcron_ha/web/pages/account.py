@@ -1,0 +1,143 @@
+"""``/account``: one's own password, sessions and tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from starlette.responses import Response
+
+from pgcron_ha.db.commands import login
+from pgcron_ha.db.driver.session import Session
+from pgcron_ha.errors import Conflict, InvalidInput, PgcronError, Refused
+from pgcron_ha.model.permissions import Grant
+from pgcron_ha.model.tokens import Token, new_token
+from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.pages.login import no_login
+
+MOST_LISTED: Final = 100
+ROLES: Final = ("viewer", "operator", "editor", "admin")
+DAYS: Final = 90
+
+
+async def show_account(page_request: PageRequest) -> Response:
+    """Who one is, and how one's sessions and tokens are ended."""
+    page_request.query()
+    return await _page(page_request)
+
+
+async def set_password(page_request: PageRequest) -> Response:
+    """Needs the password that is to go; ends the other sessions."""
+    name, access = _own(page_request), page_request.services.access
+    given = await page_request.form("current", "new")
+    if access.passwords is None:
+        raise no_login()
+    address = access.address(page_request.request)
+    begun = await access.accounts.call(login.begin_login, name, address)
+    typed = given.get("current", "")[:1000]
+    try:
+        if begun["wait"] > 0:
+            raise Conflict("too many attempts have failed", "Each one makes the next one wait.")
+        if not await access.passwords.is_right(begun["password_hash"], typed):
+            raise InvalidInput("that is not your password", "The one that is to go is asked for.")
+        new = await access.passwords.hashed(given.get("new", ""))
+    except PgcronError as error:
+        return await _page(page_request, problem=error)
+    kept = {"but": access.session_id(page_request.request), "address": address}
+    await page_request.do(login.set_password, name, new, **kept)
+    return page_request.redirect("account", "password_set")
+
+
+async def end_sessions(page_request: PageRequest) -> Response:
+    """Ends the one that the address names, or all but this one."""
+    name = _own(page_request)
+    await page_request.form()
+    own = page_request.services.access.session_id(page_request.request)
+    which = page_request.segments.get("session")
+    ended = {"but": own} if which is None else {"session": which}
+    await page_request.do(login.revoke_sessions, name, **ended)
+    return page_request.redirect("account", "sessions_ended")
+
+
+async def add_token(page_request: PageRequest) -> Response:
+    """Shows the token, once."""
+    name = _own(page_request)
+    given = await page_request.form("name", "role", "scopes", "days")
+    days, token = given.get("days", str(DAYS)), new_token()
+
+    async def add(session: Session) -> None:
+        person = page_request.person
+        groups = page_request.services.access.proxied_groups(page_request.request)
+        if groups is not None:  # a proxy's user has no row before
+            await session.call(login.note_user, name, person.shown, groups)
+        await session.act(
+            login.add_token,
+            token.id,
+            token.secret_hash,
+            given.get("name", ""),
+            given.get("role", ROLES[0]),
+            given.get("scopes", "").split(),
+            lifetime=timedelta(days=int(days)),
+            owner=name,
+        )
+
+    try:
+        if not days.isdecimal() or len(days) > 3:
+            raise InvalidInput("the days are no number", "A token is valid for 1 to 365 days.")
+        await page_request.act(add)
+    except (InvalidInput, Conflict) as error:
+        return await _page(page_request, problem=error)
+    return await _page(page_request, token=token)
+
+
+async def revoke_token(page_request: PageRequest) -> Response:
+    """It is worth nothing from now on."""
+    name = _own(page_request)
+    await page_request.form()
+    await page_request.do(login.revoke_token, page_request.segment("token"), owner=name)
+    return page_request.redirect("account", "token_revoked")
+
+
+async def _page(
+    page_request: PageRequest, *, problem: PgcronError | None = None, token: Token | None = None
+) -> Response:
+    name, access = _own(page_request), page_request.services.access
+    own = access.session_id(page_request.request)
+    sessions = await access.accounts.call(login.sessions, name, limit=MOST_LISTED, own=own)
+    tokens = await access.accounts.call(login.tokens, name, limit=MOST_LISTED)
+    has_password = await access.accounts.call(login.password_of, name) is not None
+    return page_request.page(
+        "account.html",
+        None,
+        title=page_request.person.shown,
+        status=200 if problem is None else 400,
+        is_still=True,
+        problem=problem,
+        name=name,
+        roles=[_words(grant) for grant in page_request.person.grants],
+        has_password=has_password and access.passwords is not None,
+        has_session=any(row["is_own"] for row in sessions),
+        sessions=sessions,
+        tokens=tokens,
+        token=token,
+        choices=ROLES,
+        days=DAYS,
+    )
+
+
+def _words(grant: Grant) -> str:
+    scope = "everything" if grant.scope_kind == "all" else f"{grant.scope_kind} {grant.scope}"
+    return f"{grant.role} of {scope}"
+
+
+def _own(page_request: PageRequest) -> str:
+    """The name of the user who has this account: a person, not a token, or it could make others."""
+    if page_request.services.access.auth is None:
+        raise no_login()
+    if page_request.services.access.has_token(page_request.request):
+        raise Refused(
+            "a token has no account",
+            "Passwords, sessions and tokens are changed by people who have logged in.",
+            "Log in, or use `pgcron-ha tokens` and `pgcron-ha users`.",
+        )
+    return page_request.person.actor.removeprefix("ui:")

@@ -1,0 +1,225 @@
+"""``/login``, ``/logout``, ``/enter/KEY``: how people come in, and leave.
+
+Two addresses let somebody in by a GET: the printed one with its key, and the one to which a
+provider sends the browser back. No other GET changes anything.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from pgcron_ha.config.settings import AuthSettings
+from pgcron_ha.db.commands import login
+from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
+from pgcron_ha.model.tokens import hashed
+from pgcron_ha.web.access import inner_path
+from pgcron_ha.web.oidc import FLOW_SECONDS, Provider, ProviderAway
+from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.security import SAFE_METHODS
+
+KEY_COOKIE_SECONDS: Final = 86_400.0
+FLOW: Final = "_login"
+"""The cookie of a login through a provider."""
+
+_SECRET_CHARACTERS: Final = 43
+WRONG: Final = "No user has this name and this password."
+
+
+def turned_away(page_request: PageRequest) -> Response:
+    """What somebody gets who has not logged in: the login, or where to find the address."""
+    request, access = page_request.request, page_request.services.access
+    if access.auth is not None:
+        if request.method in SAFE_METHODS and not page_request.is_live:
+            path = request.scope["path"] + (f"?{request.url.query}" if request.url.query else "")
+            return RedirectResponse(page_request.link("login", {"next": path}), 303)
+        return PlainTextResponse("Log in first.\n", 401)
+    return page_request.page(
+        "turned_away.html", None, title="Who are you?", status=401, has_key=access.entry.key
+    )
+
+
+async def enter(page_request: PageRequest) -> Response:
+    """Lets in who brings the printed key."""
+    request, access = page_request.request, page_request.services.access
+    key = access.entry.key
+    if key is None or request.method != "GET" or not key.use(page_request.segment("key")):
+        return turned_away(page_request)
+    answer = RedirectResponse(page_request.link("overview"), 303)
+    access.set_cookie(request, answer, key.cookie, KEY_COOKIE_SECONDS, same_site="strict")
+    return answer
+
+
+async def show_login(page_request: PageRequest) -> Response:
+    """The form, and the way to the provider."""
+    _auth(page_request)
+    return _form(page_request, page_request.query("next").get("next"))
+
+
+async def log_in(page_request: PageRequest) -> Response:
+    """Gives a session for a name and a password: an attempt counts when it begins."""
+    auth, request = _auth(page_request), page_request.request
+    given = await page_request.form("name", "password", "next")
+    access = page_request.services.access
+    if access.passwords is None:
+        raise no_login()
+    name, typed = given.get("name", "").strip()[:200], given.get("password", "")
+    address, then = access.address(request), given.get("next")
+    begun = await access.accounts.call(login.begin_login, name, address)
+    if begun["wait"] > 0:
+        return _form(page_request, then, name, _later(begun["wait"]), 429)
+    known = begun["password_hash"]
+    is_right = await access.passwords.is_right(known, typed[:1000])
+    new = await access.passwords.renewed(known, typed) if is_right else None
+    session = secrets.token_urlsafe(32)
+    has_session = await access.accounts.call(
+        login.end_login,
+        name,
+        known,
+        is_right,
+        new_hash=new,
+        **session_values(page_request, auth, session),
+    )
+    if not has_session:
+        return _form(page_request, then, name, WRONG, 403)
+    return with_session(page_request, auth, session, then)
+
+
+async def login_by_provider(page_request: PageRequest) -> Response:
+    """Sends the browser to the provider, with a secret that its answer must fit."""
+    provider, request = _provider(page_request), page_request.request
+    then = inner_path(page_request.query("next").get("next"), "")
+    secret = secrets.token_urlsafe(32)
+    try:
+        address = await provider.address(secret)
+    except ProviderAway as error:
+        return _form(page_request, then, problem=_in_words(error), status=503)
+    answer = RedirectResponse(address, 303)
+    page_request.services.access.set_cookie(
+        request, answer, secret + quote(then, safe=""), FLOW_SECONDS, FLOW
+    )
+    return answer
+
+
+async def provider_callback(page_request: PageRequest) -> Response:
+    """Gives a session to whom the provider has named."""
+    auth, provider, request = _auth(page_request), _provider(page_request), page_request.request
+    access, given = page_request.services.access, request.query_params
+    address, kept = access.address(request), request.cookies.get(access.cookie_name(request, FLOW))
+    secret, then = (kept or "")[:_SECRET_CHARACTERS], unquote((kept or "")[_SECRET_CHARACTERS:])
+    if request.method != "GET" or len(secret) < _SECRET_CHARACTERS:
+        return _form(page_request, then, problem="Begin the login here.", status=403)
+    begun = await access.accounts.call(login.begin_login, None, address)
+    if begun["wait"] > 0:
+        return _form(page_request, then, problem=_later(begun["wait"]), status=429)
+    try:
+        if given.get("error"):
+            raise Refused("the provider has let nobody in", f"It says: {given['error'][:100]}.")
+        if given.get("iss", provider.issuer) != provider.issuer:
+            raise Refused("the answer is another provider's")
+        who = await provider.identity(secret, given.get("state", ""), given.get("code", "")[:4000])
+        session = secrets.token_urlsafe(32)
+        values = session_values(page_request, auth, session)
+        if not await access.accounts.call(login.login_by_provider, *who, **values):
+            raise Refused("this user is disabled here")
+        answer = with_session(page_request, auth, session, then)
+    except (Refused, InvalidInput, ProviderAway) as error:
+        await access.accounts.call(login.refuse_login, None, "oidc", address)
+        status = 503 if isinstance(error, ProviderAway) else 403
+        answer = _form(page_request, then, problem=_in_words(error), status=status)
+    access.set_cookie(request, answer, "", 0, FLOW)
+    return answer
+
+
+async def log_out(page_request: PageRequest) -> Response:
+    """Ends the session."""
+    _auth(page_request)
+    request = page_request.request
+    await page_request.form()
+    access = page_request.services.access
+    await access.accounts.call(login.log_out, access.session_id(request))
+    answer = RedirectResponse(page_request.link("login"), 303)
+    access.set_cookie(request, answer, "", 0)
+    return answer
+
+
+def session_values(page_request: PageRequest, auth: AuthSettings, session: str) -> dict[str, Any]:
+    """What a new session is kept with. Its id is new: whatever the browser had before is worth
+    nothing.
+    """
+    request = page_request.request
+    return {
+        "session": hashed(session),
+        "idle": auth.session_idle,
+        "life": auth.session_life,
+        "address": page_request.services.access.address(request),
+        "agent": request.headers.get("user-agent"),
+    }
+
+
+def with_session(
+    page_request: PageRequest, auth: AuthSettings, session: str, then: str | None
+) -> Response:
+    """Shows the page that was asked for."""
+    answer = RedirectResponse(inner_path(then, page_request.link("overview")), 303)
+    page_request.services.access.set_cookie(
+        page_request.request, answer, session, auth.session_life
+    )
+    return answer
+
+
+def _form(
+    page_request: PageRequest,
+    then: str | None,
+    name: str = "",
+    problem: str | None = None,
+    status: int = 200,
+) -> Response:
+    auth = _auth(page_request)
+    return page_request.page(
+        "login.html",
+        None,
+        title="Log in",
+        status=status,
+        is_still=True,
+        then=inner_path(then, ""),
+        name=name,
+        problem=problem,
+        has_passwords=auth.local,
+        issuer=auth.oidc_issuer,
+    )
+
+
+def _later(seconds: float) -> str:
+    return f"Too many attempts have failed. Try again in {math.ceil(seconds)} s."
+
+
+def _in_words(error: PgcronError) -> str:
+    return f"{error.message[:1].upper()}{error.message[1:]}. {error.detail or ''}"
+
+
+def _provider(page_request: PageRequest) -> Provider:
+    provider = page_request.services.access.provider
+    if provider is None:
+        raise no_login()
+    return provider
+
+
+def _auth(page_request: PageRequest) -> AuthSettings:
+    auth = page_request.services.access.auth
+    if auth is None:
+        raise no_login()
+    return auth
+
+
+def no_login() -> NotFound:
+    """For pages that only those with a login have."""
+    return NotFound(
+        "nobody can log in here",
+        "No login is configured for these pages.",
+        "`pgcron-ha docs log-in` says how that is done.",
+    )

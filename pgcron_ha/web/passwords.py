@@ -1,0 +1,64 @@
+"""Passwords that people type: few are compared at a time, outside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Final
+
+from argon2.exceptions import Argon2Error, InvalidHashError
+
+from pgcron_ha.errors import Refused
+from pgcron_ha.model.passwords import hashed_password, hasher
+from pgcron_ha.web.metrics import WebMetrics
+
+AT_ONCE: Final = 4
+"""Each takes a core and 32 MiB for a tenth of a second."""
+
+MOST_WAITING: Final = 64
+
+
+class Passwords:
+    """Compares passwords for one application."""
+
+    def __init__(self, metrics: WebMetrics) -> None:
+        self._hasher = hasher()
+        # Nobody's: what is typed for an unknown user is compared, too, so that it takes as long.
+        self._nobody = self._hasher.hash(secrets.token_urlsafe(32))
+        self._metrics = metrics
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+
+    async def is_right(self, known: str | None, typed: str) -> bool:
+        """Whether it is the password of this hash; None: of nobody. Refused while too many wait."""
+        if self._waiting >= MOST_WAITING:
+            raise Refused(
+                "too many logins at once",
+                f"{MOST_WAITING} wait already for their password to be compared.",
+                "Try again in some seconds.",
+            )
+        self._waiting += 1
+        try:
+            async with self._turns:
+                self._metrics.password_checks.inc()
+                is_right = await asyncio.to_thread(self._compare, known or self._nobody, typed)
+        finally:
+            self._waiting -= 1
+        return is_right and known is not None
+
+    async def hashed(self, new: str) -> str:
+        """The hash of a new password. InvalidInput."""
+        async with self._turns:
+            return await asyncio.to_thread(hashed_password, new)
+
+    async def renewed(self, known: str, typed: str) -> str | None:
+        """A new hash of the password, if the one that is known was made with older parameters."""
+        if not self._hasher.check_needs_rehash(known):
+            return None
+        return await asyncio.to_thread(self._hasher.hash, typed)
+
+    def _compare(self, known: str, typed: str) -> bool:
+        try:
+            return self._hasher.verify(known, typed)
+        except (Argon2Error, InvalidHashError):
+            return False
