@@ -179,6 +179,11 @@ class Scenario:
         self._ask("retention set", "30d", "--queue", "default")
         self._ask("retention list")
         self._ask("retention delete", "--queue", "default")
+        self._ask("roles grant", "viewer", "--user", "ann", "--queue", "default")
+        self._ask("roles list")
+        self._ask("roles revoke", "viewer", "--user", "ann", "--queue", "default")
+        self._ask("roles team", "queue", "default", "shop")
+        self._ask("roles teams")
 
     def _cluster_commands(self) -> None:
         self._ask("nodes list")
