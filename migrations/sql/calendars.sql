@@ -42,6 +42,11 @@ CREATE TABLE pgcron.calendar (
 COMMENT ON TABLE pgcron.calendar IS
     'Named days that schedules share. Written by put_calendar and delete_calendar, which see to '
     'the schedules that use them.';
+CREATE TRIGGER keep_calendar_in_scope BEFORE INSERT OR UPDATE OR DELETE ON pgcron.calendar
+  FOR EACH ROW WHEN (nullif(current_setting('pgcron_ha.scopes', true), '') IS NOT NULL)
+  EXECUTE FUNCTION pgcron.keep_calendar_in_scope();
+CREATE TRIGGER forget_owner AFTER DELETE ON pgcron.calendar FOR EACH ROW
+  EXECUTE FUNCTION pgcron.forget_owner();
 CREATE INDEX schedule_with_calendars ON pgcron.schedule (id) WHERE calendars IS NOT NULL;
 
 CREATE FUNCTION pgcron.calendars_named(spec text) RETURNS SETOF text
@@ -51,32 +56,37 @@ LANGUAGE sql IMMUTABLE ROWS 2 AS $$
       '^[ \t\r]*(?:not|only)[ \t]+in[ \t]+([A-Za-z0-9][A-Za-z0-9_.-]*)', 'gin') found $$;
 
 -- What the calendars that a spec names contain, and those that they name; NULL when it names none.
-CREATE FUNCTION pgcron.calendars_of(spec text) RETURNS jsonb
+-- known: those that the schedule has, which it keeps, whosever they are.
+CREATE FUNCTION pgcron.calendars_of(spec text, known jsonb DEFAULT NULL) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER AS $$
   WITH RECURSIVE used(name) AS (
     SELECT named FROM pgcron.calendars_named(calendars_of.spec) named
+    WHERE pgcron.calendar_in_scope(named) OR calendars_of.known ? named
     UNION SELECT unnest(c.parts) FROM used JOIN pgcron.calendar c ON c.name = used.name)
   SELECT jsonb_object_agg(c.name, c.content ORDER BY c.name) FROM used
   JOIN pgcron.calendar c ON c.name = used.name $$;
 
 -- For the trigger of a schedule that is written. A calendar that is being changed is waited for:
 -- its writer sees this schedule, or this schedule sees it.
-CREATE FUNCTION pgcron.take_calendars(spec text) RETURNS jsonb
+CREATE FUNCTION pgcron.take_calendars(spec text, known jsonb) RETURNS jsonb
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT FROM pgcron.calendar c
-  WHERE c.name IN (SELECT jsonb_object_keys(pgcron.calendars_of(take_calendars.spec)))
+  WHERE c.name IN (SELECT jsonb_object_keys(
+      pgcron.calendars_of(take_calendars.spec, take_calendars.known)))
   ORDER BY c.id FOR SHARE;
   SELECT pgcron.refuse('PC002', format('calendar %L is not known', unknown),
            'A spec names calendars that exist, spelled exactly.',
            'There are: ' || coalesce((
                  SELECT string_agg(known.name, ', ')
                  FROM (SELECT c.name FROM pgcron.calendar c
+                       WHERE pgcron.calendar_in_scope(c.name)
                        ORDER BY lower(c.name) <> lower(unknown), c.name LIMIT 5) known),
                'none') || '. `pgcron-ha calendars put` makes one.')
   FROM pgcron.calendars_named(take_calendars.spec) unknown
   WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = unknown)
+    OR (NOT pgcron.calendar_in_scope(unknown) AND (take_calendars.known ? unknown) IS NOT TRUE)
   ORDER BY unknown LIMIT 1;
-  SELECT pgcron.calendars_of(take_calendars.spec) $$;
+  SELECT pgcron.calendars_of(take_calendars.spec, take_calendars.known) $$;
 
 -- Refuses calendars that name an unknown one, or themselves by way of others.
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
@@ -90,7 +100,9 @@ DECLARE
   place int;
 BEGIN
   SELECT c.name, p INTO calendar, part FROM pgcron.calendar c CROSS JOIN LATERAL unnest(c.parts) p
-  WHERE c.name = ANY(names) AND NOT EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = p)
+  WHERE c.name = ANY(names)
+    AND NOT (EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = p)
+             AND pgcron.calendar_in_scope(p))
   ORDER BY 1, 2 LIMIT 1;
   IF part IS NOT NULL THEN
     PERFORM pgcron.refuse('PC005',
@@ -211,11 +223,15 @@ COMMENT ON FUNCTION pgcron.put_calendar IS
 CREATE FUNCTION pgcron.users_of_calendar(name text, going text[] DEFAULT '{}') RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT string_agg(u.name, ', ')
-  FROM ((SELECT 'schedule ' || s.name AS name FROM pgcron.schedule s
+  FROM ((SELECT 'schedule ' || CASE WHEN pgcron.schedule_in_scope(s) THEN s.name
+                                      ELSE 'of another team' END AS name
+         FROM pgcron.schedule s
          WHERE s.calendars IS NOT NULL AND s.calendars ? users_of_calendar.name ORDER BY s.name
          LIMIT 5)
         UNION ALL
-        (SELECT 'calendar ' || c.name FROM pgcron.calendar c
+        (SELECT 'calendar ' || CASE WHEN pgcron.calendar_in_scope(c.name) THEN c.name
+                                      ELSE 'of another team' END
+         FROM pgcron.calendar c
          WHERE c.name <> ALL(going) AND users_of_calendar.name = ANY(c.parts) ORDER BY c.name
          LIMIT 5)) u $$;
 

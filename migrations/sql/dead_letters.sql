@@ -114,6 +114,7 @@ LANGUAGE sql SECURITY DEFINER AS $$
                  AND pgcron.letter_fits(d, hold_letters.fingerprint, hold_letters.handler,
                      hold_letters.queue, hold_letters.error_class, hold_letters.schedule, since,
                      until)
+                 AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
                ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED) $$;
 
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most
@@ -159,6 +160,7 @@ BEGIN
           AND pgcron.letter_fits(d, redrive_many.fingerprint, redrive_many.handler,
               redrive_many.queue, redrive_many.error_class, redrive_many.schedule, since, until)
           AND (also_lost OR d.outcome = 'dead')
+          AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
           AND (d.unique_key IS NULL OR d.unique_scope = 'period'
                OR pgcron.run_with_key(d.unique_key, d.handler, d.namespace) IS NULL)
         ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP

@@ -191,4 +191,4 @@ LANGUAGE sql STABLE AS $$
         WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher'
           AND (NOT starts_with(aside.what, 'limits of queue ')
                OR aside.what = 'limits of queue ' || quote_literal(claim_trouble.queue))) found
-  ORDER BY found.place, found.words LIMIT 1 $$;
+  WHERE pgcron.scopes() IS NULL ORDER BY found.place, found.words LIMIT 1 $$;

@@ -20,7 +20,8 @@ BEGIN
     NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
   IF NEW.spec COLLATE "C" ~* '\min\s' THEN
-    NEW.calendars := pgcron.take_calendars(NEW.spec);
+    NEW.calendars := pgcron.take_calendars(NEW.spec,
+        CASE WHEN TG_OP = 'UPDATE' THEN OLD.calendars END);
   ELSE
     NEW.calendars := NULL;
   END IF;

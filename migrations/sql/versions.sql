@@ -24,8 +24,10 @@ BEGIN
         CASE WHEN expected = 0 THEN format('schedule %L exists already', known.name)
              ELSE format('schedule %L has version %s, not %s', known.name, known.version,
                     expected) END,
-        format('It was written by %s through %s at %s.', edit.actor, edit.interface,
-          to_char(edit.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        CASE WHEN pgcron.schedule_in_scope(known)
+               THEN format('It was written by %s through %s at %s.', edit.actor, edit.interface,
+                      to_char(edit.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+             ELSE 'No two schedules have the same name.' END,
         format('Read it again, and edit version %s; `pgcron-ha schedules diff` shows what was '
           'changed.',
           known.version));

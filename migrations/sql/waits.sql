@@ -44,7 +44,8 @@ RETURN format('the circuit of %s %s: %s', b.name,
               WHEN b.open_until > clock_timestamp()
                 THEN format('is open for another %s', pgcron.time_left(b.open_until))
               ELSE 'is to be tried by its next run' END, b.reason)
-         || coalesce(', last: ' || left(b.last_error, 200), '');
+         || CASE WHEN b.last_error IS NULL OR pgcron.scopes() IS NOT NULL THEN ''
+                 ELSE ', last: ' || left(b.last_error, 200) END;
 
 -- What a ready run that is due waits for.
 CREATE FUNCTION pgcron.waits_for_room(r pgcron.run, OUT waits_for text, OUT waits_detail text)

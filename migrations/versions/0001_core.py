@@ -24,6 +24,7 @@ SCRIPTS = (
     "schedule_edits",
     "schedule_triggers",
     "roles",
+    "scopes",
     "login",
     "users",
     "versions",

@@ -54,6 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor:doctor_command", "Check the database, the schema, the settings."),
     "secrets": ("secrets:secrets_group", "Encrypt, rotate and show secret args."),
     "erase": ("secrets:erase_command", "Erase what runs have of a person."),
+    "roles": ("roles:roles_group", "Roles of users on the pages; what teams own."),
     "grants": ("grants:grants_command", "Print the SQL that gives a role its rights."),
     "docs": ("docs:docs_command", "Read the documents."),
     "config": ("configuration:config_command", "Show the settings and where each comes from."),

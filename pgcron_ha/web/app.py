@@ -19,12 +19,13 @@ from starlette.routing import Route
 
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.errors import InvalidInput, NotFound, PgcronError
+from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
 from pgcron_ha.model.permissions import NOBODY, Grant, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import Access, Accounts, BadToken, Entry
 from pgcron_ha.web.address import starlette_path
+from pgcron_ha.web.authorization import authorize, keep_refusal
 from pgcron_ha.web.failures import failure_page
 from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.page_request import PageRequest, Services
@@ -70,6 +71,7 @@ def create_app(
         writers=writers,
         access=Access(entry, Accounts(write_dsn or dsn, schema, writers), reader, metrics),
         paths={route.name: route.path for route in ROUTES},
+        permissions={route.name: route.permission for route in ROUTES},
         metrics=metrics,
         pulse=Pulse(metrics),
         look=look,
@@ -120,10 +122,13 @@ async def _answer(request: Request, services: Services, route: WebRoute) -> Resp
                 return turned_away(page_request)
             page_request.person = person
         page_request.require_known_zone()
+        await authorize(page_request, route.permission, route.path)
         return await route.endpoint(page_request)
     except BadToken:
         return PlainTextResponse(_BAD_TOKEN, 401, {"www-authenticate": "Bearer"})
     except PgcronError as error:
+        if isinstance(error, Refused):
+            await keep_refusal(page_request, route.name, error)
         return await failure_page(page_request, error)
     except BodyTooLarge:
         return PlainTextResponse("The body is too large.\n", 413)

@@ -66,6 +66,7 @@ def own_services(
         writers=writers,
         access=Access(Entry(), Accounts(dsn, schema, writers), reader, metrics),
         paths={},
+        permissions={},
         metrics=metrics,
         pulse=Pulse(metrics),
         look=look,

@@ -16,11 +16,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands.roles import reaches
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import ClientPools
+from pgcron_ha.db.driver.scopes import SCOPES, enter, within
 from pgcron_ha.db.driver.session import Session
-from pgcron_ha.errors import UnknownZone
-from pgcron_ha.model.permissions import Person
+from pgcron_ha.errors import Refused, UnknownZone
+from pgcron_ha.model.permissions import OF_THE_CLUSTER, OWN_ACCOUNT, ROLE_OF, Person
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import Access
@@ -72,6 +74,8 @@ class Services:
     writers: ClientPools
     paths: Mapping[str, str]
     """Of all routes, by name, such as ``/schedules/{name}``."""
+    permissions: Mapping[str, str]
+    """What each route needs."""
     metrics: WebMetrics
     pulse: Pulse
     access: Access
@@ -87,6 +91,12 @@ class PageRequest:
         self.request = request
         self.services = services
         self.person = person
+        self.permission = ""
+        """What the route needs."""
+        self.object: tuple[str, str] | None = None
+        """What the route is about, if it is one thing: its kind and name in addresses."""
+        self.roles: Mapping[str, bool] | None = None
+        """Whether the person has each role for this object; None: it does not depend on it."""
         self._operation: str | None = None
 
     @property
@@ -141,7 +151,7 @@ class PageRequest:
             life = REFRESH_SECONDS if self.is_live else LIFE_SECONDS
         values = (tuple(each.items()) if isinstance(each, dict) else each for each in given)
         return await self.services.reader.snapshot(
-            (view, *values, *more.items()),
+            (view, *values, *more.items(), SCOPES.get()),
             lambda connection: Session(connection, self.schema).call(ask, *given, **more),
             life=life,
         )
@@ -161,10 +171,14 @@ class PageRequest:
     async def act(self, verb: Callable[[Session], Awaitable[T]]) -> T:
         """What `verb(session)` does, in a transaction of its own. Later reads see it."""
         async with self.services.writers.connection(self.services.dsn) as connection:
-            with answers():
+            with answers(), within(self.person.scopes(self.permission)):
                 async with connection.transaction():
                     actor = self.person.actor
                     session = Session(connection, self.schema, actor, INTERFACE, self.address)
+                    await enter(connection)
+                    about = None if SCOPES.get() is None else self.object
+                    if about is not None and not await session.call(reaches, *about):
+                        raise self.refusal()
                     done = await verb(session)
             self.services.reader.expire()
             return done
@@ -173,6 +187,29 @@ class PageRequest:
     def address(self) -> str | None:
         """Where the request comes from."""
         return self.request.client and self.request.client.host
+
+    def may(self, permission: str) -> bool:
+        """Whether the person may do that here: to the object of this page, else to any."""
+        here = self.roles is None or permission in OWN_ACCOUNT or self.roles[ROLE_OF[permission]]
+        return here and self.person.may(permission)
+
+    def may_open(self, route: str) -> bool:
+        """As `may`, what the route of this name needs."""
+        permission = self.services.permissions[route]
+        return permission == "open" or self.may(permission)
+
+    def refusal(self) -> Refused:
+        """That the person may not do what the route does, here or anywhere."""
+        role = ROLE_OF[self.permission]
+        here = "" if self.object is None else " for " + " ".join(self.object)
+        of_cluster = self.permission in OF_THE_CLUSTER
+        held = ", ".join(one.words for one in self.person.grants_as(role))
+        more = " Only a role for everything gives it." if of_cluster else ""
+        return Refused(
+            f"you may not do that: it needs the permission {self.permission}{here}",
+            f"Your roles give it for {held or 'nothing'}.{more}",
+            f"Ask an administrator for the role {role} there.",
+        )
 
     async def make_run(self, make: Callable[[Session], Awaitable[int]], done: str) -> Response:
         """Makes a run by `make(session)`, in a transaction of its own, and shows it with the
@@ -198,7 +235,11 @@ class PageRequest:
         return self.request.headers.get(LIVE_HEADER) or secrets.token_hex(16)
 
     def link(self, route: str, query: Mapping[str, Any] | None = None, /, **segments: Any) -> str:
-        """The path of a route by its name, with these values in the address; None is left out."""
+        """The path of a route by its name, with these values in the address; None is left out.
+        Empty if the person may not open it: the templates draw no link then, and no button.
+        """
+        if not self.may_open(route):
+            return ""
         path = filled(self.services.paths[route], segments)
         root = self.request.scope.get("root_path", "")
         if not query and self._chosen_zone is None:

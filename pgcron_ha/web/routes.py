@@ -22,6 +22,7 @@ from pgcron_ha.web.pages import (
     nodes,
     overview,
     queues,
+    roles,
     run,
     runs,
     schedule_edit,
@@ -37,8 +38,8 @@ from pgcron_ha.web.pages import (
 class WebRoute:
     """One line of the table; `method` is GET (and HEAD) or POST.
 
-    A role will be a set of permissions; "open" needs none: probes for the operating system, files
-    of the package.
+    Which role has a permission, `pgcron_ha.model.permissions` says; "open" needs none: probes for
+    the operating system, files of the package.
     """
 
     method: str
@@ -60,6 +61,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "/audit", "audit", "audit:read", audit.show_audit),
         ("GET", "/storage", "storage", "storage:read", storage.show_storage),
         ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
+        ("GET", "/roles", "roles", "roles:read", roles.show_roles),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
         ("GET", "/workflows", "workflows", "workflows:read", workflows.show_workflows),
         ("GET", "/enter/{key}", "enter", "open", login.enter),
@@ -102,8 +104,8 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("GET", "", "occurrences", "schedules:read", ledger.show_ledger),
         ("POST", "/skip", "skip_fire", "schedules:pause", schedule_verbs.skip_fire),
         ("POST", "/move", "move_fire", "schedules:pause", schedule_verbs.move_fire),
-        ("POST", "/edit", "edit_fire", "schedules:run", schedule_verbs.edit_fire),
-        ("POST", "/restore", "restore_fire", "schedules:run", schedule_verbs.restore_fire),
+        ("POST", "/edit", "edit_fire", "schedules:edit", schedule_verbs.edit_fire),
+        ("POST", "/restore", "restore_fire", "schedules:edit", schedule_verbs.restore_fire),
     ),
     "/backfills/{id}": (
         ("GET", "", "backfill", "schedules:read", backfills.show_backfill),
@@ -114,8 +116,8 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
     "/calendars": (
         ("GET", "", "calendars", "schedules:read", calendars.show_calendars),
         ("GET", "/{name}", "calendar", "schedules:read", calendars.show_calendar),
-        ("POST", "", "save_calendar", "schedules:edit", calendars.save),
-        ("POST", "/{name}/delete", "delete_calendar", "schedules:edit", calendars.delete),
+        ("POST", "", "save_calendar", "calendars:write", calendars.save),
+        ("POST", "/{name}/delete", "delete_calendar", "calendars:write", calendars.delete),
     ),
     "/dead": (
         ("GET", "", "dead", "dead:read", dead_letters.show_dead_letters),

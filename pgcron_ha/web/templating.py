@@ -83,6 +83,7 @@ NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
     ("nodes", "Nodes", "n"),
     ("storage", "Storage", "t"),
     ("audit", "Audit", "a"),
+    ("roles", "Roles", "a"),
     ("docs", "Documents", "h"),
 )
 # Pages whose link on top is that of another address.
@@ -101,6 +102,7 @@ DOCUMENTS: Final = {
     "nodes": "lease",
     "storage": "settings",
     "audit": "audit",
+    "roles": "roles",
     "docs": "glossary",
 }
 """The document that explains the pages of a section; of the others it is the one for on call."""

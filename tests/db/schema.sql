@@ -478,6 +478,19 @@ CREATE TABLE pgcron.queue (
 
 COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
 
+CREATE TABLE pgcron.owned (
+    kind text NOT NULL,
+    name text NOT NULL,
+    team text NOT NULL,
+    set_by text DEFAULT SESSION_USER NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_team_has_1_to_200_characters CHECK (((((length(team) >= 1) AND (length(team) <= 200)) AND (btrim(team) <> ''::text) AND (team !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the team is empty, too long or has a control character'::text, 'A team has 1 to 200 characters that can be shown.'::text, 'Write for example ''billing''.'::text))),
+    CONSTRAINT what_a_team_owns_is_known CHECK (pgcron.is_one_of('kind'::text, kind, '{queue,calendar,key,producer}'::text[], 'A team owns queues, calendars, keys (of concurrency) and producers with their quotas; of schedules it is the owner.'::text, 'Name one of them.'::text)),
+    CONSTRAINT what_is_owned_has_1_to_206_characters CHECK (((length(name) >= 1) AND (length(name) <= 206)))
+);
+
+COMMENT ON TABLE pgcron.owned IS 'Private: Which team a queue, a calendar, a key or a producer belongs to.';
+
 CREATE TABLE pgcron.workflow_edge (
     definition bigint NOT NULL,
     parent integer NOT NULL,
@@ -2143,6 +2156,8 @@ ALTER TABLE ONLY pgcron.producer
 
 ALTER TABLE ONLY pgcron.producer
     ADD CONSTRAINT producer_pkey PRIMARY KEY (role);
+ALTER TABLE ONLY pgcron.owned
+    ADD CONSTRAINT owned_pkey PRIMARY KEY (kind, name);
 
 ALTER TABLE ONLY pgcron.producer_rule
     ADD CONSTRAINT producer_rule_pkey PRIMARY KEY (role, queue, handler);
@@ -2409,7 +2424,13 @@ CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW WHEN (((ne
 
 CREATE TRIGGER edited_schedule_depends_on_assets AFTER UPDATE ON pgcron.schedule FOR EACH ROW WHEN ((new.spec <> old.spec)) EXECUTE FUNCTION pgcron.depend_on_assets();
 
+CREATE TRIGGER forget_owner AFTER DELETE ON pgcron.calendar FOR EACH ROW EXECUTE FUNCTION pgcron.forget_owner();
+
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
+
+CREATE TRIGGER keep_calendar_in_scope BEFORE INSERT OR DELETE OR UPDATE ON pgcron.calendar FOR EACH ROW WHEN ((NULLIF(current_setting('pgcron_ha.scopes'::text, true), ''::text) IS NOT NULL)) EXECUTE FUNCTION pgcron.keep_calendar_in_scope();
+
+CREATE TRIGGER keep_schedule_in_scope BEFORE INSERT OR DELETE OR UPDATE ON pgcron.schedule FOR EACH ROW WHEN ((NULLIF(current_setting('pgcron_ha.scopes'::text, true), ''::text) IS NOT NULL)) EXECUTE FUNCTION pgcron.keep_schedule_in_scope();
 
 CREATE TRIGGER new_schedule_depends_on_assets AFTER INSERT ON pgcron.schedule FOR EACH ROW WHEN ((new.spec ~* '^\s*on\s'::text)) EXECUTE FUNCTION pgcron.depend_on_assets();
 
@@ -2516,7 +2537,7 @@ REVOKE ALL ON FUNCTION pgcron.begin_session(name text, session bytea, method tex
 
 REVOKE ALL ON FUNCTION pgcron.block_new_run() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text, known jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.cancel_own_run(run_id bigint, note text) FROM PUBLIC;
 
@@ -2559,6 +2580,8 @@ REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed doub
 
 REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.forget_owner() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.grants_of_named(name text, groups text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
@@ -2566,6 +2589,7 @@ REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.kill_run(run_id bigint, note text, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.keep_calendar_in_scope() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[]) FROM PUBLIC;
 
@@ -2663,6 +2687,7 @@ REVOKE ALL ON FUNCTION pgcron.succeed_step(run_id bigint, step text, result json
 REVOKE ALL ON FUNCTION pgcron.sweep_history(pages integer, OUT partition text, OUT removed integer, OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text, known jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.uncordon_node(node text, actor text) FROM PUBLIC;
 

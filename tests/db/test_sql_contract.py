@@ -108,6 +108,7 @@ VOCABULARY = """
     workflow definition step payload approved managed_by
     concurrency_keys largest_weight highest_priority largest_args backlog
     tag args_contain cancel dry_run
+    subject_kind subject scope_kind scope kind object team
 """
 Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 

@@ -193,6 +193,11 @@ class Scenario:
         self._ask("secrets rotate")
         self._ask("secrets reveal", run)
         self._ask("erase", "--run", run, "--dry-run")
+        self._ask("roles grant", "viewer", "--user", "ann", "--queue", "default")
+        self._ask("roles list")
+        self._ask("roles revoke", "viewer", "--user", "ann", "--queue", "default")
+        self._ask("roles team", "queue", "default", "shop")
+        self._ask("roles teams")
 
     def _cluster_commands(self) -> None:
         self._ask("nodes list")

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, measure
-from pgcron_ha.model.permissions import LOCAL, Grant, Person
+from pgcron_ha.model.permissions import (
+    LOCAL,
+    OF_THE_CLUSTER,
+    OWN_ACCOUNT,
+    ROLE_OF,
+    ROLES,
+    Grant,
+    Person,
+)
 from pgcron_ha.model.plan import (
     COUNTED_EXACTLY,
     MOST_STEPS_OF_PLAN,
@@ -25,6 +33,10 @@ __all__ = [
     "LOCAL",
     "MOST_INSTANTS",
     "MOST_STEPS_OF_PLAN",
+    "OF_THE_CLUSTER",
+    "OWN_ACCOUNT",
+    "ROLES",
+    "ROLE_OF",
     "CatchUp",
     "Grant",
     "Missed",

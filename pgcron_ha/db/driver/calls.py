@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
@@ -16,6 +17,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from pgcron_ha.db.driver.answers import answers
+from pgcron_ha.db.driver.scopes import SCOPES
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement, load, varying
 from pgcron_ha.errors import InvalidInput
 
@@ -141,15 +143,17 @@ class Call(Named, Generic[T]):
 
 
 async def fitting(connection: Any, name: str, schema: str) -> Statement:
-    """The statement `name` as the database behind `connection` takes it, whatever its driver.
+    """The statement `name` as the database behind `connection` takes it, whatever its driver, for
+    the person who asks.
 
     The database is asked for its revision only if that matters. Raises SchemaError when it is too
     old for the statement.
     """
-    if name not in varying(schema):
-        return load(schema)[name]
-    (revision,) = await fetch_row(connection, load(schema)["read_revision"], {})
-    return load(schema, revision)[name]
+    revision = None
+    if name in varying(schema):
+        (revision,) = await fetch_row(connection, load(schema)["read_revision"], {})
+    found = load(schema, revision)[name]
+    return found if SCOPES.get() is None else replace(found, sql=found.scoped_sql)
 
 
 async def fetch_row(

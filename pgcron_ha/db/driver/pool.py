@@ -19,6 +19,7 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, connect, reaching
 from pgcron_ha.db.driver.pooling import ClientConnection
 from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.db.driver.scopes import enter
 from pgcron_ha.db.driver.session_settings import (
     CLIENT,
     COMMAND,
@@ -304,7 +305,8 @@ class ReadPool(Pool):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
-        """A connection inside a read-only transaction that sees one moment.
+        """A connection inside a read-only transaction that sees one moment, within the scopes of
+        the person who asks.
 
         Raises DatabaseUnavailable, SchemaError (the schema is missing or too old), Conflict (a
         statement took too long), and what else `pgcron_ha.db.driver.answers` makes of an error
@@ -314,6 +316,7 @@ class ReadPool(Pool):
         try:
             with answers():
                 async with _one_moment(connection):
+                    await enter(connection)
                     yield connection
         finally:
             await self.release(connection)

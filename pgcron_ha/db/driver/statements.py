@@ -10,6 +10,9 @@ its name: ``-- since: pgcron_0002``. It may be a variant of an older statement o
 stays for databases that are not migrated yet. Variants return the same columns; the newest takes
 all parameters, an older one those that it has a use for. So a call of a function whose arguments a
 revision changes is written out for the databases before it.
+
+What asks for the scope of a person, as ``pgcron.in_scope(…)`` does, is sent only for one whose
+roles have one (`pgcron_ha.db.driver.scopes`): the others' statements are as without it.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ _GIVEN: Final = {
     "jsonb": ":{0}::text::jsonb",
     "interval": "pg_catalog.make_interval(secs => :{0}::float8)",
 }
+_SCOPE: Final = re.compile(r"pgcron\.\w*in_scope\([^()]*\)")
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
 
@@ -58,6 +62,8 @@ class Statement:
     parameters: tuple[str, ...]
     since: str | None = None
     """The revision whose schema it needs; None: the oldest that this program works with."""
+    scoped_sql: str = ""
+    """For a person whose roles have a scope."""
 
 
 class Statements(dict[str, Statement]):
@@ -136,7 +142,7 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     found = Statements(every_variant(schema), revision)
     for name, (twin, text, instead) in _TWINS.items():
         sql = found[twin].sql.replace(in_schema(text, schema), in_schema(instead, schema))
-        found[name] = replace(found[twin], name=name, sql=sql)
+        found[name] = replace(found[twin], name=name, sql=sql, scoped_sql=sql)
     return found
 
 
@@ -145,7 +151,13 @@ def every_variant(schema: str = DEFAULT_SCHEMA) -> tuple[Statement, ...]:
     """All statements of the files, in their order."""
     texts = (path.read_text(encoding="utf-8") for path in sorted(_FOLDER.glob("*.sql")))
     return tuple(
-        replace(each, sql=in_schema(each.sql, schema)) for text in texts for each in _parse(text)
+        replace(
+            each,
+            sql=in_schema(each.sql, schema),
+            scoped_sql=in_schema(each.scoped_sql, schema),
+        )
+        for text in texts
+        for each in _parse(text)
     )
 
 
@@ -178,7 +190,7 @@ def _parse(text: str) -> Iterator[Statement]:
         comment = "\n".join(line[3:] for line in lines if line.startswith("-- "))
         code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
         sql, parameters = _numbered(code.strip().rstrip(";") or _calls()[name])
-        yield Statement(name, comment, sql, parameters, since)
+        yield Statement(name, comment, _SCOPE.sub("true", sql), parameters, since, sql)
 
 
 def _numbered(code: str) -> tuple[str, tuple[str, ...]]:

@@ -18,6 +18,7 @@ WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at >= :since::timestamptz
 SELECT b.* FROM pgcron.backfills b
 WHERE (:schedule_id::bigint IS NULL OR b.schedule_id = :schedule_id)
   AND (:state::text IS NULL OR b.state = :state)
+  AND pgcron.id_in_scope(b.schedule_id)
 ORDER BY b.id DESC LIMIT :limit;
 
 -- name: one_backfill

@@ -63,16 +63,22 @@ FROM pgcron.diversion d WHERE d.run_id = :run_id::bigint;
 -- Those that are not closed.
 SELECT b.name, b.state, b.opened_at, pgcron.circuit_words(b) AS words, b.fallback_handler,
        b.fallback_queue
-FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.opened_at, b.name LIMIT :limit::int;
+FROM pgcron.breaker b
+WHERE b.state <> 'closed'
+  AND NOT EXISTS (SELECT FROM pgcron.breaker_handler m
+                  WHERE m.breaker = b.name
+                    AND NOT pgcron.in_scope(NULL, NULL, m.handler, NULL, NULL))
+ORDER BY b.opened_at, b.name LIMIT :limit::int;
 
 -- name: page_broken
 -- Runs that wait for a breaker, by queue and handler.
 SELECT held.queue, held.handler, b.name, pgcron.circuit_words(b) AS words, count(*) AS runs,
        min(held.due_at) AS oldest_due
-FROM (SELECT r.queue, r.handler, r.due_at FROM pgcron.run r WHERE r.gate = 'breaker'
-LIMIT :look::int) held
+FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags, r.due_at FROM pgcron.run r
+      WHERE r.gate = 'breaker' LIMIT :look::int) held
 JOIN pgcron.breaker_handler m ON m.handler = held.handler
 JOIN pgcron.breaker b ON b.name = m.breaker
 WHERE b.state <> 'closed'
+  AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags)
 GROUP BY held.queue, held.handler, b.name
 ORDER BY min(held.due_at) LIMIT :limit::int;

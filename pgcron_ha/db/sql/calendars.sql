@@ -3,7 +3,7 @@
 -- name: delete_calendar
 
 -- name: calendars_of
-SELECT pgcron.calendars_of(:spec::text)::text AS calendars;
+SELECT pgcron.calendars_of(:spec::text, :known::text::jsonb)::text AS calendars;
 
 -- name: list_calendars
 SELECT c.name, c.schedules, c.version, c.updated_at, c.updated_by, c.source, c.content
@@ -11,7 +11,11 @@ FROM pgcron.calendars c ORDER BY c.name LIMIT :limit::int;
 
 -- name: one_calendar
 -- With the contents of the calendars that it names, as JSON text.
-SELECT c.name, c.content, c.schedules, c.version, c.updated_at, c.updated_by, c.source,
+SELECT c.name, c.content, c.version, c.updated_at, c.updated_by, c.source,
+       CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN c.schedules
+            ELSE (SELECT count(*) FROM pgcron.schedule s
+                  WHERE s.calendars IS NOT NULL AND s.calendars ? c.name
+                    AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)) END AS schedules,
        pgcron.calendars_of('not in ' || c.name)::text AS parts
 FROM pgcron.calendars c WHERE c.name = :name::text;
 
@@ -19,6 +23,7 @@ FROM pgcron.calendars c WHERE c.name = :name::text;
 -- Schedules, whether they name it themselves or by another calendar.
 SELECT s.name, s.spec FROM pgcron.schedule s
 WHERE s.calendars IS NOT NULL AND s.calendars ? :name::text
+  AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
 ORDER BY s.name LIMIT :limit::int;
 
 -- name: apply_calendars
@@ -41,9 +46,15 @@ WHERE :names::text[] IS NULL OR c.name = ANY(:names::text[]) OR c.source = :sour
 ORDER BY c.name LIMIT :at_most::int;
 
 -- name: page_calendars
-SELECT v.name, v.version, v.updated_at, v.updated_by, v.schedules
-FROM pgcron.calendars v ORDER BY v.name LIMIT :limit::int;
+SELECT v.name, v.version, v.updated_at, v.updated_by,
+       CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN v.schedules
+            ELSE (SELECT count(*) FROM pgcron.schedule s
+                  WHERE s.calendars IS NOT NULL AND s.calendars ? v.name
+                    AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)) END AS schedules
+FROM pgcron.calendars v WHERE pgcron.calendar_in_scope(v.name)
+ORDER BY v.name LIMIT :limit::int;
 
 -- name: page_calendar_parents
-SELECT c.name FROM pgcron.calendar c WHERE :name::text = ANY(c.parts) ORDER BY c.name
+SELECT c.name FROM pgcron.calendar c
+WHERE :name::text = ANY(c.parts) AND pgcron.calendar_in_scope(c.name) ORDER BY c.name
 LIMIT :limit::int;

@@ -72,7 +72,8 @@ WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.
       UNION ALL
       SELECT r.kind, r.name, r.age, NULL, NULL FROM reported r
       WHERE NOT EXISTS (SELECT FROM opened o WHERE o.xid = r.xmin)) h
-WHERE h.age > :age::int OR h.seconds > :seconds::float8 ORDER BY h.age DESC LIMIT :limit::int;
+WHERE (h.age > :age::int OR h.seconds > :seconds::float8)
+  AND pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) ORDER BY h.age DESC LIMIT :limit::int;
 
 -- name: list_tables_without_autovacuum
 SELECT c.oid::regclass::text AS name, o.option FROM pg_catalog.pg_class c
@@ -248,6 +249,7 @@ LEFT JOIN blocking b ON b.pid = holder.pid
 WHERE holder.pid <> pg_backend_pid()
   AND (b.pid IS NOT NULL
        OR a.xact_start < clock_timestamp() - make_interval(secs => :seconds::float8))
+  AND pgcron.in_scope(NULL, NULL, NULL, NULL, NULL)
 ORDER BY coalesce(b.waiting, 0) DESC, a.xact_start LIMIT :limit::int;
 
 -- name: list_blockers

@@ -31,7 +31,7 @@ SELECT v.*, s.retry, s.retry_base, s.retry_cap, s.calendars, c.since, c.edit_is_
        pgcron.largest_server(v.handler, v.queue, v.requires) IS NOT NULL AS is_served
 FROM pgcron.schedules v
 JOIN pgcron.cursor c ON c.schedule_id = v.id JOIN pgcron.schedule s ON s.id = v.id
-WHERE v.name = :name::text;
+WHERE v.name = :name::text AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags);
 
 -- name: one_run
 SELECT v.*,
@@ -120,7 +120,8 @@ SELECT c.schedule_id, s.name, s.spec, s.timezone,
            THEN c.error ELSE '{}' END AS error
 FROM pgcron.cursor c
 JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE c.status = 'invalid' ORDER BY s.enabled DESC, s.updated_at DESC LIMIT :limit::int;
+WHERE c.status = 'invalid' AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+ORDER BY s.enabled DESC, s.updated_at DESC LIMIT :limit::int;
 
 -- name: read_clock
 SELECT clock_timestamp() AS now;
@@ -140,7 +141,8 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_le
             THEN (SELECT count(*) FROM pgcron.offer o WHERE o.incarnation = n.incarnation)
        END AS offers,
        n.is_idle, n.is_pooled, n.started_at, n.ended_at, n.ended_because,
-       CASE jsonb_typeof(n.labels) WHEN 'object' THEN n.labels ELSE '{}' END AS labels, n.health,
+       CASE jsonb_typeof(n.labels) WHEN 'object' THEN n.labels ELSE '{}' END AS labels,
+       CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN n.health END AS health,
        (extract(epoch FROM clock_timestamp()) - extract(epoch FROM n.lease_until)
            + extract(epoch FROM n.lease_ttl))::float8 AS health_age,
        n.cordoned_at, n.cordoned_by, n.cordon_note,
@@ -164,7 +166,7 @@ FROM (SELECT * FROM pgcron.nodes e
 CROSS JOIN LATERAL (
   SELECT count(*) AS runs,
          coalesce(array_agg(r.id ORDER BY r.id) FILTER (
-             WHERE n.state <> 'dead'
+             WHERE n.state <> 'dead' AND pgcron.in_scope(NULL, NULL, NULL, NULL, NULL)
                AND (r.kill_at < now() - make_interval(secs => :killed_for::float8)
                     OR r.cancel_at < now() - make_interval(secs => :asked_for::float8))),
                   '{}') AS unresponsive

@@ -29,6 +29,7 @@ FROM (SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
                  ELSE true END
         AND pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
             :queue::text, :error_class::text, :schedule::text, NULL, NULL)
+        AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
       GROUP BY d.handler, d.error_class, d.fingerprint
       ORDER BY count(*) FILTER (WHERE d.closed_at IS NULL) = 0, max(d.died_at) DESC
       LIMIT :limit::int) g
@@ -60,6 +61,7 @@ FROM (SELECT l.* FROM (
                  ELSE true END
         AND pgcron.letter_fits(l::pgcron.dead_letter, :fingerprint::text, :handler::text,
             :queue::text, :error_class::text, :schedule::text, NULL, NULL)
+        AND pgcron.in_scope(l.schedule_id, l.queue, l.handler, l.schedule, l.tags)
       ORDER BY CASE WHEN :state::text = 'open' THEN l.died_at END DESC, l.run_id DESC
       LIMIT :limit::int) d
 LEFT JOIN pgcron.run live ON live.id = d.redriven_as
@@ -71,8 +73,10 @@ ORDER BY CASE WHEN :state::text = 'open' THEN d.died_at END DESC, d.run_id DESC;
 -- name: page_letters_counted
 -- How many there are, counted up to :most, and when the newest of all died.
 SELECT (SELECT count(*)
-FROM (SELECT FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
-LIMIT :most::int) bounded) AS open,
+        FROM (SELECT e.* FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
+        LIMIT :most::int) b
+        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS open,
        (SELECT max(e.died_at)
-        FROM (SELECT d.died_at FROM pgcron.dead_letter d ORDER BY d.run_id DESC
-        LIMIT :look::int) e) AS last_at;
+        FROM (SELECT d.* FROM pgcron.dead_letter d ORDER BY d.run_id DESC
+        LIMIT :look::int) e
+        WHERE pgcron.in_scope(e.schedule_id, e.queue, e.handler, e.schedule, e.tags)) AS last_at;

@@ -2,14 +2,18 @@
 -- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
 SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
        CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
-       (SELECT count(*) FROM pgcron.schedule s) AS schedules, open.dead_letters,
+       (SELECT count(*) FROM pgcron.schedule s
+        WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)) AS schedules,
+       open.dead_letters,
        open.dead_letters_of_last_hour
 FROM pgcron.cluster c
 CROSS JOIN (SELECT count(*) AS dead_letters,
                    count(*) FILTER (WHERE newest.died_at > now() - interval '1 hour')
                      AS dead_letters_of_last_hour
-            FROM (SELECT d.died_at FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
-                  ORDER BY d.died_at DESC LIMIT :most::int + 1) newest) open;
+            FROM (SELECT d.* FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
+                  ORDER BY d.died_at DESC LIMIT :most::int + 1) newest
+            WHERE pgcron.in_scope(newest.schedule_id, newest.queue, newest.handler,
+                newest.schedule, newest.tags)) open;
 
 -- name: page_due
 -- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait
@@ -17,6 +21,7 @@ CROSS JOIN (SELECT count(*) AS dead_letters,
 SELECT q.queue, due.schedule_id, min(due.due_at) AS oldest_due, count(*) AS runs
 FROM pgcron.waiting_queues(:queues::int) q
 CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) due
+WHERE pgcron.run_in_scope(due.id)
 GROUP BY q.queue, due.schedule_id ORDER BY min(due.due_at) LIMIT :limit::int;
 
 -- name: waiting_groups
@@ -31,13 +36,17 @@ FROM (
   FROM (SELECT q.queue, r.id, r.handler, r.requires, r.weight, r.due_at, NULL AS gate
         FROM pgcron.waiting_queues(:queues::int) q
         CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r
+        WHERE pgcron.run_in_scope(r.id)
         UNION ALL
         SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, closed.gate
         FROM (VALUES ('no_node'), ('breaker'), ('previous'), ('overlap')) closed(gate)
         CROSS JOIN LATERAL (
-            SELECT g.queue, g.id, g.handler, g.requires, g.weight, g.due_at FROM pgcron.run g
+            SELECT g.queue, g.id, g.handler, g.requires, g.weight, g.due_at, g.schedule_id,
+                   g.schedule, g.tags
+            FROM pgcron.run g
             WHERE g.state = 'blocked' AND g.gate = closed.gate AND g.due_at <= now()
-            ORDER BY g.due_at LIMIT :most::int) b) due
+            ORDER BY g.due_at LIMIT :most::int) b
+        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) due
   GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1),
       nullif(due.gate, 'no_node')
   ORDER BY bool_or(due.gate = 'no_node') DESC NULLS LAST, min(due.due_at) LIMIT :limit::int) alike
@@ -52,7 +61,8 @@ WITH recent AS MATERIALIZED (
          CASE WHEN h.started_at IS NOT NULL AND h.finished_at > now() - interval '5 minutes'
               THEN greatest(extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at)), 0)
          END::float8 AS delay
-  FROM pgcron.history h ORDER BY h.id DESC LIMIT :look::int)
+  FROM (SELECT e.* FROM pgcron.history e ORDER BY e.id DESC LIMIT :look::int) h
+  WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags))
 SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
        count(*) FILTER (WHERE r.finished_at > now() - interval '1 minute'
                         AND r.outcome IN ('succeeded', 'dead', 'lost')) AS ended_in_a_minute,
@@ -66,9 +76,11 @@ FROM recent r;
 -- dead letter for each failure, so no others need to be searched.
 SELECT letter.schedule_id
 FROM (SELECT DISTINCT newest.schedule_id FROM (
-        SELECT d.schedule_id FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
+        SELECT d.* FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
         ORDER BY d.died_at DESC LIMIT :look::int) newest
-      WHERE newest.schedule_id IS NOT NULL) letter
+      WHERE newest.schedule_id IS NOT NULL
+        AND pgcron.in_scope(newest.schedule_id, newest.queue, newest.handler, newest.schedule,
+            newest.tags)) letter
 CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
                     WHERE h.schedule_id = letter.schedule_id AND h.finished_at <= now()
                       AND h.outcome IN ('succeeded', 'dead', 'lost')
@@ -86,9 +98,11 @@ CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
 
 -- name: page_blocked_schedules
 SELECT DISTINCT held.schedule_id
-FROM (SELECT r.schedule_id, r.gate FROM pgcron.run r
+FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags, r.gate FROM pgcron.run r
 WHERE r.gate IN ('breaker', 'no_node') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
-WHERE held.gate = 'no_node' LIMIT :limit::int;
+WHERE held.gate = 'no_node'
+  AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags)
+LIMIT :limit::int;
 
 -- name: page_running
 -- What runs now (of one queue, on one node), among the first :look that run, by the index of
@@ -97,11 +111,12 @@ SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, r.claimed
        coalesce(r.started_at, r.claimed_at) AS since,
        date_part('epoch', pgcron.time_allowed(r.timeout)) AS timeout, r.cancel_at,
        n.incarnation, n.name AS node
-FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.attempt, e.claimed_at,
+FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.tags, e.attempt, e.claimed_at,
       e.started_at, e.timeout, e.cancel_at, e.owner
       FROM pgcron.run e
       WHERE e.state = 'running' AND e.owner IS NOT NULL
         AND (:incarnation::uuid IS NULL OR e.owner = :incarnation::uuid) LIMIT :look::int) r
 LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-WHERE :queue::text IS NULL OR r.queue = :queue::text
+WHERE (:queue::text IS NULL OR r.queue = :queue::text)
+  AND pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
 ORDER BY 9, r.id LIMIT :limit::int;

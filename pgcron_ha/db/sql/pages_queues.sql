@@ -3,7 +3,8 @@ SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.rate,
        extract(epoch FROM q.per)::float8 AS per, q.set_by, q.set_at,
        (SELECT w.next_at FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
         WHERE q.rate IS NOT NULL AND w.room = 0) AS next_at
-FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
+FROM pgcron.queue q WHERE pgcron.in_scope(NULL, q.name, NULL, NULL, NULL)
+ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
 
 -- name: page_queue_depths
 -- What waits in each queue: no more rows are read of those that are due, and of those that are due
@@ -11,7 +12,8 @@ FROM pgcron.queue q ORDER BY q.paused_at IS NULL, q.name LIMIT :limit::int;
 -- thousands. What is due longest is among the first of each way to the claim.
 WITH share AS MATERIALIZED (
   SELECT q.queue, least(:most::int, greatest(:budget::int / count(*) OVER (), 100))::int AS rows
-  FROM pgcron.waiting_queues(:limit::int) q)
+  FROM pgcron.waiting_queues(:limit::int) q
+  WHERE pgcron.in_scope(NULL, q.queue, NULL, NULL, NULL))
 SELECT s.queue, due.runs AS due, later.runs AS later,
        (SELECT min(head.due_at)
         FROM pgcron.waiting_runs(s.queue, '-infinity', 'infinity', 1) head) AS first_due,
@@ -28,6 +30,7 @@ WHERE due.runs + later.runs > 0 ORDER BY s.queue;
 SELECT r.queue, count(*) AS runs
 FROM (SELECT e.queue FROM pgcron.run e WHERE e.state = 'running' AND e.owner IS NOT NULL
 LIMIT :look::int) r
+WHERE pgcron.in_scope(NULL, r.queue, NULL, NULL, NULL)
 GROUP BY r.queue ORDER BY r.queue LIMIT :limit::int;
 
 -- name: page_queue_servers
@@ -37,6 +40,7 @@ SELECT q.queue, count(*) AS nodes, sum(n.slots) AS slots,
        sum(greatest(n.slots - n.slots_used, 0)) AS free
 FROM pgcron.node n CROSS JOIN LATERAL unnest(n.queues) q(queue)
 WHERE n.state = 'alive' AND n.lease_until > now()
+  AND pgcron.in_scope(NULL, q.queue, NULL, NULL, NULL)
 GROUP BY q.queue ORDER BY q.queue LIMIT :limit::int;
 
 -- name: page_queue_dead
@@ -44,6 +48,7 @@ GROUP BY q.queue ORDER BY q.queue LIMIT :limit::int;
 SELECT d.queue, count(*) AS letters
 FROM (SELECT e.queue FROM pgcron.dead_letter e WHERE e.closed_at IS NULL ORDER BY e.died_at DESC
 LIMIT :look::int) d
+WHERE pgcron.in_scope(NULL, d.queue, NULL, NULL, NULL)
 GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 
 -- name: page_queue_head
@@ -75,4 +80,5 @@ SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, r.concurren
 FROM (SELECT w.id FROM next w
       ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) first
 JOIN pgcron.run r ON r.id = first.id JOIN pgcron.waiting ON waiting.id = first.id
+WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
 ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;

@@ -81,6 +81,7 @@ FROM ((SELECT r.id, r.origin, r.state, r.created_at AS at, r.created_by FROM pgc
       UNION ALL
       (SELECT h.id, h.origin, h.outcome, h.finished_at, h.created_by FROM pgcron.history h
        WHERE h.parent_run = :run_id::bigint LIMIT :look::int)) found
+WHERE pgcron.run_in_scope(found.id)
 ORDER BY found.id DESC LIMIT :limit::int;
 
 -- name: list_attempts

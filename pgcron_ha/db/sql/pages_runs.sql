@@ -13,26 +13,31 @@ WITH looked AS MATERIALIZED (
               ELSE e.state END AS word,
          (:error::text IS NULL
           OR position(lower(:error::text) IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)
-           AND (:tags::text[] IS NULL OR e.tags @> :tags::text[]) AS fits
+           AND (:tags::text[] IS NULL OR e.tags @> :tags::text[])
+           AND pgcron.in_scope(e.schedule_id, e.queue, e.handler, e.schedule, e.tags) AS fits
   FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
+                r.schedule_id
          FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
         UNION ALL
         (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
+                r.schedule_id
          FROM pgcron.run r
          WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
         UNION ALL
         (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
+                r.schedule_id
          FROM pgcron.run r
          WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
         (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
+                r.schedule_id
          FROM pgcron.run r
          WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[]) AND r.state = 'blocked'
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
@@ -70,16 +75,17 @@ WITH looked AS MATERIALIZED (
   SELECT h.id, h.outcome, h.handler, h.queue, h.schedule, h.node, h.finished_at,
          CASE WHEN :schedule_id::bigint IS NOT NULL THEN h.finished_at END AS rank,
          (:error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0)
-           AND (:tags::text[] IS NULL OR h.tags @> :tags::text[]) AS fits
+           AND (:tags::text[] IS NULL OR h.tags @> :tags::text[])
+           AND pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags) AS fits
   FROM ((SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error,
-                e.tags
+                e.tags, e.schedule_id
          FROM pgcron.ended_runs e
          WHERE NOT :of_letters::boolean AND :schedule_id::bigint IS NULL AND e.id < :before::bigint
            AND e.finished_at >= :low::timestamptz AND e.finished_at < :high::timestamptz
          ORDER BY e.id DESC LIMIT :look::int)
         UNION ALL
         (SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error,
-                e.tags
+                e.tags, e.schedule_id
          FROM pgcron.ended_runs e
          WHERE e.schedule_id = :schedule_id::bigint AND e.finished_at <= :end_at::timestamptz
            AND (e.finished_at, e.id) < (:end_at::timestamptz, :before::bigint)
@@ -87,7 +93,8 @@ WITH looked AS MATERIALIZED (
          ORDER BY e.finished_at DESC, e.id DESC LIMIT :look::int)
         UNION ALL
         (SELECT d.run_id, CASE WHEN d.closed_at IS NULL OR NOT :is_open::boolean THEN d.outcome END,
-                d.handler, d.queue, d.schedule, NULL, d.died_at, d.error, d.tags
+                d.handler, d.queue, d.schedule, NULL, d.died_at, d.error, d.tags,
+                d.schedule_id
          FROM pgcron.dead_letter d
          WHERE :of_letters::boolean AND d.run_id < :before::bigint
          ORDER BY d.run_id DESC LIMIT :look::int)) h),
@@ -127,19 +134,28 @@ SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
 -- name: page_run_choices
 -- What the filters suggest: names that nodes and schedules use, and how history is divided.
 SELECT ARRAY(SELECT q.name
-FROM (SELECT e.name FROM pgcron.queue e UNION SELECT unnest(n.queues) FROM pgcron.node n
-WHERE n.state <> 'dead'
-                                 UNION SELECT s.queue
-                                 FROM (SELECT v.queue FROM pgcron.schedule v LIMIT :look::int) s) q
-                                 ORDER BY 1 LIMIT :limit::int) AS queues,
-       ARRAY(SELECT h.handler FROM (SELECT o.handler FROM pgcron.offer o
-                                    UNION SELECT s.handler
-                                    FROM (SELECT v.handler FROM pgcron.schedule v
-                                    LIMIT :look::int) s) h
-                                    ORDER BY 1 LIMIT :limit::int) AS handlers,
-       ARRAY(SELECT n.name FROM (SELECT DISTINCT e.name FROM pgcron.node e) n ORDER BY 1
-           LIMIT :limit::int) AS nodes,
-       ARRAY(SELECT s.name FROM pgcron.schedule s ORDER BY s.name LIMIT :limit::int) AS schedules,
+             FROM (SELECT u.name
+                   FROM (SELECT e.name FROM pgcron.queue e
+                         UNION SELECT unnest(n.queues) FROM pgcron.node n
+                         WHERE n.state <> 'dead') u
+                   WHERE pgcron.in_scope(NULL, u.name, NULL, NULL, NULL)
+                   UNION SELECT s.queue
+                   FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
+                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)) q
+             ORDER BY 1 LIMIT :limit::int) AS queues,
+       ARRAY(SELECT h.handler
+             FROM (SELECT o.handler FROM pgcron.offer o
+                   WHERE pgcron.in_scope(NULL, NULL, o.handler, NULL, NULL)
+                   UNION SELECT s.handler
+                   FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
+                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)) h
+             ORDER BY 1 LIMIT :limit::int) AS handlers,
+       ARRAY(SELECT n.name FROM (SELECT DISTINCT e.name FROM pgcron.node e) n
+             WHERE pgcron.in_scope(NULL, NULL, NULL, NULL, NULL)
+             ORDER BY 1 LIMIT :limit::int) AS nodes,
+       ARRAY(SELECT s.name FROM pgcron.schedule s
+             WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+             ORDER BY s.name LIMIT :limit::int) AS schedules,
        coalesce((SELECT t.period FROM pgcron.retention t WHERE t.relation = 'history'),
                 'day') AS period;
 
@@ -148,19 +164,26 @@ WHERE n.state <> 'dead'
 -- fewest dead rows are.
 SELECT now() AS now,
        (SELECT count(*)
-        FROM (SELECT FROM pgcron.run r WHERE r.state = 'running' AND r.owner IS NOT NULL
-        LIMIT :most::int + 1) bounded) AS running,
+        FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags FROM pgcron.run r
+              WHERE r.state = 'running' AND r.owner IS NOT NULL
+              LIMIT :most::int + 1) b
+        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS running,
        (SELECT count(*)
-        FROM (SELECT FROM pgcron.run r WHERE r.state <> 'running' ORDER BY r.id DESC
-        LIMIT :most::int + 1) bounded) AS waiting;
+        FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags FROM pgcron.run r
+              WHERE r.state <> 'running' ORDER BY r.id DESC
+              LIMIT :most::int + 1) b
+        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS waiting;
 
 -- name: page_schedule_id
-SELECT s.id FROM pgcron.schedule s WHERE s.name = :name::text;
+SELECT s.id FROM pgcron.schedule s
+WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags);
 
 -- name: page_key_run
 -- The run that an idempotency key names while it lives, or that has the unique key now.
-SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = :key::text
-UNION ALL SELECT r.id FROM pgcron.run r
-WHERE r.unique_key = :key AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
-UNION ALL SELECT p.run_id FROM pgcron.unique_period p WHERE p.key = :key AND p.until > now()
-LIMIT 1;
+SELECT f.run_id
+FROM (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = :key::text
+      UNION ALL SELECT r.id FROM pgcron.run r
+      WHERE r.unique_key = :key AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
+      UNION ALL SELECT p.run_id FROM pgcron.unique_period p
+      WHERE p.key = :key AND p.until > now()) f
+WHERE pgcron.run_in_scope(f.run_id) LIMIT 1;

@@ -30,6 +30,7 @@ FROM (SELECT v.* FROM pgcron.schedule v
         AND (:owner::text IS NULL OR v.owner = :owner::text)
         AND (:tags::text[] IS NULL OR v.tags @> :tags::text[])
         AND (:after::text IS NULL OR v.name > :after::text)
+        AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags)
       ORDER BY v.name LIMIT :limit::int) s
 JOIN pgcron.cursor c ON c.schedule_id = s.id
 LEFT JOIN LATERAL (
@@ -66,39 +67,48 @@ ORDER BY s.name;
 
 -- name: page_next_schedules
 -- Schedules that fire next, by the index on next_fire.
-SELECT c.schedule_id FROM pgcron.cursor c
-WHERE c.status <> 'invalid' AND NOT c.is_paused AND c.next_fire IS NOT NULL
-  AND isfinite(c.next_fire)
+SELECT c.schedule_id
+FROM (SELECT e.schedule_id, e.next_fire FROM pgcron.cursor e
+      WHERE e.status <> 'invalid' AND NOT e.is_paused AND e.next_fire IS NOT NULL
+        AND isfinite(e.next_fire)
+      ORDER BY e.next_fire LIMIT :look::int) c
+WHERE pgcron.id_in_scope(c.schedule_id)
 ORDER BY c.next_fire LIMIT :limit::int;
 
 -- name: page_new_schedules
 -- Among the :look schedules that were made last. One that has not run long after that is listed as
 -- late or stale, not as new.
 SELECT s.id AS schedule_id
-FROM (SELECT v.id, v.enabled FROM pgcron.schedule v ORDER BY v.id DESC LIMIT :look::int) s
-WHERE s.enabled AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = s.id)
+FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.id DESC LIMIT :look::int) s
+WHERE s.enabled AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+  AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = s.id)
   AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'running')
 ORDER BY s.id DESC LIMIT :limit::int;
 
 -- name: page_schedule_names
 -- For a name that does not exist: those that contain it, or that it begins with.
 SELECT s.name FROM pgcron.schedule s
-WHERE position(lower(:text::text) IN lower(s.name)) > 0
-  OR position(lower(s.name) IN lower(:text::text)) > 0
-  OR left(lower(s.name), 3) = left(lower(:text::text), 3)
+WHERE (position(lower(:text::text) IN lower(s.name)) > 0
+       OR position(lower(s.name) IN lower(:text::text)) > 0
+       OR left(lower(s.name), 3) = left(lower(:text::text), 3))
+  AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
 ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit::int;
 
 -- name: page_schedule_labels
 -- Owners and tags of the first :look schedules.
-SELECT ARRAY(SELECT DISTINCT s.owner FROM (SELECT v.owner FROM pgcron.schedule v
+SELECT ARRAY(SELECT DISTINCT s.owner FROM (SELECT v.* FROM pgcron.schedule v
                                            LIMIT :look::int) s
-             WHERE s.owner IS NOT NULL ORDER BY 1 LIMIT :limit::int) AS owners,
-       ARRAY(SELECT DISTINCT t.tag FROM (SELECT v.tags FROM pgcron.schedule v
+             WHERE s.owner IS NOT NULL AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+             ORDER BY 1 LIMIT :limit::int) AS owners,
+       ARRAY(SELECT DISTINCT t.tag FROM (SELECT v.* FROM pgcron.schedule v
                                          LIMIT :look::int) s
-             CROSS JOIN unnest(s.tags) t(tag) ORDER BY 1 LIMIT :limit::int) AS tags;
+             CROSS JOIN unnest(s.tags) t(tag)
+             WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+             ORDER BY 1 LIMIT :limit::int) AS tags;
 
 -- name: page_queue_names
-SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::int;
+SELECT DISTINCT s.queue AS name FROM pgcron.schedule s
+WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags) ORDER BY 1 LIMIT :limit::int;
 
 -- name: page_offered
 -- Choices for a form: the handlers that living nodes offer, the queues that they serve, and whether
@@ -106,9 +116,11 @@ SELECT DISTINCT s.queue AS name FROM pgcron.schedule s ORDER BY 1 LIMIT :limit::
 WITH living AS MATERIALIZED (SELECT n.incarnation, n.queues FROM pgcron.node n
 WHERE n.state = 'alive' AND n.lease_until > now())
 SELECT ARRAY(SELECT DISTINCT o.handler FROM living JOIN pgcron.offer o USING (incarnation)
-ORDER BY 1 LIMIT :limit::int) AS handlers,
-       ARRAY(SELECT DISTINCT q.name FROM living CROSS JOIN unnest(living.queues) q(name) ORDER BY 1
-           LIMIT :limit::int) AS queues,
+             WHERE pgcron.in_scope(NULL, NULL, o.handler, NULL, NULL)
+             ORDER BY 1 LIMIT :limit::int) AS handlers,
+       ARRAY(SELECT DISTINCT q.name FROM living CROSS JOIN unnest(living.queues) q(name)
+             WHERE pgcron.in_scope(NULL, q.name, NULL, NULL, NULL)
+             ORDER BY 1 LIMIT :limit::int) AS queues,
        pgcron.largest_server(:handler::text, :queue::text, :requires::text[]) IS NOT NULL
          AS is_served;
 

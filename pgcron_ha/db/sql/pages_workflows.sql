@@ -5,6 +5,7 @@ SELECT w.name, w.version, w.description, w.steps, w.managed_by, w.source, w.crea
 FROM (SELECT v.* FROM pgcron.workflows v
       WHERE (:after::text IS NULL OR v.name > :after::text)
         AND (:text::text IS NULL OR position(lower(:text::text) IN lower(v.name)) > 0)
+        AND pgcron.in_scope(NULL, NULL, 'workflow:' || v.name, NULL, NULL)
       ORDER BY v.name LIMIT :limit::int) w
 CROSS JOIN LATERAL (
   SELECT array_agg(r.run ORDER BY r.run DESC) AS ids,
@@ -149,4 +150,4 @@ SELECT s.workflow, d.name, s.item, w.name AS workflow_name
 FROM pgcron.step s
 JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
 JOIN pgcron.workflow_definition w ON w.id = s.definition
-WHERE s.run = :run_id::bigint;
+WHERE s.run = :run_id::bigint AND pgcron.run_in_scope(s.workflow);

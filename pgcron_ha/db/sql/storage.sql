@@ -47,7 +47,9 @@ FROM pgcron.retention k
 UNION ALL
 SELECT NULL, r.queue, r.outcome, r.keep, least(r.keep, k.keep), r.set_by, r.set_at,
        concat_ws(' ', r.queue, r.outcome), 1 + (r.queue IS NULL)::int * 2 + (r.outcome IS NULL)::int
-FROM pgcron.retention_rule r CROSS JOIN pgcron.retention k WHERE k.relation = 'history'
+FROM pgcron.retention_rule r CROSS JOIN pgcron.retention k
+WHERE k.relation = 'history'
+  AND (r.queue IS NULL OR pgcron.in_scope(NULL, r.queue, NULL, NULL, NULL))
 ORDER BY rank, place LIMIT :limit::int;
 
 -- name: set_retention

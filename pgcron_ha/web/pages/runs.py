@@ -49,6 +49,8 @@ async def show_runs(page_request: PageRequest) -> Response:
         snapshot,
         title="Runs",
         page=page,
+        # How many were looked at counts those of others.
+        sees_all=page_request.person.scopes("runs:read") is None,
         tabs=_tabs(page_request, filters, counts),
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=page_request.chips("runs", filters),

@@ -4,6 +4,7 @@ them, and when the schedule would fire.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -145,7 +146,8 @@ async def judged(
     if changes.keys().isdisjoint(("spec", "timezone", "dst")):
         return changes, look_ahead(row, changes, now)
     spec = str(changes.get("spec", row["spec"]))
-    found = await page_request.act(lambda session: session.call(calendars_of, spec))
+    known = json.dumps(row["calendars"])
+    found = await page_request.act(lambda session: session.call(calendars_of, spec, known=known))
     changed = _changed({**row, "calendars": found}, changes)
     return changes, schedule_preview(changed, now, PREVIEWED)
 

@@ -28,7 +28,7 @@ the name before the first row. Arrays `ids`,
 `LAST_RUNS` ended runs, newest first; None: there is none.
 """
 
-next_schedules: Final = Query("page_next_schedules")
+next_schedules: Final = Query("page_next_schedules", look=NEW_LOOK)
 """The ``limit`` schedules (`schedule_id`) that fire next."""
 
 new_schedules: Final = Query("page_new_schedules", look=NEW_LOOK, limit=MOST_IDS)

@@ -1,0 +1,213 @@
+-- What a person may see and change: where the roles hold that the pages say in each transaction.
+
+-- The owner of a schedule is its team, which needs no row here.
+CREATE TABLE pgcron.owned (
+  kind text NOT NULL CONSTRAINT what_a_team_owns_is_known
+    CHECK (pgcron.is_one_of('kind', kind, '{queue,calendar,key,producer}',
+        'A team owns queues, calendars, keys (of concurrency) and producers with their quotas; of '
+        'schedules it is the owner.',
+        'Name one of them.')),
+  name text NOT NULL CONSTRAINT what_is_owned_has_1_to_206_characters
+    CHECK (length(name) BETWEEN 1 AND 206),
+  team text NOT NULL CONSTRAINT a_team_has_1_to_200_characters
+    CHECK ((length(team) BETWEEN 1 AND 200 AND btrim(team) <> '' AND team !~ '[\x01-\x1f\x7f-\x9f]')
+      OR pgcron.refuse('PC001', 'the team is empty, too long or has a control character',
+        'A team has 1 to 200 characters that can be shown.', 'Write for example ''billing''.')),
+  set_by text NOT NULL DEFAULT session_user,
+  set_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (kind, name)
+);
+COMMENT ON TABLE pgcron.owned IS 'Which team a queue, a calendar, a key or a producer belongs to.';
+
+-- Patterns of LIKE, such as team:billing and queue:mail-%; NULL: everything.
+CREATE FUNCTION pgcron.scopes() RETURNS text[]
+LANGUAGE sql STABLE
+RETURN nullif(current_setting('pgcron_ha.scopes', true), '')::text[];
+
+CREATE FUNCTION pgcron.scope_words(scopes text[]) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN coalesce(nullif(translate(array_to_string(scopes, ', '), '%\', '*'), ''), 'nothing');
+
+-- That of the schedule, else of the queue.
+CREATE FUNCTION pgcron.team_of(schedule_id bigint, queue text) RETURNS text
+LANGUAGE sql STABLE
+RETURN coalesce((SELECT s.owner FROM pgcron.schedule s WHERE s.id = team_of.schedule_id),
+  (SELECT o.team FROM pgcron.owned o WHERE o.kind = 'queue' AND o.name = team_of.queue));
+
+-- Whether a run is in a scope. Of anything else what it shares with runs is given; what shares
+-- nothing (all NULL) is seen by those alone who see everything. Statements of pages ask it of each
+-- row that they show or count, beyond the bound of what they look at: to others it costs nothing,
+-- as their statements are sent without it.
+CREATE FUNCTION pgcron.in_scope(schedule_id bigint, queue text, handler text, schedule text,
+    tags text[], scopes text[] DEFAULT pgcron.scopes(), team text DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  tag text;
+BEGIN
+  IF scopes IS NULL OR 'queue:' || queue LIKE ANY (scopes)
+      OR 'handler:' || handler LIKE ANY (scopes) OR 'schedule:' || schedule LIKE ANY (scopes) THEN
+    RETURN true;
+  END IF;
+  FOREACH tag IN ARRAY coalesce(tags, '{}') LOOP
+    IF 'tag:' || tag LIKE ANY (scopes) THEN RETURN true; END IF;
+  END LOOP;
+  IF team IS NULL AND scopes::text LIKE '%team:%' THEN
+    team := pgcron.team_of(schedule_id, queue);
+  END IF;
+  RETURN coalesce('team:' || team LIKE ANY (scopes), false);
+END $$;
+
+-- Of a schedule as it is to be: its row may have another owner yet.
+CREATE FUNCTION pgcron.schedule_in_scope(s pgcron.schedule, scopes text[] DEFAULT pgcron.scopes())
+  RETURNS boolean
+LANGUAGE sql STABLE
+RETURN pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, scopes,
+  coalesce(s.owner, pgcron.team_of(NULL, s.queue)));
+
+CREATE FUNCTION pgcron.own_calendar_in_scope(name text, scopes text[] DEFAULT pgcron.scopes())
+  RETURNS boolean
+LANGUAGE sql STABLE
+RETURN scopes IS NULL OR pgcron.in_scope(NULL, NULL, NULL, NULL, NULL, scopes,
+  (SELECT o.team FROM pgcron.owned o
+   WHERE o.kind = 'calendar' AND o.name = own_calendar_in_scope.name));
+
+-- A calendar of no team is for everybody to use.
+CREATE FUNCTION pgcron.calendar_in_scope(name text, scopes text[] DEFAULT pgcron.scopes())
+  RETURNS boolean
+LANGUAGE sql STABLE
+RETURN scopes IS NULL OR pgcron.own_calendar_in_scope(name, scopes)
+  OR NOT EXISTS (SELECT FROM pgcron.owned o
+                 WHERE o.kind = 'calendar' AND o.name = calendar_in_scope.name);
+
+-- Of what has a page: its kind and its name as addresses have them. NULL: there is none.
+CREATE FUNCTION pgcron.reaches(kind text, name text, scopes text[] DEFAULT pgcron.scopes())
+  RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN CASE
+    WHEN scopes IS NULL THEN true
+    WHEN kind = 'schedules' THEN
+      (SELECT pgcron.schedule_in_scope(s, scopes) FROM pgcron.schedule s
+       WHERE s.name = reaches.name)
+    WHEN kind IN ('runs', 'dead') THEN
+      (SELECT pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags, scopes)
+       FROM (SELECT l.schedule_id, l.queue, l.handler, l.schedule, l.tags FROM pgcron.run l
+             WHERE l.id = reaches.name::bigint
+             UNION ALL
+             SELECT h.schedule_id, h.queue, h.handler, h.schedule, h.tags FROM pgcron.ended_runs h
+             WHERE h.id = reaches.name::bigint
+             UNION ALL
+             SELECT d.schedule_id, d.queue, d.handler, d.schedule, d.tags FROM pgcron.dead_letter d
+             WHERE d.run_id = reaches.name::bigint) r LIMIT 1)
+    WHEN kind = 'backfills' THEN
+      (SELECT pgcron.schedule_in_scope(s, scopes) FROM pgcron.backfills b
+       JOIN pgcron.schedule s ON s.id = b.schedule_id
+       WHERE b.id = reaches.name::bigint)
+    WHEN kind = 'queues' THEN pgcron.in_scope(NULL, name, NULL, NULL, NULL, scopes)
+    WHEN kind = 'workflows' THEN
+      pgcron.in_scope(NULL, NULL, 'workflow:' || name, NULL, NULL, scopes)
+    WHEN kind = 'calendars' THEN
+      (SELECT pgcron.calendar_in_scope(c.name, scopes) FROM pgcron.calendar c
+       WHERE c.name = reaches.name)
+    WHEN kind = 'breakers' THEN
+      (SELECT bool_and(pgcron.in_scope(NULL, NULL, m.handler, NULL, NULL, scopes))
+       FROM pgcron.breaker_handler m WHERE m.breaker = reaches.name)
+    ELSE false END;
+END $$;
+
+CREATE FUNCTION pgcron.run_in_scope(run bigint) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN pgcron.reaches('runs', run::text);
+
+CREATE FUNCTION pgcron.id_in_scope(schedule_id bigint) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pgcron.schedule s
+               WHERE s.id = schedule_id AND pgcron.schedule_in_scope(s));
+
+CREATE FUNCTION pgcron.refuse_outside(what text, name text) RETURNS void
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.refuse('PC013',
+           format('%s %L is, or would be, outside of your scope', what, left(name, 200)),
+           format('Your roles let you write %ss within %s.', what,
+             pgcron.scope_words(pgcron.scopes())),
+           'Stay within it, or ask an administrator for a role there.') $$;
+
+CREATE FUNCTION pgcron.keep_schedule_in_scope() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP <> 'INSERT' AND NOT pgcron.schedule_in_scope(OLD) THEN
+    PERFORM pgcron.refuse_outside('schedule', OLD.name);
+  ELSIF TG_OP <> 'DELETE' AND NOT pgcron.schedule_in_scope(NEW) THEN
+    PERFORM pgcron.refuse_outside('schedule', NEW.name);
+  END IF;
+  RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
+END $$;
+CREATE TRIGGER keep_schedule_in_scope BEFORE INSERT OR UPDATE OR DELETE ON pgcron.schedule
+  FOR EACH ROW WHEN (nullif(current_setting('pgcron_ha.scopes', true), '') IS NOT NULL)
+  EXECUTE FUNCTION pgcron.keep_schedule_in_scope();
+
+-- A new calendar belongs to the first team of who makes it.
+CREATE FUNCTION pgcron.keep_calendar_in_scope() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  calendar text := CASE WHEN TG_OP = 'DELETE' THEN OLD.name ELSE NEW.name END;
+BEGIN
+  IF TG_OP = 'INSERT' AND pgcron.calendar_in_scope(calendar) THEN
+    INSERT INTO pgcron.owned (kind, name, team)
+    SELECT 'calendar', calendar, substr(s, 6) FROM unnest(pgcron.scopes()) s
+    WHERE s LIKE 'team:%' AND strpos(s, '%') = 0 ORDER BY s LIMIT 1
+    ON CONFLICT DO NOTHING;
+  END IF;
+  IF NOT pgcron.own_calendar_in_scope(calendar) THEN
+    PERFORM pgcron.refuse_outside('calendar', calendar);
+  END IF;
+  RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
+END $$;
+
+CREATE FUNCTION pgcron.forget_owner() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+  DELETE FROM pgcron.owned o WHERE o.kind = 'calendar' AND o.name = OLD.name;
+  RETURN NULL;
+END $$;
+
+-- Who owns the schema gives roles, and says what belongs to whom.
+CREATE FUNCTION pgcron.grant_role(subject_kind text, subject text, role text,
+    scope_kind text DEFAULT 'all', scope text DEFAULT '*', actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql AS $$
+  INSERT INTO pgcron.role_grant (subject_kind, subject, role, scope_kind, scope, granted_by)
+  VALUES (subject_kind, subject, role, scope_kind, scope, coalesce(actor, session_user))
+  ON CONFLICT DO NOTHING;
+  SELECT pgcron.record_audit('grant_role', subject_kind, subject, actor,
+           after => jsonb_build_object('role', role, scope_kind, scope)) $$;
+COMMENT ON FUNCTION pgcron.grant_role IS
+    'Gives a user or a group of users of the pages a role (viewer, operator, editor, admin) for '
+    'everything, or within a scope: a team, queue, tag, schedule or handler, by its name or by how '
+    'names begin (mail-*).';
+
+CREATE FUNCTION pgcron.revoke_role(subject_kind text, subject text, role text,
+    scope_kind text DEFAULT 'all', scope text DEFAULT '*', actor text DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM pgcron.role_grant g
+  WHERE (g.subject_kind, g.subject, g.role, g.scope_kind, g.scope)
+    = (revoke_role.subject_kind, revoke_role.subject, revoke_role.role, revoke_role.scope_kind,
+       revoke_role.scope);
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM pgcron.record_audit('revoke_role', subject_kind, subject, actor,
+      before => jsonb_build_object('role', role, scope_kind, scope));
+  RETURN true;
+END $$;
+COMMENT ON FUNCTION pgcron.revoke_role IS
+    'Takes a role back that grant_role gave; true if there was one.';
+
+CREATE FUNCTION pgcron.set_team(kind text, object text, team text, actor text DEFAULT NULL)
+  RETURNS void
+LANGUAGE sql AS $$
+  DELETE FROM pgcron.owned o WHERE (o.kind, o.name) = (set_team.kind, set_team.object);
+  INSERT INTO pgcron.owned (kind, name, team, set_by)
+  SELECT kind, object, team, coalesce(actor, session_user) WHERE team IS NOT NULL;
+  SELECT pgcron.record_audit('set_team', kind, object, actor,
+           after => jsonb_build_object('team', team)) $$;
+COMMENT ON FUNCTION pgcron.set_team IS
+    'Says which team a queue, calendar, key or producer belongs to; NULL: to none.';

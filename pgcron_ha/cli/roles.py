@@ -1,0 +1,114 @@
+"""``pgcron-ha roles``: who may see and change what on the pages, and what belongs to which team."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from pgcron_ha.cli import arguments
+from pgcron_ha.cli.output import columns, print_result, print_rows
+from pgcron_ha.cli.session import act, call
+from pgcron_ha.db.commands import roles
+from pgcron_ha.model.permissions import ROLES, SCOPE_KINDS, Grant
+
+COLUMNS: Final = columns(
+    "WHO:60 ROLE WHERE:60 GRANTED_BY:16 SINCE",
+    WHO=lambda row: f"{row['subject_kind']} {row['subject']}",
+    WHERE=lambda row: Grant(row["role"], row["scope_kind"], row["scope"]).words,
+    SINCE="granted_at",
+)
+OWNED: Final = columns("TEAM:40 KIND NAME:60 SET_BY:16 SINCE", SINCE="set_at")
+_KINDS: Final = ("queue", "calendar", "key", "producer")
+
+
+def _of_a_grant(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What grant and revoke name alike."""
+    for kind in reversed(SCOPE_KINDS):
+        words = f"Within this {kind}: a name, or how names begin (mail-*)."
+        command = click.option(f"--{kind}", metavar="NAME", help=words)(command)
+    command = click.option("--group", metavar="GROUP", help="Every user of this group.")(command)
+    command = click.option("--user", metavar="USER", help="A user of the pages.")(command)
+    return click.argument("role", type=click.Choice(list(ROLES)))(command)
+
+
+def _named(role: str, user: str | None, group: str | None, within: dict[str, Any]) -> list[str]:
+    """Kind and name of who has it, and the role with its scope."""
+    scopes = [(kind, name) for kind, name in within.items() if name is not None]
+    if (user is None) is (group is None) or len(scopes) > 1:
+        raise click.UsageError("name one --user or one --group, and one scope at most")
+    subject = ["user", user] if group is None else ["group", group]
+    return [*map(str, subject), role, *(scopes[0] if scopes else ("all", "*"))]
+
+
+@click.group("roles", cls=arguments.JsonGroup)
+def roles_group() -> None:
+    """Roles of users on the pages, and what teams own."""
+
+
+@roles_group.command("grant")
+@_of_a_grant
+def grant_command(role: str, user: str | None, group: str | None, **within: Any) -> None:
+    """Give a user or a group a ROLE, for everything or within one scope.
+
+    viewer looks; operator also runs, pauses, cancels, retries and redrives; editor also writes
+    schedules and calendars; admin also reads roles and the audit. Several grants add up.
+    """
+    named = _named(role, user, group, within)
+    act(roles.grant_role, *named)
+    _print(named, "has")
+
+
+@roles_group.command("revoke")
+@_of_a_grant
+def revoke_command(role: str, user: str | None, group: str | None, **within: Any) -> None:
+    """Take a ROLE back, with the scope that it was given for."""
+    named = _named(role, user, group, within)
+    had = act(roles.revoke_role, *named)
+    _print(named, "no longer has" if had else "did not have")
+
+
+@roles_group.command("list")
+@click.argument("name", required=False)
+@arguments.limit_option()
+def list_command(name: str | None, limit: int) -> None:
+    """List roles by who has them, or those of the user or group NAME."""
+    print_rows(call(roles.role_grants, subject=name, limit=limit), COLUMNS, "no roles")
+
+
+@roles_group.command("team")
+@click.argument("kind", type=click.Choice(_KINDS))
+@click.argument("name")
+@click.argument("team", required=False)
+def team_command(kind: str, name: str, team: str | None) -> None:
+    """Say that the queue, calendar, key or producer NAME belongs to TEAM; without it, to none.
+
+    A schedule belongs to the team that is its owner.
+    """
+    act(roles.set_team, kind, name, team)
+    said = f"{kind} '{name}' belongs to {'no team' if team is None else f'team {team!r}'}"
+    print_result({"kind": kind, "name": name, "team": team}, said)
+
+
+@roles_group.command("teams")
+@click.argument("team", required=False)
+@arguments.limit_option()
+def teams_command(team: str | None, limit: int) -> None:
+    """List what teams, or TEAM, own beside their schedules."""
+    print_rows(call(roles.owned, team=team, limit=limit), OWNED, "nothing belongs to a team")
+
+
+def _print(named: list[str], verb: str) -> None:
+    subject_kind, subject, role, scope_kind, scope = named
+    words = Grant(role, scope_kind, scope).words
+    print_result(
+        {
+            "subject_kind": subject_kind,
+            "subject": subject,
+            "role": role,
+            "scope_kind": scope_kind,
+            "scope": scope,
+        },
+        f"{subject_kind} '{subject}' {verb} the role {role} for {words}",
+    )

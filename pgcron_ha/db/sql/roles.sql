@@ -1,0 +1,30 @@
+-- name: grant_role
+
+-- name: revoke_role
+
+-- name: set_team
+
+-- name: list_role_grants
+SELECT g.subject_kind, g.subject, g.role, g.scope_kind, g.scope, g.granted_by, g.granted_at
+FROM pgcron.role_grant g WHERE :subject::text IS NULL OR g.subject = :subject::text
+ORDER BY g.subject_kind, g.subject, g.role, g.scope_kind, g.scope LIMIT :limit::int;
+
+-- name: list_owned
+SELECT o.kind, o.name, o.team, o.set_by, o.set_at
+FROM pgcron.owned o WHERE :team::text IS NULL OR o.team = :team::text
+ORDER BY o.team, o.kind, o.name LIMIT :limit::int;
+
+-- name: reaches
+SELECT pgcron.reaches(:kind::text, :name::text) AS reaches;
+
+-- name: reached
+-- NULL scopes: everything.
+SELECT pgcron.reaches(:kind::text, :name::text, :viewer::text[]) AS viewer,
+       pgcron.reaches(:kind::text, :name::text, :operator::text[]) AS operator,
+       pgcron.reaches(:kind::text, :name::text, :editor::text[]) AS editor,
+       pgcron.reaches(:kind::text, :name::text, :admin::text[]) AS admin;
+
+-- name: record_refusal
+SELECT pgcron.act_as(:actor::text, 'ui'),
+       pgcron.record_audit(:verb::text, :kind::text, :name::text, note => :note::text,
+           outcome => 'refused');

@@ -1,0 +1,209 @@
+"""What a person with a role for one team sees of another: nothing, in names, counts and errors."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from difflib import unified_diff
+from itertools import count
+
+import httpx
+import pytest
+
+from tests.house.checkout import ROOT
+from tests.product.db import NEWEST, every_variant, load
+from tests.product.model import OF_THE_CLUSTER, OWN_ACCOUNT, Grant
+from tests.product.web import ROUTES
+from tests.servers import ThrowAwayServer
+from tests.sessions import own_session
+from tests.web.tenants import FOREIGN, OWN, Pages, Tenant, add_node, add_tenant, pages_of, said
+
+_numbers = count(1)
+SCOPES = {
+    "team": [Grant("viewer", "team", OWN)],
+    "queue": [Grant("viewer", "queue", f"{OWN}-*")],
+    "tag": [Grant("viewer", "tag", f"{OWN}-tag")],
+    "schedule": [Grant("viewer", "schedule", f"{OWN}-*")],
+    "handler": [Grant("viewer", "handler", f"py:{OWN}.*")],
+    "all kinds": [
+        Grant("editor", "team", OWN),
+        Grant("viewer", "handler", f"workflow:{OWN}-*"),
+        Grant("viewer", "handler", f"py:{OWN}.*"),
+    ],
+}
+# Filters by the other team's names, and by what both have.
+ASKED = (
+    "/?attention=all",
+    "/runs?state=dead",
+    "/runs?state=attention",
+    "/runs?state=running",
+    "/runs?state=waiting",
+    "/runs?state=ended",
+    "/runs?node=berlin-1",
+    "/runs?error=wrong",
+    "/schedules?health=failing",
+    "/schedules?health=late",
+    "/schedules?health=new",
+    "/schedules?health=invalid",
+    "/schedules?state=paused",
+    "/schedules?text=nightly",
+    "/workflows?text=flow",
+    "/dead?state=all",
+    "/dead?state=archived",
+    "/backfills?state=open",
+)
+NAMED = (
+    "/runs?schedule={}-nightly",
+    "/runs?handler=py:{}.report",
+    "/runs?queue={}-mail",
+    "/runs?tag={}-tag",
+    "/runs?find={}-key",
+    "/runs?find={}-unique",
+    "/schedules?text={}",
+    "/schedules?owner={}",
+    "/schedules?tag={}-tag",
+    "/schedules?queue={}-mail",
+    "/dead?handler=py:{}.fails",
+    "/dead?group={}1",
+    "/dead?state=all&schedule={}-failing",
+    "/backfills?schedule={}-nightly",
+    "/workflows?text={}",
+    "/new-schedule?copy={}-nightly",
+    "/schedules/{}-nightly",
+    "/schedules/{}-nightly/occurrences?at=03:00",
+    "/schedules/{}-nightly/versions",
+    "/schedules/{}-nightly/edit",
+    "/queues/{}-mail",
+    "/calendars/{}-days",
+    "/workflows/{}-flow",
+)
+
+
+# Of one object whose page was authorized, or of rows that another statement has chosen.
+OF_ONE = """
+    list_attempts page_history_start page_item_counts page_lines_before page_longest_steps
+    page_occurrences page_run_letter page_step page_step_counts page_step_groups page_steps
+    page_timeline_runs page_workflow_cells page_workflow_graph page_workflow_nodes page_workflow_run
+    runs_of_ids waits_of_runs
+"""
+
+
+def test_each_statement_of_a_list_asks_for_the_scope() -> None:
+    files = (ROOT / "pgcron_ha/db/sql").glob("pages_*.sql")
+    of_pages = {name for path in files for name in re.findall(r"-- name: (\w+)", path.read_text())}
+    open_ones = [
+        each.name
+        for each in every_variant()
+        if each.name in of_pages and each.scoped_sql == each.sql
+    ]
+
+    assert sorted(open_ones) == OF_ONE.split()
+
+
+def test_others_send_their_statements_without_a_scope() -> None:
+    for each in every_variant():
+        assert not re.search(r"\w*in_scope\(", each.sql), each.name
+        assert each.parameters == tuple(dict.fromkeys(each.parameters))
+
+
+async def test_statements_with_a_scope_prepare_as_those_without(database: str) -> None:
+    connection = await own_session(database)
+    for each in load(revision=NEWEST).values():
+        one, scoped = [await connection.prepare(sql) for sql in (each.sql, each.scoped_sql)]
+        assert one.get_parameters() == scoped.get_parameters(), each.name
+        columns = [[(c.name, c.type.name) for c in s.get_attributes()] for s in (one, scoped)]
+        assert columns[0] == columns[1], each.name
+    await connection.close()
+
+
+@pytest.fixture
+async def alone_and_both(
+    server: ThrowAwayServer, template: str
+) -> AsyncIterator[tuple[Pages, Pages, Tenant, Tenant]]:
+    """The pages of a cluster with one team, and those of its copy to which another came."""
+    names = [f"scopes_{os.getpid()}_{next(_numbers)}" for _ in range(2)]
+    alone = server.create_database(names[0], template)
+    await add_node(alone)
+    own = await add_tenant(alone, OWN)
+    both = server.create_database(names[1], names[0])
+    foreign = await add_tenant(both, FOREIGN)
+    async with pages_of(alone) as one, pages_of(both) as other:
+        yield one, other, own, foreign
+    for name in names:
+        server.drop_database(name)
+
+
+def paths(tenant: Tenant) -> Iterator[str]:
+    """The pages that are read, of this team, but for those of the cluster."""
+    for route in ROUTES:
+        is_read = route.method == "GET" and route.permission not in {"open", *OWN_ACCOUNT}
+        if is_read and route.permission not in OF_THE_CLUSTER:
+            yield tenant.path(route.path)
+    yield from ASKED
+    yield from (path.format(tenant.name) for path in NAMED)
+    yield from (f"/runs/{run}" for run in (tenant.running, tenant.ended, tenant.dead, tenant.flow))
+    yield f"/runs/{tenant.ended}/log"
+
+
+def differences(one: httpx.Response, other: httpx.Response) -> list[str]:
+    """Of two answers."""
+    first, second = [[str(each.status_code), *said(each.text)] for each in (one, other)]
+    return list(unified_diff(first, second, lineterm="", n=0))
+
+
+@pytest.mark.parametrize("kind", SCOPES)
+async def test_pages_say_what_they_say_without_the_other_team(
+    alone_and_both: tuple[Pages, Pages, Tenant, Tenant], kind: str
+) -> None:
+    alone, both, own, _ = alone_and_both
+    for pages in (alone, both):
+        pages.come(*SCOPES[kind])
+    seen = 0
+    for path in paths(own):
+        one, other = await alone.get(path), await both.get(path)
+        assert FOREIGN not in other.text, path
+        assert differences(one, other) == [], path
+        seen += OWN in other.text
+    assert seen > 10
+
+
+@pytest.mark.parametrize("kind", SCOPES)
+async def test_what_belongs_to_others_is_as_if_it_did_not_exist(
+    alone_and_both: tuple[Pages, Pages, Tenant, Tenant], kind: str
+) -> None:
+    alone, both, _, foreign = alone_and_both
+    for pages in (alone, both):
+        pages.come(*SCOPES[kind])
+    for path in paths(foreign):
+        one, other = await alone.get(path), await both.get(path)
+        assert differences(one, other) == [], path
+
+
+@pytest.mark.parametrize("kind", SCOPES)
+async def test_verbs_on_what_belongs_to_others_answer_as_if_it_did_not_exist(
+    alone_and_both: tuple[Pages, Pages, Tenant, Tenant], kind: str
+) -> None:
+    alone, both, _, foreign = alone_and_both
+    for pages in (alone, both):
+        pages.come(*(Grant("editor", one.scope_kind, one.scope) for one in SCOPES[kind]))
+    for route in ROUTES:
+        is_open = route.permission in {"open", *OWN_ACCOUNT}
+        if route.method == "POST" and "{" in route.path and not is_open:
+            path = foreign.path(route.path)
+            one, other = await alone.post(path), await both.post(path)
+            assert one.status_code in (403, 404), path
+            assert differences(one, other) == [], path
+
+
+@pytest.mark.parametrize("path", ["/nodes", "/storage", "/metrics", "/statusz"])
+async def test_pages_of_the_cluster_are_for_roles_for_everything(
+    alone_and_both: tuple[Pages, Pages, Tenant, Tenant], path: str
+) -> None:
+    _, both, _, _ = alone_and_both
+    both.come(*SCOPES["all kinds"], Grant("admin", "team", OWN))
+    answer = await both.get(path)
+
+    assert answer.status_code == 403
+    assert "Only a role for everything gives it." in answer.text
+    assert FOREIGN not in answer.text
