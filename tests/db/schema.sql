@@ -2148,6 +2148,9 @@ ALTER TABLE ONLY pgcron.outdated_plan
 ALTER TABLE ONLY pgcron.overrun
     ADD CONSTRAINT overrun_pkey PRIMARY KEY (run_id);
 
+ALTER TABLE ONLY pgcron.owned
+    ADD CONSTRAINT owned_pkey PRIMARY KEY (kind, name);
+
 ALTER TABLE ONLY pgcron.producer_backlog
     ADD CONSTRAINT producer_backlog_pkey PRIMARY KEY (role);
 
@@ -2156,8 +2159,6 @@ ALTER TABLE ONLY pgcron.producer
 
 ALTER TABLE ONLY pgcron.producer
     ADD CONSTRAINT producer_pkey PRIMARY KEY (role);
-ALTER TABLE ONLY pgcron.owned
-    ADD CONSTRAINT owned_pkey PRIMARY KEY (kind, name);
 
 ALTER TABLE ONLY pgcron.producer_rule
     ADD CONSTRAINT producer_rule_pkey PRIMARY KEY (role, queue, handler);
@@ -2504,10 +2505,6 @@ ALTER TABLE ONLY pgcron.workflow_run
 ALTER TABLE ONLY pgcron.workflow_step
     ADD CONSTRAINT workflow_step_definition_fkey FOREIGN KEY (definition) REFERENCES pgcron.workflow_definition(id) ON DELETE CASCADE;
 
-REVOKE ALL ON FUNCTION pgcron.a_key_names_a_new_run() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.a_living_key_stays() FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.add_token(id text, secret_hash bytea, name text, role text, scopes text[], lifetime interval, owner text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.add_user(name text, password_hash text, role text, actor text) FROM PUBLIC;
@@ -2530,8 +2527,9 @@ REVOKE ALL ON FUNCTION pgcron.audit_change() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.begin_operation(key text, lifetime interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.begin_login(name text, address text, OUT wait double precision, OUT password_hash text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.begin_operation(key text, lifetime interval) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.begin_session(name text, session bytea, method text, idle interval, life interval, address text, agent text) FROM PUBLIC;
 
@@ -2559,12 +2557,13 @@ REVOKE ALL ON FUNCTION pgcron.delete_workflow(workflow text, actor text) FROM PU
 
 REVOKE ALL ON FUNCTION pgcron.depend_on_assets() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.end_operation(key text, run_id bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.end_login(name text, password_hash text, is_right boolean, new_hash text, session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.end_operation(key text, run_id bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
 
@@ -2578,18 +2577,19 @@ REVOKE ALL ON FUNCTION pgcron.erase(run_ids bigint[], concurrency_key text, uniq
 
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.forget_owner() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.grants_of_named(name text, groups text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.kill_run(run_id bigint, note text, actor text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.keep_calendar_in_scope() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.kill_run(run_id bigint, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[]) FROM PUBLIC;
 
@@ -2625,14 +2625,13 @@ REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FRO
 
 REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.reopen_ledger(instants timestamp with time zone[]) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.reset_breaker(breaker text, actor text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.refuse_login(name text, method text, address text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.remove_user(name text, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb, priority integer, due_at timestamp with time zone, most interval, latest timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.reopen_ledger(instants timestamp with time zone[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.reset_breaker(breaker text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.results_of(run_id bigint, token uuid) FROM PUBLIC;
 
@@ -2650,10 +2649,11 @@ REVOKE ALL ON FUNCTION pgcron.retry_run(run_id bigint, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.reveal(run_id bigint, actor text, OUT handler text, OUT args jsonb, OUT result jsonb) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.run_now(schedule text, args jsonb, actor text, overlap text, fire_time timestamp with time zone) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.revoke_sessions(name text, session text, but bytea, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.revoke_token(id text, owner text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.run_now(schedule text, args jsonb, actor text, overlap text, fire_time timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.scale_demand(queue text, at_most integer) FROM PUBLIC;
 
@@ -2665,8 +2665,9 @@ REVOKE ALL ON FUNCTION pgcron.set_breaker(breaker text, failures integer, within
 
 REVOKE ALL ON FUNCTION pgcron.set_concurrency(concurrency_key text, slots integer, rate integer, per interval, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.set_queue(queue text, max_running integer, rate integer, per interval, actor text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.set_password(name text, password_hash text, but bytea, address text, actor text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.set_queue(queue text, max_running integer, rate integer, per interval, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text) FROM PUBLIC;
 
@@ -2686,7 +2687,6 @@ REVOKE ALL ON FUNCTION pgcron.succeed_step(run_id bigint, step text, result json
 
 REVOKE ALL ON FUNCTION pgcron.sweep_history(pages integer, OUT partition text, OUT removed integer, OUT removed_in_all bigint, OUT remaining bigint, OUT is_over boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.take_calendars(spec text, known jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.uncordon_node(node text, actor text) FROM PUBLIC;
