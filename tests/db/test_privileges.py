@@ -36,7 +36,6 @@ FOR_NOBODY = (
     "SELECT pgcron.delete_producer('postgres')",
     "SELECT pgcron.end_waiting_runs('{1}', 'cancelled', 'x')",
     "SELECT pgcron.stop_workflow(1, 'abort', 'x') FROM pgcron.workflow_run",
-    "SELECT pgcron.take_key('', 'k', NULL, 1)",
     "INSERT INTO pgcron.run (id, handler) VALUES (1, 'py:x')",
     "INSERT INTO pgcron.run (handler, unique_key) VALUES ('py:x', 'k')",
     "INSERT INTO pgcron.run (handler, namespace) VALUES ('py:x', 'n')",
@@ -360,9 +359,7 @@ async def test_who_acts_for_others_is_recorded_beside_them(
     connection: Connection, become: Become
 ) -> None:
     producer, operator = await become("producer"), await become("operator")
-    name, login = [
-        await one.fetchval("SELECT session_user::text") for one in (producer, operator)
-    ]
+    name, login = [await one.fetchval("SELECT session_user::text") for one in (producer, operator)]
     mine = await producer.fetchval("SELECT pgcron.enqueue('py:x')")
     await producer.execute("SELECT pgcron.cancel_own_run($1)", mine)
 

@@ -130,7 +130,9 @@ CALLS: dict[str, Call] = {
     "another's status": of_run("state FROM pgcron.run_status($1)", "other"),
     "another's state": of_run("state FROM pgcron.live_state($1)", "other"),
     "waiting for another's": of_run("state FROM pgcron.wait($1, '0')", "other"),
-    "awaiting another's": of_run("ended = ARRAY[$1::bigint] FROM pgcron.await_runs(ARRAY[$1])", "other"),
+    "awaiting another's": of_run(
+        "ended = ARRAY[$1::bigint] FROM pgcron.await_runs(ARRAY[$1])", "other"
+    ),
     "awaiting": of_run("cardinality(ended)::text FROM pgcron.await_runs(ARRAY[$1::bigint])", "own"),
     "locking": of_run("id FROM pgcron.run WHERE id = $1 FOR KEY SHARE", "other"),
     "looking": own_runs,
@@ -334,7 +336,7 @@ async def test_a_backlog_has_an_end(
         'SELECT pgcron.enqueue_many(\'[{"handler": "py:x"}]\')',
     ):
         assert await verdict(session, refused) == "PC011", refused
-    assert await session.fetchval(ask, "0") == runs[0]      # not a new one  # fmt: skip
+    assert await session.fetchval(ask, "0") == runs[0]
     assert await verdict(session, "INSERT INTO pgcron.run (handler) VALUES ('py:x')") == "PC013"
     for one in (free, connection):
         assert await verdict(one, "SELECT pgcron.enqueue('py:x')") == "00000"

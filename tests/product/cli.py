@@ -15,7 +15,6 @@ from pgcron_ha.cli.next import next_command
 from pgcron_ha.cli.screen import elapsed
 
 
-
 def granting(part: str, role: str, **limits: Any) -> str:
     """What gives the role a part; a producer that is limited in nothing else may enqueue all."""
     granted = "".join(statements(part, role, "pgcron"))
