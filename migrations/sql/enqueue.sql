@@ -8,36 +8,18 @@ CREATE TYPE pgcron.run_request AS (handler text, args jsonb, queue text, priorit
   debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval,
   weight int, tags text[]);
 
--- The idempotency key takes a run of this id, unless it names one: then that one's id is returned.
--- A second caller with the key waits for the end of the first one's transaction, and no longer than
--- 10 seconds when it has no lock_timeout of its own; a key is taken in the caller's namespace, so
--- nobody waits for another producer.
-CREATE FUNCTION pgcron.take_key(namespace text, key text, lifetime interval, new_id bigint)
-  RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-  named bigint;
-  waits_for_ever boolean := current_setting('lock_timeout') = '0';
-BEGIN
-  IF (lifetime > '0' AND lifetime <= '366 days') IS FALSE THEN
-    PERFORM pgcron.refuse('PC001', format('key_lifetime %s is out of range', lifetime),
-        'It says how long an idempotency key is remembered: at most 366 days.',
-        'Leave it out for ''1 day''.');
-  END IF;
-  IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
-  INSERT INTO pgcron.idempotency AS known
-  VALUES (take_key.key, new_id, now() + coalesce(lifetime, '1 day'), take_key.namespace)
-  ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE SET run_id = EXCLUDED.run_id,
-    expires_at = EXCLUDED.expires_at
-  WHERE known.expires_at <= now() RETURNING known.run_id INTO named;
-  IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;
-  -- a living key; only a new statement can see one that was inserted meanwhile
-  RETURN coalesce(named, (SELECT i.run_id FROM pgcron.idempotency i
-                          WHERE i.namespace = take_key.namespace AND i.key = take_key.key));
-END $$;
+CREATE FUNCTION pgcron.judge_lifetime(key_lifetime interval) RETURNS boolean
+LANGUAGE sql VOLATILE
+RETURN coalesce(key_lifetime > '0' AND key_lifetime <= '366 days', true)
+  OR pgcron.refuse('PC001', format('key_lifetime %s is out of range', key_lifetime),
+       'It says how long an idempotency key is remembered: at most 366 days.',
+       'Leave it out for ''1 day''.');
 
 -- Returns the id of the new run, or of the run that a living idempotency key already named. With
--- the owner's rights, so that who enqueues needs none on tables: what it may make is judged here.
+-- the owner's rights, so that who enqueues needs none on tables: what it may make is judged here. A
+-- second caller with a key waits for the end of the first one's transaction, and no longer than 10
+-- seconds when it has no lock_timeout of its own; keys are the producer's, so nobody waits for
+-- another one.
 CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default',
     priority int DEFAULT 5, due_at timestamptz DEFAULT NULL, idempotency_key text DEFAULT NULL,
     key_lifetime interval DEFAULT '1 day', timeout interval DEFAULT '1 hour',
@@ -51,13 +33,15 @@ CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   p pgcron.producer;
+  waits_for_ever boolean;
   new_id bigint;
   known_id bigint;
   expires timestamptz;
   limits jsonb;
 BEGIN
   IF NOT has_table_privilege(pgcron.caller(), 'pgcron.run'::regclass, 'TRUNCATE') THEN
-    p := pgcron.admit_request(actor, queue, handler, priority, weight, concurrency_key, args);
+    p := pgcron.admit_caller(actor, coalesce(handler, ''), queue, priority, weight,
+        concurrency_key, args);
   END IF;
   IF num_nonnulls(unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max)
       > 0 THEN
@@ -77,8 +61,20 @@ BEGIN
   END IF;
   new_id := nextval('pgcron.run_id_seq');
   IF idempotency_key IS NOT NULL THEN
-    known_id := pgcron.take_key(coalesce(p.namespace, ''), idempotency_key, key_lifetime, new_id);
-    IF known_id <> new_id THEN RETURN known_id; END IF;
+    waits_for_ever := pgcron.judge_lifetime(key_lifetime) AND current_setting('lock_timeout') = '0';
+    IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
+    INSERT INTO pgcron.idempotency AS known
+    VALUES (idempotency_key, new_id, now() + coalesce(key_lifetime, '1 day'),
+            coalesce(p.namespace, ''))
+    ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE SET run_id = EXCLUDED.run_id,
+      expires_at = EXCLUDED.expires_at
+    WHERE known.expires_at <= now() RETURNING known.run_id INTO known_id;
+    IF waits_for_ever THEN PERFORM set_config('lock_timeout', '0', true); END IF;
+    -- a living key; only a new statement can see one that was inserted meanwhile
+    IF known_id IS NULL THEN
+      RETURN (SELECT i.run_id FROM pgcron.idempotency i
+              WHERE i.namespace = coalesce(p.namespace, '') AND i.key = idempotency_key);
+    END IF;
   END IF;
   IF p.backlog IS NOT NULL THEN PERFORM pgcron.judge_backlog(p, 1); END IF;
   INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,

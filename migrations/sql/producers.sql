@@ -72,9 +72,14 @@ RETURN CASE current_setting('role') WHEN 'none' THEN session_user
 -- The producer that the role is, or has the rights of: one's own row before that of another role.
 -- NULL: it is none.
 CREATE FUNCTION pgcron.producer_of(who name) RETURNS pgcron.producer
-LANGUAGE sql STABLE AS $$
-  SELECT p.* FROM pgcron.producer p WHERE pg_has_role(who, p.role, 'USAGE')
-  ORDER BY pg_get_userbyid(p.role) <> who, p.namespace LIMIT 1 $$;
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  p pgcron.producer;
+BEGIN
+  SELECT f.* INTO p FROM pgcron.producer f WHERE pg_has_role(who, f.role, 'USAGE')
+  ORDER BY pg_get_userbyid(f.role) <> who, f.namespace LIMIT 1;
+  RETURN p;
+END $$;
 
 -- Raises PC013 for what a producer may not make.
 CREATE FUNCTION pgcron.judge_producer(p pgcron.producer, who name, queue text, handler text,
@@ -83,15 +88,15 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   fact text;
   rule text;
-  is_allowed boolean;
 BEGIN
-  SELECT coalesce(bool_or(pgcron.rule_fits(r.queue, judge_producer.queue)
-             AND pgcron.rule_fits(r.handler, judge_producer.handler)), false),
-         array_to_string((array_agg(DISTINCT format('%s into %s', r.handler, r.queue)))[:20], '; ')
-  INTO is_allowed, rule FROM pgcron.producer_rule r WHERE pg_has_role(who, r.role, 'USAGE');
-  IF NOT is_allowed THEN
+  IF NOT EXISTS (SELECT FROM pgcron.producer_rule r
+                 WHERE pgcron.rule_fits(r.queue, judge_producer.queue)
+                   AND pgcron.rule_fits(r.handler, judge_producer.handler)
+                   AND pg_has_role(who, r.role, 'USAGE')) THEN
     fact := format('handler %L into queue %L', left(handler, 200), left(queue, 200));
-    rule := format('It may enqueue: %s.', rule);
+    SELECT format('It may enqueue: %s.', array_to_string(
+               (array_agg(DISTINCT format('%s into %s', r.handler, r.queue)))[:20], '; '))
+    INTO rule FROM pgcron.producer_rule r WHERE pg_has_role(who, r.role, 'USAGE');
   ELSIF priority < p.highest_priority THEN
     fact := format('a run with priority %s', priority);
     rule := format('Its runs have priority %s to 9.', p.highest_priority);
@@ -145,8 +150,11 @@ BEGIN
 END $$;
 
 -- The producer that calls; NULL for who may make any run: the owner, and operators, who run again
--- what they like. Raises PC013 for who is neither, and for a producer in the name of another role.
-CREATE FUNCTION pgcron.admit_caller(actor text) RETURNS pgcron.producer
+-- what they like. Raises PC013 for who is neither, for a producer in the name of another role, and
+-- for a run that it may not make, if one is given.
+CREATE FUNCTION pgcron.admit_caller(actor text, handler text DEFAULT NULL,
+    queue text DEFAULT NULL, priority int DEFAULT NULL, weight int DEFAULT NULL,
+    concurrency_key text DEFAULT NULL, args jsonb DEFAULT NULL) RETURNS pgcron.producer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   who name := pgcron.caller();
@@ -161,24 +169,13 @@ BEGIN
                       AND NOT pg_has_role(session_user, other.oid, 'MEMBER')) THEN
       PERFORM pgcron.refuse_maker(who, actor);
     END IF;
+    IF handler IS NOT NULL THEN
+      PERFORM pgcron.judge_producer(p, who, coalesce(queue, 'default'), handler,
+          coalesce(priority, 5), weight, pgcron.concurrency_key_of(concurrency_key, weight), args);
+    END IF;
   ELSIF NOT has_function_privilege(who, 'pgcron.retry_run(bigint,text)'::regprocedure,
       'EXECUTE') THEN
-    PERFORM pgcron.refuse_stranger(who);
-  END IF;
-  RETURN p;
-END $$;
-
--- The same for one run that is requested, which is judged.
-CREATE FUNCTION pgcron.admit_request(actor text, queue text, handler text, priority int, weight int,
-    concurrency_key text, args jsonb) RETURNS pgcron.producer
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  p pgcron.producer := pgcron.admit_caller(actor);
-BEGIN
-  IF p.role IS NOT NULL THEN
-    PERFORM pgcron.judge_producer(p, pgcron.caller(), coalesce(queue, 'default'),
-        coalesce(handler, ''), coalesce(priority, 5), weight,
-        pgcron.concurrency_key_of(concurrency_key, weight), args);
+    PERFORM pgcron.refuse_no_producer(who);
   END IF;
   RETURN p;
 END $$;
@@ -191,7 +188,7 @@ LANGUAGE sql AS $$
            'Leave created_by (in functions: actor) out.') $$;
 
 -- Within a function that executes with the rights of a producer, that is who has called it.
-CREATE FUNCTION pgcron.refuse_stranger(who name) RETURNS void
+CREATE FUNCTION pgcron.refuse_no_producer(who name) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.refuse('PC013', format('role %s is no producer', quote_ident(who)),
            'Who enqueues is a producer itself, or has the rights of one.',

@@ -195,7 +195,7 @@ DECLARE
   p pgcron.producer := pgcron.producer_of(who);
 BEGIN
   IF p.role IS NULL THEN
-    PERFORM pgcron.refuse_stranger(who);
+    PERFORM pgcron.refuse_no_producer(who);
   ELSIF r.created_by NOT IN (who, session_user) THEN
     PERFORM pgcron.refuse_maker(who, r.created_by);
   ELSIF num_nonnulls(r.unique_key, r.namespace, r.created_login, p.backlog) > 0

@@ -37,7 +37,6 @@ FOR_NOBODY = (
     "SELECT pgcron.delete_producer('postgres')",
     "SELECT pgcron.end_waiting_runs('{1}', 'cancelled', 'x')",
     "SELECT pgcron.stop_workflow(1, 'abort', 'x') FROM pgcron.workflow_run",
-    "SELECT pgcron.take_key('', 'k', NULL, 1)",
     "INSERT INTO pgcron.run (id, handler) VALUES (1, 'py:x')",
     "INSERT INTO pgcron.run (handler, unique_key) VALUES ('py:x', 'k')",
     "INSERT INTO pgcron.run (handler, namespace) VALUES ('py:x', 'n')",

@@ -337,6 +337,7 @@ async def test_a_backlog_has_an_end(
     ):
         assert await verdict(session, refused) == "PC011", refused
     assert await session.fetchval(ask, "0") == runs[0]  # not a new one  # fmt: skip
+    assert await session.fetchval(ask, "0") == runs[0]
     assert await verdict(session, "INSERT INTO pgcron.run (handler) VALUES ('py:x')") == "PC013"
     for one in (free, connection):
         assert await verdict(one, "SELECT pgcron.enqueue('py:x')") == "00000"

@@ -225,7 +225,7 @@ def test_the_examples_for_psql_run_as_the_role_that_they_name(
     role_of: Callable[[str], str],
     tmp_path: Path,
 ) -> None:
-    assert len(SQL) == 6
+    assert len(SQL) == 7
     named = re.match(r"-- as (?:an? (\w+)|the owner); executed", SQL[number])
     assert named is not None
     ask(database, "SELECT pgcron.put_schedule('hourly', '@hourly', 'py:report')")

@@ -1,4 +1,4 @@
-"""Which tables a part may write by plain SQL: asked of the catalog, so that new tables are in it."""
+"""Which tables a part may write by plain SQL, as the catalog says: new tables are in it, too."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ WRITTEN = {
     "scheduler": {"INSERT schedule", "UPDATE schedule", "DELETE schedule"},
 }
 NEVER = """
-    id uuid origin schedule_id schedule scheduled_for nominal_for parent_run state gate attempt owner
-    token fence claimed_at started_at cancel_at cancel_reason kill_at created_at awaited lost_early
-    snoozes overlap overlap_slot key_slot unique_key unique_scope namespace created_login last_error
-    retry_base retry_cap
+    id uuid origin schedule_id schedule scheduled_for nominal_for parent_run state gate attempt
+    owner token fence claimed_at started_at cancel_at cancel_reason kill_at created_at awaited
+    lost_early snoozes overlap overlap_slot key_slot unique_key unique_scope namespace
+    created_login last_error retry_base retry_cap
 """
 TABLES = """
     SELECT c.oid::regclass::text AS name FROM pg_class c
@@ -31,8 +31,8 @@ GRANTED = f"""
 COLUMNS = """
     SELECT c.oid::regclass::text AS name, min(a.attname) AS column
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-     WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-     GROUP BY c.oid"""
+     WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind IN ('r', 'p')
+       AND NOT c.relispartition GROUP BY c.oid"""
 
 
 @pytest.mark.parametrize("part", PARTS)

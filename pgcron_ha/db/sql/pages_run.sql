@@ -14,8 +14,8 @@ SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.ori
        extract(epoch FROM f.started_at - greatest(f.due_at, f.created_at))::float8 AS delay,
        coalesce(f.finished_at, CASE WHEN f.state = 'running' THEN now() END)
          - f.started_at AS duration,
-       f.created_at, f.created_by, f.created_login, f.node, f.has_lease, f.concurrency_key, f.requires,
-       f.tags,
+       f.created_at, f.created_by, f.created_login, f.node, f.has_lease,
+       f.concurrency_key, f.requires, f.tags,
        f.retry::text AS retry, f.snoozes, f.unique_key, f.unique_scope,
        (f.time_limits ->> 'give_up_after')::float8 AS give_up_after,
        (f.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
