@@ -22,7 +22,7 @@ _COLUMNS: Final = (
     *("id", "at", "login", "actor", "interface", "address", "verb", "kind", "name", "note"),
     *("before", "after", "outcome"),
 )
-_audited: Final = Rows("audited", limit=DEFAULT_LIMIT, look=LOOK)
+_audited: Final = Rows("audited")
 _audit_after: Final = Rows("audit_after", "after", "settled", at_most=EXPORT_ROWS)
 settle: Final = Call[int]("settle_audit")
 """Up to which row the audit is complete: no transaction that is open can add one before it."""
@@ -56,12 +56,16 @@ async def audited(
 ) -> AuditPage:
     """What was recorded since and before two instants, from `begin` downwards."""
     at, number = begin or (until or FAR_AHEAD, 0 if until else HIGHEST_ID)
+    # Without a filter but the name, which has an index, every row that is looked at is shown.
+    is_filtered = any(value is not None for name, value in filters.items() if name != "name")
+    look = LOOK if is_filtered else limit + 1
     found = await _audited(
         connection,
         before_at=at,
         before=number,
         since=since or LONG_AGO,
         limit=limit + 1,
+        look=look,
         schema=schema,
         **filters,
     )
@@ -70,7 +74,7 @@ async def audited(
     following = None
     if len(rows) > limit:
         following = rows[limit - 1]["at"], rows[limit - 1]["id"]
-    elif first["looked"] >= LOOK:
+    elif first["looked"] >= look:
         following = first["floor_at"], first["floor"]
     return AuditPage(
         rows[:limit], following, first["looked"], len(rows) <= limit and bool(following)
