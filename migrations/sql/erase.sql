@@ -198,9 +198,10 @@ BEGIN
 END $$;
 
 -- Erases args, results, log lines, errors and keys of runs that all criteria fit, and of what
--- belongs to them, at most `at_most` in a call: call it until `runs` and `definitions` are 0. What is
--- alive is left, and its ids are returned (at most 100); with `cancel` it is cancelled first. With
--- dry_run nothing is changed. The audit has the kinds of the criteria and the counts, no value.
+-- belongs to them, at most `at_most` in a call: call it until `runs` and `definitions` are 0. What
+-- is alive is left, and its ids are returned (at most 100); with `cancel` it is cancelled first.
+-- With dry_run nothing is changed. The audit has the kinds of the criteria and the counts, and no
+-- value.
 CREATE FUNCTION pgcron.erase(run_ids bigint[] DEFAULT NULL, concurrency_key text DEFAULT NULL,
     unique_key text DEFAULT NULL, idempotency_key text DEFAULT NULL, tag text DEFAULT NULL,
     args_contain jsonb DEFAULT NULL, cancel boolean DEFAULT false, dry_run boolean DEFAULT false,
