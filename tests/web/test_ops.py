@@ -23,6 +23,7 @@ from tests.web.test_probes import all_refused, is_ready
 async def ops(database: str) -> AsyncIterator[Site]:
     listen = Address("0.0.0.0", 0)
     server = ops_listener(own_services(database), listen, is_alone=True)
+    assert isinstance(server.address, Address)
     running = asyncio.create_task(server.run())
     try:
         async with browsing(f"http://127.0.0.1:{server.address.port}/") as client:
