@@ -8,11 +8,13 @@ CREATE FUNCTION pgcron.interface() RETURNS text
 LANGUAGE sql STABLE
 RETURN coalesce(nullif(current_setting('pgcron_ha.interface', true), ''), 'sql');
 
--- For the rest of the transaction: who acts, and through which interface.
-CREATE FUNCTION pgcron.act_as(actor text, interface text) RETURNS void
+-- For the rest of the transaction: who acts, through which interface, and from which address.
+CREATE FUNCTION pgcron.act_as(actor text, interface text, address text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   SELECT set_config('pgcron_ha.actor', coalesce(actor, ''), true),
-         set_config('pgcron_ha.interface', coalesce(interface, ''), true) $$;
+         set_config('pgcron_ha.interface', coalesce(interface, ''), true),
+         CASE WHEN address IS NOT NULL
+                THEN set_config('pgcron_ha.address', address, true) END $$;
 
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$

@@ -22,6 +22,8 @@ SCRIPTS = (
     "reasons",
     "schedule_edits",
     "schedule_triggers",
+    "audit",
+    "roles",
     "versions",
     "calendars",
     "calendar_files",

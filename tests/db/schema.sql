@@ -528,6 +528,24 @@ PARTITION BY RANGE (finished_at);
 
 COMMENT ON TABLE pgcron.history IS 'Private: How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
 
+CREATE TABLE pgcron.role_grant (
+    subject_kind text NOT NULL,
+    subject text NOT NULL,
+    role text NOT NULL,
+    scope_kind text DEFAULT 'all'::text NOT NULL,
+    scope text DEFAULT '*'::text NOT NULL,
+    granted_by text DEFAULT SESSION_USER NOT NULL,
+    granted_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_role_is_given_to_a_user_or_a_group CHECK ((subject_kind = ANY (ARRAY['user'::text, 'group'::text]))),
+    CONSTRAINT a_role_is_known CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text]))),
+    CONSTRAINT a_scope_has_1_to_206_characters CHECK (((length(scope) >= 1) AND (length(scope) <= 206))),
+    CONSTRAINT a_scope_is_known CHECK ((scope_kind = ANY (ARRAY['all'::text, 'team'::text, 'queue'::text, 'tag'::text, 'schedule'::text, 'handler'::text]))),
+    CONSTRAINT a_subject_has_1_to_200_characters CHECK (((length(subject) >= 1) AND (length(subject) <= 200))),
+    CONSTRAINT the_scope_of_everything_has_no_name CHECK (((scope_kind <> 'all'::text) OR (scope = '*'::text)))
+);
+
+COMMENT ON TABLE pgcron.role_grant IS 'Private: Which role a user or a group of users has, and within which scope.';
+
 CREATE TABLE pgcron.step_outbox (
     id bigint NOT NULL,
     workflow bigint NOT NULL,
@@ -1006,6 +1024,34 @@ CREATE TABLE pgcron.attempt (
 PARTITION BY RANGE (ended_at);
 
 COMMENT ON TABLE pgcron.attempt IS 'Private: One row at the end of each attempt that did not succeed.';
+
+CREATE TABLE pgcron.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    login text DEFAULT SESSION_USER NOT NULL,
+    actor text NOT NULL,
+    interface text NOT NULL,
+    address text,
+    verb text NOT NULL,
+    kind text NOT NULL,
+    name text,
+    note text,
+    before jsonb,
+    after jsonb,
+    outcome text DEFAULT 'done'::text NOT NULL,
+    CONSTRAINT an_audited_verb_was_done_or_refused CHECK ((outcome = ANY (ARRAY['done'::text, 'refused'::text])))
+);
+
+COMMENT ON TABLE pgcron.audit IS 'Private: One row for each command that controls, each login and each refusal. Nobody changes a row.';
+
+ALTER TABLE pgcron.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME pgcron.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 ALTER TABLE pgcron.backfill ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.backfill_id_seq
@@ -1924,6 +1970,9 @@ ALTER TABLE ONLY pgcron.asset
 ALTER TABLE ONLY pgcron.asset_update
     ADD CONSTRAINT asset_update_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY pgcron.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY pgcron.backfill
     ADD CONSTRAINT backfill_pkey PRIMARY KEY (id);
 
@@ -2026,6 +2075,9 @@ ALTER TABLE ONLY pgcron.retention
 ALTER TABLE ONLY pgcron.retention_sweep
     ADD CONSTRAINT retention_sweep_pkey PRIMARY KEY (partition);
 
+ALTER TABLE ONLY pgcron.role_grant
+    ADD CONSTRAINT role_grant_pkey PRIMARY KEY (subject_kind, subject, role, scope_kind, scope);
+
 ALTER TABLE ONLY pgcron.run
     ADD CONSTRAINT run_pkey PRIMARY KEY (id);
 
@@ -2084,6 +2136,8 @@ ALTER TABLE ONLY pgcron.workflow_step
     ADD CONSTRAINT workflow_step_pkey PRIMARY KEY (definition, number);
 
 CREATE INDEX attempt_run ON ONLY pgcron.attempt USING btree (run_id, attempt);
+
+CREATE INDEX audit_at ON pgcron.audit USING btree (at);
 
 CREATE INDEX backfill_of_schedule ON pgcron.backfill USING btree (schedule_id, id);
 
@@ -2364,6 +2418,8 @@ REVOKE ALL ON FUNCTION pgcron.prune_calendars(source text, kept text[], actor te
 REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor text, interface text, take_over boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.put_workflow(workflow text, definition jsonb, actor text, managed_by text, source text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.record_audit(verb text, kind text, name text, actor text, note text, before jsonb, after jsonb, outcome text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FROM PUBLIC;
 
