@@ -118,5 +118,5 @@ async def test_an_operator_and_scheduler_does_all_that_pages_do(
     await owner.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
     await owner.close()
 
-    assert len(forms) > 40
+    assert len(forms) >= 40
     assert {path: code for path, code in got.items() if code in (403, 405) or code >= 500} == {}
