@@ -11,6 +11,7 @@ import pytest
 from tests.db.audited import FIRE, make_world
 from tests.db.control import Connection, call, enqueue, put_schedule
 from tests.db.roles import Become, verdict
+from tests.product.db import Session, audit
 from tests.waiting import until
 
 ACTOR: Final = "ui:alice"
@@ -465,11 +466,12 @@ async def test_the_owner_does_not_change_a_row_either(connection: Connection) ->
 
 
 async def test_a_refusal_is_recorded_by_who_may(connection: Connection, become: Become) -> None:
-    await connection.execute(
-        "SELECT pgcron.record_audit('pause', 'queue', 'mail', 'ui:eve', outcome => 'refused')"
-    )
+    page = Session(connection, "pgcron", "ui:eve", "ui", "192.0.2.1")
+
+    await page.act(audit.record, "pause", "queue", "mail", outcome="refused", note="no role")
 
     (row,) = await recorded(connection)
     assert (row["outcome"], row["actor"], row["verb"]) == ("refused", "ui:eve", "pause")
+    assert (row["interface"], row["address"], row["note"]) == ("ui", "192.0.2.1", "no role")
     session = await become("scheduler", "viewer", "auditor")
     assert await verdict(session, "SELECT pgcron.record_audit('a', 'b', 'c')") == "42501"
