@@ -124,14 +124,14 @@ async def test_cancelling_tells_what_became_of_the_run(database: str, connection
         run_id = await app.enqueue("report", due_at=datetime.now(UTC) + timedelta(hours=1))
         assert await app.cancel_run(run_id, "not needed") == "cancelled"
         assert await app.cancel_run(run_id) == "finished"
-    (row,) = await connection.fetch("SELECT verb, interface, note FROM pgcron.audit")
-    assert tuple(row) == ("cancel", "code", "not needed")
 
         status = await app.run(run_id)
         assert (status.state, status.outcome, status.is_ended) == ("cancelled", "cancelled", True)
         assert "not needed" in str(status.error)
         with pytest.raises(NotFound):
             await app.run(run_id + 1)
+    (row,) = await connection.fetch("SELECT verb, interface, note FROM pgcron.audit")
+    assert tuple(row) == ("cancel", "code", "not needed")
 
 
 async def test_a_result_comes_back_as_the_handler_returned_it(
