@@ -130,6 +130,8 @@ async def test_cancelling_tells_what_became_of_the_run(database: str, connection
         assert "not needed" in str(status.error)
         with pytest.raises(NotFound):
             await app.run(run_id + 1)
+    (row,) = await connection.fetch("SELECT verb, interface, note FROM pgcron.audit")
+    assert tuple(row) == ("cancel", "code", "not needed")
 
 
 async def test_a_result_comes_back_as_the_handler_returned_it(

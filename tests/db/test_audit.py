@@ -9,8 +9,10 @@ import asyncpg
 import pytest
 
 from tests.db.audited import FIRE, make_world
-from tests.db.control import Connection, enqueue, put_schedule
+from tests.db.control import Connection, call, enqueue, put_schedule
 from tests.db.roles import Become, verdict
+from tests.product.db import Session, audit
+from tests.waiting import until
 
 ACTOR: Final = "ui:alice"
 
@@ -291,13 +293,13 @@ async def test_each_command_writes_what_it_did_in_its_transaction(
 
     for function, case in CASES.items():
         caller = connection if case.is_for_owner else session
-        *before, call = filled(case.call, world).split("; SELECT pgcron.")
+        *before, command = filled(case.call, world).split("; SELECT pgcron.")
         transaction = caller.transaction()
         await transaction.start()
         for each in before:
             await caller.execute(f"SELECT pgcron.{each}")
         since = max([last, *(row["id"] for row in await recorded(caller, last))])
-        await caller.execute(f"SELECT pgcron.{call}")
+        await caller.execute(f"SELECT pgcron.{command}")
         rows = await recorded(caller, since)
         login = await caller.fetchval("SELECT session_user::text")
         await transaction.rollback()
@@ -365,6 +367,23 @@ async def test_what_changes_nothing_is_not_recorded(connection: Connection) -> N
     assert [f"{row['verb']} {row['kind']}" for row in rows] == [
         *("cancel run", "set queue", "pause queue", "set breaker"),
     ]
+
+
+async def test_what_the_engine_does_to_a_schedule_has_its_name(connection: Connection) -> None:
+    schedule = await put_schedule(connection, "s")
+    await connection.execute(
+        "SELECT pgcron.pause_schedule('s', until => clock_timestamp() + interval '1 s')"
+    )
+
+    async def is_resumed() -> bool:
+        [row] = await call(connection, "resume_overdue", schedule_id=schedule)
+        return bool(row["is_resumed"])
+
+    await until("the pause is over", is_resumed)
+
+    row = (await recorded(connection))[-1]
+    assert (row["verb"], row["actor"], row["interface"]) == ("resume", "pgcron_ha", "clock")
+    assert row["login"] == "postgres"
 
 
 async def test_a_calendar_that_changes_is_one_row_whoever_uses_it(connection: Connection) -> None:
@@ -447,11 +466,12 @@ async def test_the_owner_does_not_change_a_row_either(connection: Connection) ->
 
 
 async def test_a_refusal_is_recorded_by_who_may(connection: Connection, become: Become) -> None:
-    await connection.execute(
-        "SELECT pgcron.record_audit('pause', 'queue', 'mail', 'ui:eve', outcome => 'refused')"
-    )
+    page = Session(connection, "pgcron", "ui:eve", "ui", "192.0.2.1")
+
+    await page.act(audit.record, "pause", "queue", "mail", outcome="refused", note="no role")
 
     (row,) = await recorded(connection)
     assert (row["outcome"], row["actor"], row["verb"]) == ("refused", "ui:eve", "pause")
+    assert (row["interface"], row["address"], row["note"]) == ("ui", "192.0.2.1", "no role")
     session = await become("scheduler", "viewer", "auditor")
     assert await verdict(session, "SELECT pgcron.record_audit('a', 'b', 'c')") == "42501"

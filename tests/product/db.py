@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgcron_ha.db import commands, queries
-from pgcron_ha.db.commands import backfills, functions
+from pgcron_ha.db.commands import audit, backfills, functions
 from pgcron_ha.db.commands.callbacks import CallbackKey, hash_of_token, known_callbacks
 from pgcron_ha.db.commands.functions import once
 from pgcron_ha.db.commands.schedule_files import (
@@ -35,6 +35,7 @@ from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, password_in_use, use_pa
 from pgcron_ha.db.driver.pool import ClientPools, HandlerPool, ReadPool, connect_client
 from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, pooling_of
 from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.driver.session_settings import CONTROL, HANDLER, PROFILE
 from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.db.driver.statements import (
@@ -81,6 +82,7 @@ __all__ = [
     "ReadPool",
     "Reason",
     "Row",
+    "Session",
     "SqlDatabase",
     "Statement",
     "Statements",
@@ -93,6 +95,7 @@ __all__ = [
     "apply_schedules",
     "as_sql",
     "assume",
+    "audit",
     "backfills",
     "broken_rows",
     "check",
