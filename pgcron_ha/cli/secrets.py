@@ -11,7 +11,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import echo, plural, print_result, report
+from pgcron_ha.cli.output import echo, echo_encrypted, plural, print_result, report
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act, with_session
 from pgcron_ha.client import checks
@@ -48,7 +48,7 @@ def encrypt_command(handler: str, parameter: str, as_json: bool) -> None:
     else:
         text = sys.stdin.read().rstrip("\r\n")
     value = checks.parsed_json("the value ", text, "Write for example 7.") if as_json else text
-    click.echo(json.dumps(encrypt(value, name, parameter)))
+    echo_encrypted(encrypt(value, name, parameter))
 
 
 @secrets_group.command("rotate", cls=arguments.JsonCommand)
