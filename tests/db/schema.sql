@@ -2420,6 +2420,8 @@ REVOKE ALL ON FUNCTION pgcron.follow_workflow(new_run bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.grants_of_named(name text, groups text[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.has_password(name text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
