@@ -129,6 +129,13 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "eraser": ("GRANT EXECUTE ON FUNCTION erase TO",),
     # Who shows secret args and results, on a host that has the key.
     "revealer": ("GRANT EXECUTE ON FUNCTION reveal TO",),
+    # What serves the pages with login, beside the parts of viewer and operator.
+    "login": (
+        "GRANT EXECUTE ON FUNCTION begin_login, end_login, refuse_login, login_by_provider, "
+        "note_user, user_of_session, user_of_token, grants_of_named, has_password, log_out, "
+        "revoke_sessions, set_password, add_token, revoke_token TO",
+        "GRANT SELECT ON web_session, api_token, role_grant TO",
+    ),
     # What takes callbacks: no table, and nothing without a callback's token.
     "callbacks": ("GRANT EXECUTE ON FUNCTION answer_callback, known_callbacks TO",),
     # What starts and stops nodes learns one number.
@@ -174,6 +181,11 @@ def grants_command(part: str, role: str, everything: bool, **options: Any) -> No
     autoscaler: read how many slots are wanted. auditor: read who did what. node: execute runs, and
     do all that nodes do. A role may have several parts. A producer may enqueue what --queue and
     --handler name; with --everything it may enqueue anything, also shell commands and SQL.
+    own transaction. updater: say that assets were updated. login: let users in to the
+    pages, which need viewer and operator, too. callbacks: take what called services
+    say. autoscaler: read how many slots are wanted. A role may have several parts. Nodes connect as
+    the role that migrated, which owns the tables and makes their partitions. A producer may enqueue
+    anything, unless --queue or --handler says what.
     """
     limits = {name: value for name, value in options.items() if value not in (None, ())}
     schema = command_context().load().schema

@@ -218,3 +218,9 @@ def login(
 ) -> Login:
     """Pages with login on a database of the test's own."""
     return Login(database, monkeypatch, capsys)
+
+
+@pytest.fixture
+def mortal() -> Iterator[ThrowAwayServer]:
+    with ThrowAwayServer(durable=True) as server:
+        yield server

@@ -12,6 +12,7 @@ from typing import Any
 import asyncpg
 import httpx
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from tests.product.cli import main
 from tests.product.config import Address, AuthSettings, load_settings, read_sources
@@ -34,6 +35,8 @@ class Login:
         self, dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         self.dsn = dsn
+        self.answered: list[tuple[str, int]] = []
+        """Paths that were asked for, and with which status."""
         self._monkeypatch = monkeypatch
         self._capsys = capsys
         monkeypatch.setenv("PGCRON_HA_DSN", dsn)
@@ -73,7 +76,17 @@ class Login:
     async def serve(self, entry: Entry | None = None, **given: object) -> AsyncIterator[str]:
         """A server with these settings of ``auth``; its address."""
         entry = entry or Entry(auth=auth_settings(**given))
-        server = WebServer(create_app(self.dsn, entry=entry), Address("127.0.0.1", 0))
+        app = create_app(self.dsn, entry=entry)
+
+        async def noted(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_noted(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    self.answered.append((scope["path"], message["status"]))
+                await send(message)
+
+            await app(scope, receive, send_noted)
+
+        server = WebServer(noted, Address("127.0.0.1", 0))
         running = asyncio.create_task(server.run())
         try:
             yield server.url

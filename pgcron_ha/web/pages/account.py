@@ -106,7 +106,7 @@ async def _page(
     own = access.session_id(page_request.request)
     sessions = await access.accounts.call(login.sessions, name, limit=MOST_LISTED, own=own)
     tokens = await access.accounts.call(login.tokens, name, limit=MOST_LISTED)
-    has_password = await access.accounts.call(login.password_of, name) is not None
+    has_password = await access.accounts.call(login.has_password, name)
     return page_request.page(
         "account.html",
         None,

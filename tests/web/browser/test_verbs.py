@@ -517,4 +517,7 @@ async def test_no_verb_is_left_out() -> None:
         *("start_workflow", "pause_workflow", "resume_workflow"),
         *("signal_step", "approve_step", "reject_step", "skip_step", "succeed_step"),
         *("clear_step", "set_step_args"),
+        # Those of `test_logging_in`.
+        *("log_in", "log_out", "add_token", "revoke_token", "set_password"),
+        *("end_session", "end_sessions"),
     }
