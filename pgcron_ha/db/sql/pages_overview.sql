@@ -5,7 +5,8 @@ SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
        CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
        (SELECT count(*)
         FROM (SELECT v.* FROM pgcron.schedule v
-              LIMIT CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN NULL ELSE 50000 END) s
+              LIMIT CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN NULL
+                         ELSE 50000 END) s
         WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) AS schedules,
        open.dead_letters,
        open.dead_letters_of_last_hour

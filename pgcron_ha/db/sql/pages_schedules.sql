@@ -111,7 +111,8 @@ SELECT ARRAY(SELECT DISTINCT s.owner FROM (SELECT v.* FROM pgcron.schedule v
 SELECT DISTINCT s.queue AS name
 FROM (SELECT v.* FROM pgcron.schedule v
       LIMIT CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN NULL ELSE 50000 END) s
-WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner) ORDER BY 1 LIMIT :limit::int;
+WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
+ORDER BY 1 LIMIT :limit::int;
 
 -- name: page_offered
 -- Choices for a form: the handlers that living nodes offer, the queues that they serve, and whether

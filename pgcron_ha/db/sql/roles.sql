@@ -14,6 +14,10 @@ SELECT o.kind, o.name, o.team, o.set_by, o.set_at
 FROM pgcron.owned o WHERE :team::text IS NULL OR o.team = :team::text
 ORDER BY o.team, o.kind, o.name LIMIT :limit::int;
 
+-- name: enter_scopes
+-- For the rest of the transaction.
+SELECT set_config('pgcron_ha.scopes', :scopes::text[]::text, true);
+
 -- name: reaches
 SELECT pgcron.reaches(:kind::text, :name::text) AS reaches;
 
