@@ -17,9 +17,13 @@ def entered(output: str) -> str | None:
     """The address of a server by what it has printed so far, whose key is used now; None: it does
     not serve yet.
     """
-    serving = re.search(r"serving (http://\S+)", output)
+    serving = re.search(r"serving (https?://\S+)( with login)?\n", output)
     opening = re.search(r"open +(http://\S+)", output)
-    if serving is None or opening is None:
+    if serving is None:
+        return None
+    if serving[2]:
+        return serving[1]
+    if opening is None:
         return None
     answer = httpx.get(opening[1])
     assert answer.status_code == httpx.codes.SEE_OTHER, answer.text

@@ -226,6 +226,11 @@ LANGUAGE sql STABLE SECURITY DEFINER AS $$
   WHERE NOT EXISTS (SELECT FROM pgcron.web_user u
                     WHERE u.name = grants_of_named.name AND u.disabled_at IS NOT NULL) $$;
 
+CREATE FUNCTION pgcron.has_password(name text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+  SELECT EXISTS (SELECT FROM pgcron.web_user u
+                 WHERE u.name = has_password.name AND u.password_hash IS NOT NULL) $$;
+
 -- Ends sessions of a user: one by the beginning of its hash, or all of them but one.
 CREATE FUNCTION pgcron.revoke_sessions(name text, session text DEFAULT NULL,
     but bytea DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer

@@ -130,6 +130,13 @@ LANGUAGE sql STABLE AS $$
              pgcron.scope_words(pgcron.scopes())),
            'Stay within it, or ask an administrator for a role there.') $$;
 
+-- What serves the pages may add refusals to the audit, and nothing else.
+CREATE FUNCTION pgcron.record_refusal(verb text, kind text, name text, note text, actor text)
+  RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.act_as(actor, 'ui');
+  SELECT pgcron.record_audit(verb, kind, name, note => note, outcome => 'refused') $$;
+
 CREATE FUNCTION pgcron.keep_schedule_in_scope() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN

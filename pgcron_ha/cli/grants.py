@@ -109,6 +109,13 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run, previous_of, results_of TO",),
     # Whose updates of assets start schedules.
     "updater": ("GRANT EXECUTE ON FUNCTION update_asset TO",),
+    # What serves the pages with login, beside the parts of viewer and operator.
+    "login": (
+        "GRANT EXECUTE ON FUNCTION begin_login, end_login, refuse_login, login_by_provider, "
+        "note_user, user_of_session, user_of_token, grants_of_named, has_password, log_out, "
+        "revoke_sessions, set_password, add_token, revoke_token, record_refusal TO",
+        "GRANT SELECT ON web_session, api_token, role_grant TO",
+    ),
     # What takes callbacks: no table, and nothing without a callback's token.
     "callbacks": ("GRANT EXECUTE ON FUNCTION answer_callback, known_callbacks TO",),
     # What starts and stops nodes learns one number.
@@ -130,7 +137,8 @@ def grants_command(
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
-    own transaction. updater: say that assets were updated. callbacks: take what called services
+    own transaction. updater: say that assets were updated. login: let users in to the
+    pages, which need viewer and operator, too. callbacks: take what called services
     say. autoscaler: read how many slots are wanted. A role may have several parts. Nodes connect as
     the role that migrated, which owns the tables and makes their partitions. A producer may enqueue
     anything, unless --queue or --handler says what.

@@ -104,7 +104,7 @@ def web_server(
     )
     is_encrypted = tls is not None or (pages.public_url or "").startswith("https:")
     server = WebServer(app, pages.listen, tls=tls, may_be_reached=auth is not None and is_encrypted)
-    echo(f"serving {server.url}")
+    echo(f"serving {server.url}{' with login' if auth is not None else ''}")
     if key is not None:
         key.announce = lambda path: echo(f"open    {server.url.rstrip('/')}{path}  (works once)")
         key.announce(key.path)

@@ -34,7 +34,7 @@ from pgcron_ha.model.tokens import hashed, read_token
 from pgcron_ha.web.metrics import WebMetrics
 from pgcron_ha.web.oidc import Provider
 from pgcron_ha.web.reading import Reader
-from pgcron_ha.web.security import SAFE_METHODS, Site
+from pgcron_ha.web.security import SAFE_METHODS, Site, brings_token
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[Person | None]]
 
@@ -142,7 +142,7 @@ class Access:
         entry = self.entry
         if entry.authenticate is not None:
             return await entry.authenticate(request)
-        if self.has_token(request):
+        if brings_token(request.headers):
             return await self._of_token(request)
         if entry.is_private and self.auth is None:
             return LOCAL
@@ -182,10 +182,6 @@ class Access:
             samesite=same_site,
             secure=name.startswith("__Host-"),
         )
-
-    def has_token(self, request: Request) -> bool:
-        """Whether a program sent it, which has a token: then nothing else counts."""
-        return request.headers.get("authorization", "").lower().startswith("bearer ")
 
     def proxied_groups(self, request: Request) -> tuple[str, ...] | None:
         """The groups of a user whom a proxy names; None: none does."""

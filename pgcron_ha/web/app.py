@@ -20,7 +20,7 @@ from starlette.routing import Route
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
-from pgcron_ha.model.permissions import NOBODY
+from pgcron_ha.model.permissions import NOBODY, Grant, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import Access, Accounts, BadToken, Entry
@@ -34,6 +34,8 @@ from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
 from pgcron_ha.web.templating import templates
+
+__all__ = ["Entry", "Grant", "Person", "create_app"]
 
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
 _BAD_TOKEN: Final = (
@@ -122,7 +124,7 @@ async def _answer(request: Request, services: Services, route: WebRoute) -> Resp
     except BadToken:
         return PlainTextResponse(_BAD_TOKEN, 401, {"www-authenticate": "Bearer"})
     except PgcronError as error:
-        if isinstance(error, Refused):
+        if isinstance(error, Refused) and page_request.permission:
             await keep_refusal(page_request, route.name, error)
         return await failure_page(page_request, error)
     except BodyTooLarge:

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 from importlib.util import find_spec
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -66,7 +67,8 @@ class Provider:
         self._auth = auth
         self._redirect_uri = redirect_uri
         self._document: tuple[float, dict[str, Any]] | None = None
-        self._keys: tuple[float, KeySet] | None = None
+        self._keys: KeySet | None = None
+        self._read_again = -inf
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def address(self, secret: str) -> str:
@@ -174,9 +176,9 @@ class Provider:
 
     async def _known_keys(self, document: dict[str, Any], *, is_new: bool) -> KeySet:
         if self._keys is not None:
-            at, known = self._keys
-            if not is_new or monotonic() - at < _KEYS_SECONDS:
-                return known
+            if not is_new or monotonic() - self._read_again < _KEYS_SECONDS:
+                return self._keys
+            self._read_again = monotonic()
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
@@ -188,7 +190,7 @@ class Provider:
             keys = KeySet.import_key_set({"keys": usable})
         except (JoseError, KeyError, TypeError, ValueError) as error:
             raise self._away(f"its keys can't be read ({type(error).__name__})") from None
-        self._keys = (monotonic(), keys)
+        self._keys = keys
         return keys
 
     def _endpoint(self, document: dict[str, Any], name: str) -> str:

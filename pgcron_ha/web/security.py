@@ -108,6 +108,11 @@ def is_same_origin(headers: Mapping[str, str], own: str) -> bool:
     return site == "same-origin" if site is not None else headers.get("origin") == own
 
 
+def brings_token(headers: Mapping[str, str]) -> bool:
+    """Whether a program sent the request, which has a token: then nothing else counts."""
+    return headers.get("authorization", "").split(" ")[0].lower() == "bearer"
+
+
 def is_isolated(headers: Mapping[str, str]) -> bool:
     """Whether no page of another site reads or embeds the answer: it comes from this site, from
     nowhere, or replaces that page. What sends no Sec-Fetch-Site is no browser of today.
@@ -161,7 +166,7 @@ def _refusal(scope: Scope, site: Site) -> Response | None:
         return _refused(403, "Pages of other sites may lead here, but not read or embed this.")
     if scope["method"] != "POST":
         return _refused(405, "Only GET, HEAD and POST are known here.", allow="GET, HEAD, POST")
-    if headers.get("authorization", "").lower().startswith("bearer "):
+    if brings_token(headers):
         return None  # a browser sends no such header by itself, and then no cookie counts
     if not is_same_origin(headers, site.origin(scope)):
         return _refused(

@@ -45,6 +45,8 @@ class WebServer:
         `may_be_reached` from other machines, too: only for what asks each caller for a proof. `tls`
         are the files of the certificate and of its key.
         """
+        if tls is not None:
+            _require_certificate(*tls)
         self.address = listen
         if isinstance(listen, Address):
             if not may_be_reached:
@@ -54,8 +56,6 @@ class WebServer:
         else:
             self._socket = _listen_privately(listen)
         self._scheme = "http" if tls is None else "https"
-        if tls is not None:
-            _require_certificate(*tls)
         self._connections = Connections(bounds, refuse)
         self._server = _Server(
             uvicorn.Config(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.cli.conftest import Cli
 from tests.entering import cookies, entered
@@ -41,7 +47,6 @@ def start(database: str, tmp_path: Path) -> Iterator[Start]:
     """Starts a command that serves; the process and the address it printed."""
     started: list[subprocess.Popen[str]] = []
     environment = {
-        **os.environ,
         "PGCRON_HA_DSN": database,
         "PYTHONPATH": str(ROOT),
         "PGCRON_HA_NODE_STATE_DIRECTORY": str(tmp_path / "state"),
@@ -53,7 +58,7 @@ def start(database: str, tmp_path: Path) -> Iterator[Start]:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pgcron_ha", *arguments],
                 cwd=tmp_path,
-                env=environment,
+                env={**os.environ, **environment},
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -153,3 +158,85 @@ def test_no_file_is_taken_for_a_socket(cli: Cli, tmp_path: Path) -> None:
     assert refused.code == 1
     assert "Address already in use" in refused.err
     assert kept.read_text() == "precious"
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """The files of a self-signed certificate for localhost, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    encoding = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    files[1].write_bytes(key.private_bytes(*encoding, serialization.NoEncryption()))
+    return files
+
+
+def test_with_login_and_tls_the_pages_listen_anywhere(
+    start: Start, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = certificate(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("correct horse battery\n"))
+    assert cli("users", "add", "alice", "--role", "admin").code == 0
+    monkeypatch.setenv("PGCRON_HA_AUTH_LOCAL", "true")
+    without = cli("web", "--listen", "0.0.0.0:0")
+    monkeypatch.setenv("PGCRON_HA_WEB_TLS_CERTIFICATE", str(files[0]))
+    incomplete = cli("web", "--listen", "0.0.0.0:0")
+    monkeypatch.setenv("PGCRON_HA_WEB_TLS_KEY", str(files[0]))
+    unusable = cli("web", "--listen", "0.0.0.0:0")
+    monkeypatch.setenv("PGCRON_HA_WEB_TLS_KEY", str(files[1]))
+
+    _, url = start("web", "--listen", "0.0.0.0:0")
+    port = httpx.URL(url).port
+    context = ssl.create_default_context(cafile=str(files[0]))
+    with httpx.Client(base_url=f"https://localhost:{port}", verify=context) as client:
+        fields = {"name": "alice", "password": "correct horse battery"}
+        origin = {"origin": f"https://localhost:{port}"}
+        entered = client.post("/login", data=fields, headers=origin)
+        page = client.get("/")
+        foreign = client.get("/", headers={"host": "evil.example"})
+
+    assert "the web can't listen on '0.0.0.0:0'" in without.err
+    assert "without TLS" in without.err
+    assert "TLS needs web.tls_certificate and web.tls_key" in incomplete.err
+    assert "can't be used" in unusable.err
+    assert url.startswith("https://0.0.0.0:")
+    assert entered.headers["set-cookie"].startswith("__Host-pgcron=")
+    assert "; Secure" in entered.headers["set-cookie"]
+    assert "Path=/" in entered.headers["set-cookie"]
+    assert (page.status_code, foreign.status_code) == (200, 421)
+    assert "max-age=" in page.headers["strict-transport-security"]
+
+
+def test_behind_a_named_proxy_with_tls_browsers_use_its_name(
+    start: Start, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("correct horse battery\n"))
+    assert cli("users", "add", "alice", "--role", "admin").code == 0
+    monkeypatch.setenv("PGCRON_HA_AUTH_LOCAL", "true")
+    monkeypatch.setenv("PGCRON_HA_WEB_PUBLIC_URL", "https://jobs.example.com")
+
+    _, url = start("web", "--listen", "0.0.0.0:0")
+    fields = {"name": "alice", "password": "correct horse battery"}
+    public = {"host": "jobs.example.com"}
+    with httpx.Client(base_url=f"http://127.0.0.1:{httpx.URL(url).port}") as client:
+        own = {"origin": "https://jobs.example.com"}
+        entered = client.post("/login", data=fields, headers=public | own)
+        plain = {"origin": "http://jobs.example.com"}
+        other = client.post("/login", data=fields, headers=public | plain)
+
+    assert (entered.status_code, other.status_code) == (303, 403)
+    assert entered.headers["set-cookie"].startswith("__Host-pgcron=")
+
+
+def test_a_provider_needs_the_address_to_which_it_sends_browsers_back(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCRON_HA_AUTH_OIDC_ISSUER", "https://id.example.com")
+
+    assert "auth.oidc_issuer needs auth.oidc_client_id" in cli("web", "--listen", "127.0.0.1:0").err

@@ -2444,6 +2444,8 @@ REVOKE ALL ON FUNCTION pgcron.forget_owner() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.grants_of_named(name text, groups text[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.has_password(name text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
@@ -2473,6 +2475,8 @@ REVOKE ALL ON FUNCTION pgcron.put_calendar(calendar text, content text, actor te
 REVOKE ALL ON FUNCTION pgcron.put_workflow(workflow text, definition jsonb, actor text, managed_by text, source text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.record_audit(verb text, kind text, name text, actor text, note text, before jsonb, after jsonb, outcome text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.record_refusal(verb text, kind text, name text, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.refuse_login(name text, method text, address text) FROM PUBLIC;
 

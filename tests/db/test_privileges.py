@@ -58,6 +58,11 @@ FOR_NOBODY = (
     "ALTER FUNCTION pgcron.judge_run(pgcron.run) COST 1",
     "DROP TABLE pgcron.dead_letter",
     "COMMENT ON TABLE pgcron.run IS 'mine'",
+    "SELECT password_hash FROM pgcron.web_user",
+    "SELECT key FROM pgcron.login_failure",
+    "INSERT INTO pgcron.role_grant (subject_kind, subject, role) VALUES ('user', 'me', 'admin')",
+    "SELECT pgcron.add_user('mallory', NULL, 'admin')",
+    "SELECT pgcron.remove_user('alice')",
     "SET session_replication_role = 'replica'",
 )
 ENQUEUES = "INSERT INTO pgcron.run (handler) VALUES ('py:x')"
@@ -73,13 +78,16 @@ ASSERTS = "SELECT pgcron.assert_token(1, gen_random_uuid())"
 ANSWERS = "SELECT pgcron.answer_callback(1, 1, sha256('x'), 'succeeded')"
 KNOWS = "SELECT pgcron.known_callbacks('{1}', '{1}', ARRAY[sha256('x')])"
 UPDATES = "SELECT pgcron.update_asset('sales')"
+LOGS_IN = "SELECT pgcron.begin_login('alice', '::1'), pgcron.user_of_session(sha256('x'))"
+SESSIONS = "SELECT id FROM pgcron.web_session"
 DEMAND = "SELECT pgcron.scale_demand()"
 LOCKS = "SELECT id FROM pgcron.run FOR UPDATE"
 LOCKS_ALL = "LOCK TABLE pgcron.run IN SHARE MODE"
 DELETES = "DELETE FROM pgcron.schedule WHERE name = 'nobody'"
 EVERYTHING = {
     *(ENQUEUES, DEFINES, LOOKS, CANCELS, PAUSES, CALENDAR, BACKFILLS, SKIPS, ASSERTS, ANSWERS),
-    *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS),
+    *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, LOGS_IN),
+    SESSIONS,
 }
 MAY = {
     "producer": {ENQUEUES},
@@ -98,6 +106,7 @@ MAY = {
     "viewer": {LOOKS, DEMAND},
     "service": {ASSERTS},
     "updater": {UPDATES},
+    "login": {LOGS_IN, SESSIONS},
     "callbacks": {ANSWERS, KNOWS},
     "autoscaler": {DEMAND},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 import httpx
 import psycopg
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.conftest import Answer, Cli
@@ -44,6 +46,7 @@ class Scenario:
         self._workflows()
         self._limits()
         self._cluster_commands()
+        self._users()
         self._ask("schedules verify", "fast")
         self._ask("schedules occurrences", "fast")
         self._ask("schedules delete", "at-night")
@@ -184,6 +187,26 @@ class Scenario:
         self._ask("roles revoke", "viewer", "--user", "ann", "--queue", "default")
         self._ask("roles team", "queue", "default", "shop")
         self._ask("roles teams")
+
+    def _users(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.stdin", io.StringIO("correct horse\nbattery staple\n"))
+            self._ask("users add", "alice", "--role", "admin")
+            self._ask("users password", "alice")
+        begin = (
+            "SELECT pgcron.begin_session('alice', sha256('x'), 'password', '1 h', '1 h', '', '')"
+        )
+        with psycopg.connect(self._cluster.dsn, autocommit=True) as connection:
+            connection.execute(begin)
+        self._ask("users sessions")
+        self._ask("users list")
+        self._ask("users revoke", "alice")
+        self._ask("users disable", "alice")
+        self._ask("users enable", "alice")
+        token = self._ask("tokens create", "deploy", "--owner", "alice").rows[0]["id"]
+        self._ask("tokens list")
+        self._ask("tokens revoke", token)
+        self._ask("users remove", "alice")
 
     def _cluster_commands(self) -> None:
         self._ask("nodes list")

@@ -23,6 +23,7 @@ from tests.product.web import Entry, LocalKey, WebServer, create_app
 from tests.servers import ThrowAwayServer
 from tests.sessions import own_session
 from tests.waiting import until
+from tests.web.login_sites import Login
 from tests.web.seed import seed
 
 FRESH_SECONDS = 60.0
@@ -209,3 +210,17 @@ async def read_site(shared: Shared) -> AsyncIterator[Site]:
     url = shared.url()
     async with browsing(url) as client:
         yield Site(url, client, is_shared=True, is_patient=True)
+
+
+@pytest.fixture
+def login(
+    database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Login:
+    """Pages with login on a database of the test's own."""
+    return Login(database, monkeypatch, capsys)
+
+
+@pytest.fixture
+def mortal() -> Iterator[ThrowAwayServer]:
+    with ThrowAwayServer(durable=True) as server:
+        yield server

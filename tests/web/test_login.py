@@ -7,14 +7,10 @@ import re
 import httpx
 import pytest
 
+from tests.product.db import migrate
+from tests.servers import ThrowAwayServer
+from tests.waiting import until
 from tests.web.login_sites import PASSWORD, Login, Visitor
-
-
-@pytest.fixture
-def login(
-    database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Login:
-    return Login(database, monkeypatch, capsys)
 
 
 async def checks(login: Login, url: str) -> float:
@@ -270,3 +266,36 @@ async def test_a_short_password_is_refused_on_the_command_line(
     with pytest.raises(AssertionError, match="at least 12 characters"):
         await login.command("users", "add", "alice", typed="short")
     assert await login.command("users", "list") == []
+
+
+async def test_who_was_let_in_goes_on_reading_while_the_database_is_away(
+    mortal: ThrowAwayServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dsn = mortal.create_database("web")
+    await migrate(dsn)
+    login = Login(dsn, monkeypatch, capsys)
+    await login.add("alice")
+    async with login.serve(local=True) as url, Visitor(url) as alice, Visitor(url) as stranger:
+        await alice.log_in("alice")
+        stranger.client.cookies.set(f"pgcron_{httpx.URL(url).port}", "a guess", domain="127.0.0.1")
+        before = [(await visitor.get("/")).status_code for visitor in (alice, stranger)]
+        mortal.stop("immediate")
+
+        async def is_old() -> httpx.Response | None:
+            page = await alice.get("/")
+            return page if page.status_code == 503 else None
+
+        away = await until("it notices", is_old)
+        nobody = await stranger.get("/")
+        verb = await alice.post("/queues/mail/pause")
+        new = await stranger.log_in("alice")
+        mortal.start()
+
+    assert before == [200, 303]
+    assert away is not None
+    assert "From memory." in away.text
+    assert "The database is away" in nobody.text
+    assert "From memory." not in nobody.text
+    assert (nobody.status_code, verb.status_code, new.status_code) == (503, 503, 503)

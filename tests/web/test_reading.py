@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from time import monotonic
 
@@ -15,12 +14,6 @@ from tests.servers import ThrowAwayServer
 from tests.waiting import until
 from tests.web.conftest import Serve, Site
 from tests.web.seed import seed
-
-
-@pytest.fixture
-def mortal() -> Iterator[ThrowAwayServer]:
-    with ThrowAwayServer(durable=True) as server:
-        yield server
 
 
 async def test_fifty_open_overviews_cost_what_one_costs(full_site: Site) -> None:

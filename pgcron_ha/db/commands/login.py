@@ -36,8 +36,8 @@ user_of_token: Final = Rows("user_of_token", "id", "secret_hash").one
 grants_of_named: Final = Call[str | None]("grants_of_named", "name", "groups")
 """The grants of a user whom a proxy names, as JSON; None: the user is disabled here."""
 
-password_of: Final = Rows("password_of", "name").one
-"""The `password_hash` of a user; None: the user has no password."""
+has_password: Final = Call[bool]("has_password", "name")
+"""Whether a user has one, or comes by a provider or a proxy."""
 
 log_out: Final = Call[None]("log_out", "session")
 """Ends the session, if there is one."""

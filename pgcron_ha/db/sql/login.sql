@@ -18,10 +18,7 @@ WHERE u.name IS NOT NULL;
 
 -- name: grants_of_named
 
--- name: password_of
--- Of the user who types it again.
-SELECT u.password_hash FROM pgcron.web_user u
-WHERE u.name = :name::text AND u.password_hash IS NOT NULL;
+-- name: has_password
 
 -- name: log_out
 

@@ -29,6 +29,3 @@ SELECT pgcron.reaches(:kind::text, :name::text, :viewer::text[]) AS viewer,
        pgcron.reaches(:kind::text, :name::text, :admin::text[]) AS admin;
 
 -- name: record_refusal
-SELECT pgcron.act_as(:actor::text, 'ui'),
-       pgcron.record_audit(:verb::text, :kind::text, :name::text, note => :note::text,
-           outcome => 'refused');

@@ -14,6 +14,7 @@ from pgcron_ha.model.permissions import Grant
 from pgcron_ha.model.tokens import Token, new_token
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import no_login
+from pgcron_ha.web.security import brings_token
 
 MOST_LISTED: Final = 100
 ROLES: Final = ("viewer", "operator", "editor", "admin")
@@ -105,7 +106,7 @@ async def _page(
     own = access.session_id(page_request.request)
     sessions = await access.accounts.call(login.sessions, name, limit=MOST_LISTED, own=own)
     tokens = await access.accounts.call(login.tokens, name, limit=MOST_LISTED)
-    has_password = await access.accounts.call(login.password_of, name) is not None
+    has_password = await access.accounts.call(login.has_password, name)
     return page_request.page(
         "account.html",
         None,
@@ -134,7 +135,7 @@ def _own(page_request: PageRequest) -> str:
     """The name of the user who has this account: a person, not a token, or it could make others."""
     if page_request.services.access.auth is None:
         raise no_login()
-    if page_request.services.access.has_token(page_request.request):
+    if brings_token(page_request.request.headers):
         raise Refused(
             "a token has no account",
             "Passwords, sessions and tokens are changed by people who have logged in.",

@@ -16,8 +16,13 @@ _PATTERNS: Final = [
     for route in ROUTES
     if route.method == "GET"
 ]
-# Answers for programs, and files of pages.
-_NO_PAGES: Final = frozenset({"static", "livez", "readyz", "startupz", "statusz", "metrics"})
+# Answers for programs, and files of pages; and what only pages with login have.
+_NO_PAGES: Final = frozenset(
+    {
+        *("static", "livez", "readyz", "startupz", "statusz", "metrics"),
+        *("enter", "login", "login_by_provider", "provider_callback", "account"),
+    }
+)
 PAGES: Final = frozenset(name for _, name in _PATTERNS) - _NO_PAGES
 
 

@@ -1,0 +1,113 @@
+"""People log in with a browser: by password, through a provider, and out again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from tests.web.browser.intact import what_is_injected
+from tests.web.browser.test_every_page import LACKING
+from tests.web.browser.watched import Tab, Windows
+from tests.web.login_sites import PASSWORD, Login
+from tests.web.oidc_provider import Provider
+from tests.web.test_oidc import served
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+# Over those of the folder above: a browser's tests and their servers share one loop.
+@pytest_asyncio.fixture(loop_scope="session")
+async def provider() -> AsyncIterator[Provider]:
+    provider = Provider()
+    provider.claims |= {"preferred_username": "<b>Ann</b> “A” \u202eLee"}
+    async with provider.running():
+        yield provider
+
+
+async def look(tab: Tab) -> None:
+    assert await tab.overflow() == 0
+    assert await tab.page.evaluate(LACKING) == []
+    assert await what_is_injected(tab) == []
+
+
+async def fill(tab: Tab, name: str, password: str) -> None:
+    await tab.page.get_by_label("Name", exact=True).fill(name)
+    await tab.page.get_by_label("Password", exact=True).fill(password)
+    await tab.page.get_by_role("button", name="Log in").click()
+
+
+@pytest.mark.parametrize(("script", "width"), [(True, 1280), (False, 390)])
+async def test_a_user_logs_in_makes_a_token_and_logs_out(
+    login: Login, windows: Windows, script: bool, width: int
+) -> None:
+    await login.add("alice")
+    async with login.serve(local=True) as url, windows.tab(url, script=script, width=width) as tab:
+        await tab.open("/runs?state=dead")
+        assert tab.place.startswith("/login?next=")
+        await look(tab)
+        await fill(tab, "alice", "a wrong password")
+        await expect(tab.page.get_by_role("alert")).to_contain_text("No user has this name")
+        await fill(tab, "alice", PASSWORD)
+        await tab.page.wait_for_url("**/runs?state=dead")
+        await tab.page.get_by_role("link", name="alice").click()
+        await tab.page.wait_for_url("**/account")
+        await look(tab)
+
+        tokens = tab.page.get_by_role("region", name="Tokens")
+        await tokens.get_by_label("Name").fill("ci")
+        await tokens.get_by_role("button", name="Make a token").click()
+        shown = await tab.page.locator("#token-text").inner_text()
+        await look(tab)
+        await tab.open("/account")
+        await tokens.get_by_role("button", name="Revoke").click()
+        await expect(tab.page.locator("#notice")).to_contain_text("worth nothing")
+        await tab.page.get_by_role("button", name="Log out").click()
+        await tab.page.wait_for_url("**/login")
+        await tab.open("/")
+        assert tab.place.startswith("/login")
+
+    assert re.fullmatch(r"pgc_\w{8}_[\w-]{43}", shown)
+    assert await login.command("tokens", "list") == []
+
+
+async def test_a_user_of_a_provider_comes_in_and_its_name_stays_a_text(
+    login: Login, provider: Provider, windows: Windows
+) -> None:
+    async with served(login, provider) as url, windows.tab(url) as tab:
+        await tab.open("/nodes")
+        await tab.page.get_by_role("link", name="Log in through").click()
+        await tab.page.get_by_role("button", name="Allow").click()
+        await tab.page.wait_for_url("**/nodes")
+        await look(tab)
+        await tab.open("/account")
+        await look(tab)
+        heading = await tab.page.get_by_role("heading", level=1).inner_text()
+        tab.troubles[:] = [each for each in tab.troubles if provider.issuer not in each]
+
+    assert heading.startswith("<b>Ann</b>")
+
+
+async def test_an_image_of_another_site_is_not_answered(
+    login: Login, provider: Provider, windows: Windows
+) -> None:
+    """The browser itself says that another site asks, also for one that is logged in."""
+    await login.add("alice")
+    async with login.serve(local=True) as url, windows.tab(url) as tab:
+        await tab.open("/login")
+        await fill(tab, "alice", PASSWORD)
+        await tab.page.wait_for_url(url)
+        # A page without a policy of its own, of another site.
+        await tab.page.goto(f"{provider.issuer.replace('127.0.0.1', 'localhost')}/keys")
+        async with tab.page.expect_response(f"{url}schedules") as image:
+            await tab.page.evaluate("(url) => { new Image().src = url; }", f"{url}schedules")
+        status = (await image.value).status
+        lead = await tab.page.goto(f"{url}schedules", referer="http://localhost/")
+        tab.troubles.clear()
+
+    assert status == 403
+    assert lead is not None
+    assert lead.status == 200

@@ -1,0 +1,212 @@
+"""Tokens of programs, and users whom a proxy names."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.web.login_sites import Login, Visitor
+
+
+async def roles(login: Login, header: dict[str, str]) -> str | None:
+    """What a token may at this moment, as the pages are told by the database; None: nothing."""
+    number, secret = header["authorization"].split("_", 2)[1:]
+    rows = await login.execute(
+        "SELECT grants::text FROM pgcron.user_of_token($1, sha256($2)) WHERE name IS NOT NULL",
+        number,
+        secret.encode(),
+    )
+    return rows[0]["grants"] if rows else None
+
+
+async def test_a_program_reads_and_acts_by_its_token_alone(login: Login) -> None:
+    header = await login.token("deploy", "--role", "operator")
+    async with login.serve(local=True) as url, Visitor(url) as program:
+        read = await program.get("/runs", **header)
+        done = await program.client.post("/queues/mail/pause", headers=header)
+        (by,) = await login.execute("SELECT paused_by FROM pgcron.queue WHERE name = 'mail'")
+        (row,) = await login.command("tokens", "list")
+        kept = await login.execute("SELECT t::text AS text FROM pgcron.api_token t")
+
+    assert (read.status_code, done.status_code) == (200, 303)
+    assert re.fullmatch(r"ui:.+/deploy", by["paused_by"])
+    assert "set-cookie" not in read.headers
+    assert row["last_used_at"] is not None
+    assert header["authorization"].rpartition("_")[2] not in kept[0]["text"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "Bearer nonsense",
+        "Bearer",
+        "bearer pgc_aaaaaaaa_" + "a" * 43,
+        "SAME-ID",
+    ],
+)
+async def test_a_bad_token_is_nobody_s_whatever_else_the_request_brings(
+    login: Login, given: str
+) -> None:
+    await login.add("alice")
+    header = await login.token("deploy")
+    if given == "SAME-ID":
+        given = header["authorization"][:-43] + "a" * 43
+    async with login.serve(local=True) as url, Visitor(url) as alice:
+        await alice.log_in("alice")
+        answer = await alice.get("/", authorization=given)
+        posted = await alice.client.post(
+            "/queues/mail/pause", headers={"authorization": given, "origin": "http://evil.example"}
+        )
+
+    assert (answer.status_code, posted.status_code) == (401, 401)
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert await login.execute("SELECT FROM pgcron.queue WHERE paused_at IS NOT NULL") == []
+
+
+async def test_a_token_ends(login: Login) -> None:
+    await login.add("alice")
+    over = await login.token("over")
+    revoked = await login.token("revoked")
+    owned = await login.token("owned", "--owner", "alice")
+    async with login.serve(local=True) as url, Visitor(url) as program:
+        before = [(await program.get("/", **each)).status_code for each in (over, revoked, owned)]
+        await login.execute(
+            "UPDATE pgcron.api_token SET created_at = now() - interval '2 days',"
+            " expires_at = now() - interval '1 s' WHERE name = 'over'"
+        )
+        await login.command("tokens", "revoke", revoked["authorization"].split("_")[1])
+        await login.command("users", "disable", "alice")
+        after = [(await program.get("/", **each)).status_code for each in (over, revoked, owned)]
+
+    assert (before, after) == ([200] * 3, [401] * 3)
+    left = await login.execute("SELECT FROM pgcron.role_grant WHERE subject_kind = 'token'")
+    assert len(left) == 2
+
+
+async def test_a_token_never_may_more_than_its_owner_at_that_moment(login: Login) -> None:
+    await login.add("alice", "operator")
+    wide = await login.token("wide", "--role", "admin", "--owner", "alice")
+    queue = await login.token(
+        "narrow", "--role", "operator", "--scope", "queue:mail-out", "--owner", "alice"
+    )
+    before = await roles(login, wide), await roles(login, queue)
+    await login.execute("DELETE FROM pgcron.role_grant WHERE subject = 'alice'")
+    without = await roles(login, queue)
+    await login.execute(
+        "INSERT INTO pgcron.role_grant (subject_kind, subject, role, scope_kind, scope)"
+        " VALUES ('user', 'alice', 'editor', 'queue', 'mail-*')"
+    )
+
+    assert before == ("[]", '[["operator", "queue", "mail-out"]]')
+    assert without == "[]"
+    assert await roles(login, queue) == '[["operator", "queue", "mail-out"]]'
+    assert await roles(login, wide) == "[]"
+
+
+async def test_a_person_makes_a_token_that_is_shown_once(login: Login) -> None:
+    await login.add("alice")
+    async with login.serve(local=True) as url, Visitor(url) as alice, Visitor(url) as program:
+        await alice.log_in("alice")
+        made = await alice.post("/account/tokens", name="ci", role="viewer", scopes="queue:mail")
+        wrong = await alice.post("/account/tokens", name="no spaces", role="viewer")
+        too_long = await alice.post("/account/tokens", name="ci", role="viewer", days="400")
+        found = re.search(r"pgc_\w{8}_[\w-]{43}", made.text)
+        assert found is not None
+        page = await alice.get("/account")
+        header = {"authorization": f"Bearer {found[0]}"}
+        used = await program.get("/runs", **header)
+        account = [
+            await program.get("/account", **header),
+            await program.client.post("/account/tokens", headers=header, data={"name": "more"}),
+            await program.client.post("/account/sessions/end", headers=header),
+        ]
+        await alice.post(f"/account/tokens/{found[0].split('_')[1]}/revoke")
+        after = await program.get("/runs", **header)
+
+    assert (made.status_code, used.status_code, after.status_code) == (200, 200, 401)
+    assert (wrong.status_code, too_long.status_code) == (400, 400)
+    assert "&#39;no spaces&#39; is not the name of a token" in wrong.text
+    assert found[0] not in page.text
+    assert "viewer queue:mail" in page.text
+    assert [answer.status_code for answer in account] == [403, 403, 403]
+
+
+async def test_nobody_revokes_the_token_of_another(login: Login) -> None:
+    await login.add("alice")
+    await login.add("bob")
+    header = await login.token("hers", "--owner", "alice")
+    async with login.serve(local=True) as url, Visitor(url) as bob:
+        await bob.log_in("bob")
+        tried = await bob.post(f"/account/tokens/{header['authorization'].split('_')[1]}/revoke")
+        still = await bob.get("/", **header)
+
+    assert (tried.status_code, still.status_code) == (404, 200)
+
+
+async def test_a_listed_proxy_names_the_user_and_nobody_else_does(login: Login) -> None:
+    await login.execute(
+        "INSERT INTO pgcron.role_grant (subject_kind, subject, role)"
+        " VALUES ('group', 'on call', 'operator')"
+    )
+    names = {"x-forwarded-user": "ann@corp.example", "x-forwarded-groups": "staff, on call"}
+    async with (
+        login.serve(proxy_addresses=["127.0.9.1"]) as url,
+        Visitor(url, "127.0.9.1") as proxy,
+        Visitor(url, "127.0.9.2") as liar,
+    ):
+        page = await proxy.get("/account", **names)
+        paused = await proxy.client.post(
+            "/queues/mail/pause", headers={**names, "origin": url.rstrip("/")}
+        )
+        (by,) = await login.execute("SELECT paused_by FROM pgcron.queue WHERE name = 'mail'")
+        nameless = await proxy.get("/account")
+        twice = await proxy.client.get(
+            "/account", headers=[("x-forwarded-user", "ann"), ("x-forwarded-user", "root")]
+        )
+        odd = await proxy.get("/account", **{"x-forwarded-user": "ann <b>"})
+        lied = await liar.get("/account", **names)
+        made = await proxy.client.post(
+            "/account/tokens",
+            data={"name": "hers", "role": "operator"},
+            headers={**names, "origin": url.rstrip("/")},
+        )
+        found = re.search(r"pgc_\w{8}_[\w-]{43}", made.text)
+        assert found is not None
+        used = await liar.get("/runs", authorization=f"Bearer {found[0]}")
+        may = await roles(login, {"authorization": f"Bearer {found[0]}"})
+        await login.command("users", "disable", "ann@corp.example")
+        disabled = await proxy.get("/account", **names)
+
+    assert (page.status_code, paused.status_code) == (200, 303)
+    assert "operator of everything" in page.text
+    assert by["paused_by"] == "ui:ann@corp.example"
+    assert [each.status_code for each in (nameless, twice, odd, lied)] == [303] * 4
+    assert (used.status_code, may) == (200, '[["operator", "all", "*"]]')
+    assert disabled.status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "known"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("198.51.100.1, 203.0.113.7", "203.0.113.7"),
+        ("203.0.113.7, 127.0.9.1", "203.0.113.7"),
+        ("nonsense", "127.0.9.1"),
+        ("2001:db8::1", "2001:db8::1"),
+    ],
+)
+async def test_the_address_of_a_login_is_the_last_that_is_no_proxy_s(
+    login: Login, forwarded: str, known: str
+) -> None:
+    await login.add("alice")
+    async with (
+        login.serve(local=True, proxy_addresses=["127.0.9.0/24"]) as url,
+        Visitor(url, "127.0.9.1", **{"x-forwarded-for": forwarded}) as through,
+        Visitor(url, "127.0.8.1", **{"x-forwarded-for": forwarded}) as direct,
+    ):
+        await through.log_in("alice")
+        await direct.log_in("alice")
+    rows = await login.execute("SELECT address FROM pgcron.web_session ORDER BY created_at")
+
+    assert [row["address"] for row in rows] == [known, "127.0.8.1"]
