@@ -28,18 +28,13 @@ CREATE FUNCTION pgcron.scope_words(scopes text[]) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN coalesce(nullif(translate(array_to_string(scopes, ', '), '%\', '*'), ''), 'nothing');
 
--- That of the schedule, else of the queue.
-CREATE FUNCTION pgcron.team_of(schedule_id bigint, queue text) RETURNS text
-LANGUAGE sql STABLE
-RETURN coalesce((SELECT s.owner FROM pgcron.schedule s WHERE s.id = team_of.schedule_id),
-  (SELECT o.team FROM pgcron.owned o WHERE o.kind = 'queue' AND o.name = team_of.queue));
-
--- Whether a run is in a scope. Of anything else what it shares with runs is given; what shares
--- nothing (all NULL) is seen by those alone who see everything. Statements of pages ask it of each
--- row that they show or count, beyond the bound of what they look at: to others it costs nothing,
--- as their statements are sent without it.
+-- Whether a run or a schedule is in a scope. Of anything else what it shares with runs is given;
+-- what shares nothing (all NULL) is seen by those alone who see everything. The team is that of the
+-- schedule, its owner, else that of the queue. Statements of pages ask it of each row that they
+-- show or count, beyond the bound of what they look at: to others it costs nothing, as their
+-- statements are sent without it.
 CREATE FUNCTION pgcron.in_scope(schedule_id bigint, queue text, handler text, schedule text,
-    tags text[], scopes text[] DEFAULT pgcron.scopes(), team text DEFAULT NULL) RETURNS boolean
+    tags text[], team text DEFAULT NULL, scopes text[] DEFAULT pgcron.scopes()) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   tag text;
@@ -52,7 +47,11 @@ BEGIN
     IF 'tag:' || tag LIKE ANY (scopes) THEN RETURN true; END IF;
   END LOOP;
   IF team IS NULL AND scopes::text LIKE '%team:%' THEN
-    team := pgcron.team_of(schedule_id, queue);
+    SELECT s.owner INTO team FROM pgcron.schedule s WHERE s.id = schedule_id;
+    IF team IS NULL THEN
+      SELECT o.team INTO team FROM pgcron.owned o
+      WHERE o.kind = 'queue' AND o.name = in_scope.queue;
+    END IF;
   END IF;
   RETURN coalesce('team:' || team LIKE ANY (scopes), false);
 END $$;
@@ -61,15 +60,14 @@ END $$;
 CREATE FUNCTION pgcron.schedule_in_scope(s pgcron.schedule, scopes text[] DEFAULT pgcron.scopes())
   RETURNS boolean
 LANGUAGE sql STABLE
-RETURN pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, scopes,
-  coalesce(s.owner, pgcron.team_of(NULL, s.queue)));
+RETURN pgcron.in_scope(NULL, s.queue, s.handler, s.name, s.tags, s.owner, scopes);
 
 CREATE FUNCTION pgcron.own_calendar_in_scope(name text, scopes text[] DEFAULT pgcron.scopes())
   RETURNS boolean
 LANGUAGE sql STABLE
-RETURN scopes IS NULL OR pgcron.in_scope(NULL, NULL, NULL, NULL, NULL, scopes,
+RETURN scopes IS NULL OR pgcron.in_scope(NULL, NULL, NULL, NULL, NULL,
   (SELECT o.team FROM pgcron.owned o
-   WHERE o.kind = 'calendar' AND o.name = own_calendar_in_scope.name));
+   WHERE o.kind = 'calendar' AND o.name = own_calendar_in_scope.name), scopes);
 
 -- A calendar of no team is for everybody to use.
 CREATE FUNCTION pgcron.calendar_in_scope(name text, scopes text[] DEFAULT pgcron.scopes())
@@ -90,7 +88,7 @@ BEGIN
       (SELECT pgcron.schedule_in_scope(s, scopes) FROM pgcron.schedule s
        WHERE s.name = reaches.name)
     WHEN kind IN ('runs', 'dead') THEN
-      (SELECT pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags, scopes)
+      (SELECT pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags, NULL, scopes)
        FROM (SELECT l.schedule_id, l.queue, l.handler, l.schedule, l.tags FROM pgcron.run l
              WHERE l.id = reaches.name::bigint
              UNION ALL
@@ -103,14 +101,14 @@ BEGIN
       (SELECT pgcron.schedule_in_scope(s, scopes) FROM pgcron.backfills b
        JOIN pgcron.schedule s ON s.id = b.schedule_id
        WHERE b.id = reaches.name::bigint)
-    WHEN kind = 'queues' THEN pgcron.in_scope(NULL, name, NULL, NULL, NULL, scopes)
+    WHEN kind = 'queues' THEN pgcron.in_scope(NULL, name, NULL, NULL, NULL, NULL, scopes)
     WHEN kind = 'workflows' THEN
-      pgcron.in_scope(NULL, NULL, 'workflow:' || name, NULL, NULL, scopes)
+      pgcron.in_scope(NULL, NULL, 'workflow:' || name, NULL, NULL, NULL, scopes)
     WHEN kind = 'calendars' THEN
       (SELECT pgcron.calendar_in_scope(c.name, scopes) FROM pgcron.calendar c
        WHERE c.name = reaches.name)
     WHEN kind = 'breakers' THEN
-      (SELECT bool_and(pgcron.in_scope(NULL, NULL, m.handler, NULL, NULL, scopes))
+      (SELECT bool_and(pgcron.in_scope(NULL, NULL, m.handler, NULL, NULL, NULL, scopes))
        FROM pgcron.breaker_handler m WHERE m.breaker = reaches.name)
     ELSE false END;
 END $$;
@@ -131,6 +129,13 @@ LANGUAGE sql STABLE AS $$
            format('Your roles let you write %ss within %s.', what,
              pgcron.scope_words(pgcron.scopes())),
            'Stay within it, or ask an administrator for a role there.') $$;
+
+-- What serves the pages may add refusals to the audit, and nothing else.
+CREATE FUNCTION pgcron.record_refusal(verb text, kind text, name text, note text, actor text)
+  RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.act_as(actor, 'ui');
+  SELECT pgcron.record_audit(verb, kind, name, note => note, outcome => 'refused') $$;
 
 CREATE FUNCTION pgcron.keep_schedule_in_scope() RETURNS trigger
 LANGUAGE plpgsql AS $$

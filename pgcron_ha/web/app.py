@@ -127,7 +127,7 @@ async def _answer(request: Request, services: Services, route: WebRoute) -> Resp
     except BadToken:
         return PlainTextResponse(_BAD_TOKEN, 401, {"www-authenticate": "Bearer"})
     except PgcronError as error:
-        if isinstance(error, Refused):
+        if isinstance(error, Refused) and page_request.permission:
             await keep_refusal(page_request, route.name, error)
         return await failure_page(page_request, error)
     except BodyTooLarge:

@@ -98,6 +98,7 @@ class PageRequest:
         self.roles: Mapping[str, bool] | None = None
         """Whether the person has each role for this object; None: it does not depend on it."""
         self._operation: str | None = None
+        self._opened: dict[str, bool] = {}
 
     @property
     def schema(self) -> str:
@@ -195,8 +196,10 @@ class PageRequest:
 
     def may_open(self, route: str) -> bool:
         """As `may`, what the route of this name needs."""
-        permission = self.services.permissions[route]
-        return permission == "open" or self.may(permission)
+        if route not in self._opened:
+            permission = self.services.permissions[route]
+            self._opened[route] = permission == "open" or self.may(permission)
+        return self._opened[route]
 
     def refusal(self) -> Refused:
         """That the person may not do what the route does, here or anywhere."""

@@ -2625,6 +2625,7 @@ REVOKE ALL ON FUNCTION pgcron.record_audit(verb text, kind text, name text, acto
 REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.record_refusal(verb text, kind text, name text, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.refuse_login(name text, method text, address text) FROM PUBLIC;
 

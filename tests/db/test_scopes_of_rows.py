@@ -7,7 +7,7 @@ import pytest
 from tests.db.control import Connection, put_schedule
 from tests.product.model import Grant, Person
 
-ASKED = "SELECT pgcron.in_scope(NULL, $1, $2, $3, $4, $5)"
+ASKED = "SELECT pgcron.in_scope(NULL, $1, $2, $3, $4, NULL, $5)"
 
 
 def patterns(*grants: Grant) -> list[str] | None:
@@ -63,7 +63,7 @@ async def test_a_run_belongs_to_the_team_of_its_schedule_else_of_its_queue(
     for schedule, team in ((owned, "billing"), (nobodys, "post"), (None, "post")):
         for asked in ("billing", "post"):
             found = await connection.fetchval(
-                "SELECT pgcron.in_scope($1, 'mail', 'py:x', NULL, NULL, $2)",
+                "SELECT pgcron.in_scope($1, 'mail', 'py:x', NULL, NULL, NULL, $2)",
                 schedule,
                 patterns(Grant("viewer", "team", asked)),
             )

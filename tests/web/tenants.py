@@ -20,6 +20,7 @@ from starlette.requests import Request
 from tests.db.control import Node, call, claim_both, fail, finish, join
 from tests.db.workflows import Stage
 from tests.product.config import Address
+from tests.product.db import NodeHealth, Trouble, written
 from tests.product.model import Grant, Person
 from tests.product.web import Entry, WebServer, create_app
 from tests.sessions import own_session
@@ -106,6 +107,30 @@ async def _add(connection: asyncpg.Connection[asyncpg.Record], team: str) -> Ten
     incarnation = await connection.fetchval("SELECT incarnation FROM pgcron.node LIMIT 1")
     queue = f"{team}-mail"
     node = Node(incarnation, [f"py:{team}.report", f"py:{team}.fails"], [queue])
+    options = f"queue => '{queue}', tags => '{{{team}-tag}}', actor => '{team}-ann'"
+    await _define(connection, team, queue)
+    trouble = Trouble("dispatcher", f"{team} is locked", 5.0, f"schedule '{team}-nightly'")
+    await connection.execute(
+        "UPDATE pgcron.node SET health = $1", written(NodeHealth((), (trouble,)))
+    )
+    executed = await _execute(connection, team, queue, node, options)
+    waiting = await _wait(connection, team, queue, options)
+    backfill = await connection.fetchval(
+        f"SELECT pgcron.backfill('{team}-nightly', now() - interval '3 days',"
+        f" note => '{team} was away')"
+    )
+    stage = Stage(connection, Node(incarnation, [f"workflow:{team}-flow"], ["default"]))
+    steps = [
+        {"name": "check", "wait_for": "approval"},
+        {"name": f"{team}-step", "handler": f"py:{team}.report", "after": "check"},
+    ]
+    await stage.put(f"{team}-flow", *steps, description=f"Of {team}")
+    flow = await stage.start(f"{team}-flow", {"of": team})
+    await stage.work()
+    return Tenant(team, waiting, *executed, backfill, flow)
+
+
+async def _define(connection: asyncpg.Connection[asyncpg.Record], team: str, queue: str) -> None:
     await connection.execute(f"""
         SELECT pgcron.set_team('queue', '{queue}', '{team}');
         SELECT pgcron.put_calendar('{team}-days', 'yearly 12-25 # {team} day');
@@ -131,7 +156,16 @@ async def _add(connection: asyncpg.Connection[asyncpg.Record], team: str) -> Ten
         SELECT pgcron.set_breaker('py:{team}.sync');
         SELECT pgcron.open_breaker('py:{team}.sync', '{team} is away', '5 failures in 1 m');
     """)
-    options = f"queue => '{queue}', tags => '{{{team}-tag}}', actor => '{team}-ann'"
+
+
+async def _execute(
+    connection: asyncpg.Connection[asyncpg.Record],
+    team: str,
+    queue: str,
+    node: Node,
+    options: str,
+) -> tuple[int, int, int]:
+    """A run that executes, one that has ended, and a dead letter."""
     made = f"SELECT pgcron.run_now('{team}-nightly', actor => '{team}-ann')"
     ended, running = [await connection.fetchval(made) for _ in range(2)]
     dead = await connection.fetchval(f"SELECT pgcron.run_now('{team}-failing')")
@@ -163,6 +197,13 @@ async def _add(connection: asyncpg.Connection[asyncpg.Record], team: str) -> Ten
         ended,
         f"a line of {team}",
     )
+    return running, ended, dead
+
+
+async def _wait(
+    connection: asyncpg.Connection[asyncpg.Record], team: str, queue: str, options: str
+) -> int:
+    """Runs that wait for a breaker, for a node, and for later, which is the one that is named."""
     await connection.execute(
         f"INSERT INTO pgcron.run (handler, queue, due_at, schedule_id, schedule, origin, tags)"
         f" SELECT 'py:{team}.sync', '{queue}', now() - interval '1 minute', s.id, s.name,"
@@ -179,19 +220,7 @@ async def _add(connection: asyncpg.Connection[asyncpg.Record], team: str) -> Ten
     )
     due = f"SELECT pgcron.enqueue('py:{team}.nobody', {options}, unique_key => '{team}-unique')"
     await connection.execute(due)
-    backfill = await connection.fetchval(
-        f"SELECT pgcron.backfill('{team}-nightly', now() - interval '3 days',"
-        f" note => '{team} was away')"
-    )
-    stage = Stage(connection, Node(incarnation, [f"workflow:{team}-flow"], ["default"]))
-    steps = [
-        {"name": "check", "wait_for": "approval"},
-        {"name": f"{team}-step", "handler": f"py:{team}.report", "after": "check"},
-    ]
-    await stage.put(f"{team}-flow", *steps, description=f"Of {team}")
-    flow = await stage.start(f"{team}-flow", {"of": team})
-    await stage.work()
-    return Tenant(team, waiting, running, ended, dead, backfill, flow)
+    return int(waiting)
 
 
 @dataclass

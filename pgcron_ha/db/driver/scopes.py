@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from pgcron_ha.db.driver.statements import load
 from pgcron_ha.model.permissions import Scopes
 
 SCOPES: Final[ContextVar[Scopes]] = ContextVar("scopes", default=None)
-_ENTER: Final = "SELECT set_config('pgcron_ha.scopes', $1::text[]::text, true)"
 
 
 async def enter(connection: Any) -> None:
     """At the beginning of a transaction of asyncpg: all of it is within the scopes."""
     scopes = SCOPES.get()
     if scopes is not None:
-        await connection.fetchval(_ENTER, list(scopes))
+        await connection.fetchval(load()["enter_scopes"].sql, list(scopes))
 
 
 @contextmanager

@@ -15,7 +15,8 @@ SELECT c.name, c.content, c.version, c.updated_at, c.updated_by, c.source,
        CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN c.schedules
             ELSE (SELECT count(*) FROM pgcron.schedule s
                   WHERE s.calendars IS NOT NULL AND s.calendars ? c.name
-                    AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)) END AS schedules,
+                    AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner))
+       END AS schedules,
        pgcron.calendars_of('not in ' || c.name)::text AS parts
 FROM pgcron.calendars c WHERE c.name = :name::text;
 
@@ -23,7 +24,7 @@ FROM pgcron.calendars c WHERE c.name = :name::text;
 -- Schedules, whether they name it themselves or by another calendar.
 SELECT s.name, s.spec FROM pgcron.schedule s
 WHERE s.calendars IS NOT NULL AND s.calendars ? :name::text
-  AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+  AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
 ORDER BY s.name LIMIT :limit::int;
 
 -- name: apply_calendars
@@ -50,7 +51,8 @@ SELECT v.name, v.version, v.updated_at, v.updated_by,
        CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN v.schedules
             ELSE (SELECT count(*) FROM pgcron.schedule s
                   WHERE s.calendars IS NOT NULL AND s.calendars ? v.name
-                    AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)) END AS schedules
+                    AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner))
+       END AS schedules
 FROM pgcron.calendars v WHERE pgcron.calendar_in_scope(v.name)
 ORDER BY v.name LIMIT :limit::int;
 

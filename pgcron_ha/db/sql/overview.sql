@@ -31,7 +31,7 @@ SELECT v.*, s.retry, s.retry_base, s.retry_cap, s.calendars, c.since, c.edit_is_
        pgcron.largest_server(v.handler, v.queue, v.requires) IS NOT NULL AS is_served
 FROM pgcron.schedules v
 JOIN pgcron.cursor c ON c.schedule_id = v.id JOIN pgcron.schedule s ON s.id = v.id
-WHERE v.name = :name::text AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags);
+WHERE v.name = :name::text AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags, v.owner);
 
 -- name: one_run
 SELECT v.*,
@@ -120,7 +120,7 @@ SELECT c.schedule_id, s.name, s.spec, s.timezone,
            THEN c.error ELSE '{}' END AS error
 FROM pgcron.cursor c
 JOIN pgcron.schedule s ON s.id = c.schedule_id
-WHERE c.status = 'invalid' AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+WHERE c.status = 'invalid' AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
 ORDER BY s.enabled DESC, s.updated_at DESC LIMIT :limit::int;
 
 -- name: read_clock

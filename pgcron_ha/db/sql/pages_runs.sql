@@ -141,20 +141,21 @@ SELECT ARRAY(SELECT q.name
                    WHERE pgcron.in_scope(NULL, u.name, NULL, NULL, NULL)
                    UNION SELECT s.queue
                    FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
-                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)) q
+                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) q
              ORDER BY 1 LIMIT :limit::int) AS queues,
        ARRAY(SELECT h.handler
              FROM (SELECT o.handler FROM pgcron.offer o
                    WHERE pgcron.in_scope(NULL, NULL, o.handler, NULL, NULL)
                    UNION SELECT s.handler
                    FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
-                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)) h
+                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) h
              ORDER BY 1 LIMIT :limit::int) AS handlers,
        ARRAY(SELECT n.name FROM (SELECT DISTINCT e.name FROM pgcron.node e) n
              WHERE pgcron.in_scope(NULL, NULL, NULL, NULL, NULL)
              ORDER BY 1 LIMIT :limit::int) AS nodes,
-       ARRAY(SELECT s.name FROM pgcron.schedule s
-             WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+       ARRAY(SELECT s.name
+             FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.name LIMIT :look::int) s
+             WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
              ORDER BY s.name LIMIT :limit::int) AS schedules,
        coalesce((SELECT t.period FROM pgcron.retention t WHERE t.relation = 'history'),
                 'day') AS period;
@@ -176,7 +177,7 @@ SELECT now() AS now,
 
 -- name: page_schedule_id
 SELECT s.id FROM pgcron.schedule s
-WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags);
+WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 
 -- name: page_key_run
 -- The run that an idempotency key names while it lives, or that has the unique key now.

@@ -30,7 +30,7 @@ FROM (SELECT v.* FROM pgcron.schedule v
         AND (:owner::text IS NULL OR v.owner = :owner::text)
         AND (:tags::text[] IS NULL OR v.tags @> :tags::text[])
         AND (:after::text IS NULL OR v.name > :after::text)
-        AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags)
+        AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags, v.owner)
       ORDER BY v.name LIMIT :limit::int) s
 JOIN pgcron.cursor c ON c.schedule_id = s.id
 LEFT JOIN LATERAL (
@@ -80,7 +80,7 @@ ORDER BY c.next_fire LIMIT :limit::int;
 -- late or stale, not as new.
 SELECT s.id AS schedule_id
 FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.id DESC LIMIT :look::int) s
-WHERE s.enabled AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+WHERE s.enabled AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
   AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = s.id)
   AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'running')
 ORDER BY s.id DESC LIMIT :limit::int;
@@ -91,24 +91,28 @@ SELECT s.name FROM pgcron.schedule s
 WHERE (position(lower(:text::text) IN lower(s.name)) > 0
        OR position(lower(s.name) IN lower(:text::text)) > 0
        OR left(lower(s.name), 3) = left(lower(:text::text), 3))
-  AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+  AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
 ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit::int;
 
 -- name: page_schedule_labels
 -- Owners and tags of the first :look schedules.
 SELECT ARRAY(SELECT DISTINCT s.owner FROM (SELECT v.* FROM pgcron.schedule v
                                            LIMIT :look::int) s
-             WHERE s.owner IS NOT NULL AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+             WHERE s.owner IS NOT NULL
+               AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
              ORDER BY 1 LIMIT :limit::int) AS owners,
        ARRAY(SELECT DISTINCT t.tag FROM (SELECT v.* FROM pgcron.schedule v
                                          LIMIT :look::int) s
              CROSS JOIN unnest(s.tags) t(tag)
-             WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags)
+             WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
              ORDER BY 1 LIMIT :limit::int) AS tags;
 
 -- name: page_queue_names
-SELECT DISTINCT s.queue AS name FROM pgcron.schedule s
-WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags) ORDER BY 1 LIMIT :limit::int;
+SELECT DISTINCT s.queue AS name
+FROM (SELECT v.* FROM pgcron.schedule v
+      LIMIT CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN NULL ELSE 50000 END) s
+WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
+ORDER BY 1 LIMIT :limit::int;
 
 -- name: page_offered
 -- Choices for a form: the handlers that living nodes offer, the queues that they serve, and whether

@@ -14,6 +14,10 @@ SELECT o.kind, o.name, o.team, o.set_by, o.set_at
 FROM pgcron.owned o WHERE :team::text IS NULL OR o.team = :team::text
 ORDER BY o.team, o.kind, o.name LIMIT :limit::int;
 
+-- name: enter_scopes
+-- For the rest of the transaction.
+SELECT set_config('pgcron_ha.scopes', :scopes::text[]::text, true);
+
 -- name: reaches
 SELECT pgcron.reaches(:kind::text, :name::text) AS reaches;
 
@@ -25,6 +29,3 @@ SELECT pgcron.reaches(:kind::text, :name::text, :viewer::text[]) AS viewer,
        pgcron.reaches(:kind::text, :name::text, :admin::text[]) AS admin;
 
 -- name: record_refusal
-SELECT pgcron.act_as(:actor::text, 'ui'),
-       pgcron.record_audit(:verb::text, :kind::text, :name::text, note => :note::text,
-           outcome => 'refused');

@@ -34,7 +34,7 @@ ORDER BY v.version DESC LIMIT :limit::int;
 -- name: written_schedule
 -- As people wrote it, every column.
 SELECT s.* FROM pgcron.schedule s
-WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags);
+WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 
 -- name: written_version
 -- The same of an earlier version; a column that it did not know is NULL.
