@@ -229,10 +229,7 @@ def test_another_schema_name_is_refused(name: str) -> None:
 def test_every_line_of_the_table_is_a_field_and_every_field_a_line() -> None:
     settings = load()
     fields = {"dsn", "schema", "password_from", "listen_dsn", "pooler"}
-    for table in ("node", "log", "web", "ops", "audit", "secrets"):
-    fields = {"dsn", "schema", "password_command", "listen_dsn", "pooler"}
-    for table in ("node", "log", "web", "audit"):
-    for table in ("node", "log", "web", "auth"):
+    for table in ("node", "log", "web", "ops", "audit", "secrets", "auth"):
         section = getattr(settings, table)
         fields |= {f"{table}.{field.name}" for field in dataclasses.fields(section)}
 
