@@ -56,11 +56,18 @@ CREATE TRIGGER audit_stays BEFORE UPDATE OR DELETE ON pgcron.audit FOR EACH ROW
 CREATE TRIGGER audit_is_not_emptied BEFORE TRUNCATE ON pgcron.audit FOR EACH STATEMENT
   EXECUTE FUNCTION pgcron.refuse_audit_change();
 
--- The values of an object, each of 2000 characters at most; what was cut says so.
+-- The values of an object, each of 2000 characters at most; what was cut says so. Args, payloads
+-- and results may be about persons, and nothing of the audit can be erased: of them the names of
+-- the keys are kept.
 CREATE FUNCTION pgcron.cut_values(given jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE AS $$
   SELECT jsonb_object_agg(v.key,
-           CASE WHEN length(v.value::text) > 2000
+           CASE WHEN v.key IN ('args', 'payload', 'result')
+                  THEN CASE jsonb_typeof(v.value)
+                         WHEN 'object' THEN (SELECT coalesce(jsonb_agg(k ORDER BY k), '[]')
+                                             FROM jsonb_object_keys(v.value) k)
+                         ELSE to_jsonb(jsonb_typeof(v.value)) END
+                WHEN length(v.value::text) > 2000
                   THEN to_jsonb(format('%s … (cut, of %s characters)', left(v.value::text, 2000),
                          length(v.value::text)))
                 ELSE v.value END)

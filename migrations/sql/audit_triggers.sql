@@ -75,4 +75,4 @@ CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.producer 
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.producer_rule FOR EACH ROW
   EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'unconfine');
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.role_grant FOR EACH ROW
-  EXECUTE FUNCTION pgcron.audit_change('role', 'subject', 'grant', 'grant', 'revoke');
+  EXECUTE FUNCTION pgcron.audit_change('role', 'subject_kind subject', 'grant', 'grant', 'revoke');

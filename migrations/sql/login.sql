@@ -243,7 +243,7 @@ BEGIN
   WHERE s.user_name = revoke_sessions.name AND s.id IS DISTINCT FROM revoke_sessions.but
     AND (session IS NULL OR left(encode(s.id, 'hex'), 16) = session);
   GET DIAGNOSTICS gone = ROW_COUNT;
-  PERFORM pgcron.record_audit('revoke_sessions', 'user', revoke_sessions.name, actor,
+  PERFORM pgcron.record_audit('end sessions', 'user', revoke_sessions.name, actor,
                               after => jsonb_build_object('sessions', gone));
   RETURN gone;
 END $$;

@@ -180,11 +180,10 @@ END $$;
 CREATE FUNCTION pgcron.grant_role(subject_kind text, subject text, role text,
     scope_kind text DEFAULT 'all', scope text DEFAULT '*', actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.role_grant (subject_kind, subject, role, scope_kind, scope, granted_by)
   VALUES (subject_kind, subject, role, scope_kind, scope, coalesce(actor, session_user))
-  ON CONFLICT DO NOTHING;
-  SELECT pgcron.record_audit('grant_role', subject_kind, subject, actor,
-           after => jsonb_build_object('role', role, scope_kind, scope)) $$;
+  ON CONFLICT DO NOTHING $$;
 COMMENT ON FUNCTION pgcron.grant_role IS
     'Gives a user or a group of users of the pages a role (viewer, operator, editor, admin) for '
     'everything, or within a scope: a team, queue, tag, schedule or handler, by its name or by how '
@@ -194,14 +193,12 @@ CREATE FUNCTION pgcron.revoke_role(subject_kind text, subject text, role text,
     scope_kind text DEFAULT 'all', scope text DEFAULT '*', actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
+  PERFORM pgcron.act_as(actor);
   DELETE FROM pgcron.role_grant g
   WHERE (g.subject_kind, g.subject, g.role, g.scope_kind, g.scope)
     = (revoke_role.subject_kind, revoke_role.subject, revoke_role.role, revoke_role.scope_kind,
        revoke_role.scope);
-  IF NOT FOUND THEN RETURN false; END IF;
-  PERFORM pgcron.record_audit('revoke_role', subject_kind, subject, actor,
-      before => jsonb_build_object('role', role, scope_kind, scope));
-  RETURN true;
+  RETURN FOUND;
 END $$;
 COMMENT ON FUNCTION pgcron.revoke_role IS
     'Takes a role back that grant_role gave; true if there was one.';
@@ -212,7 +209,7 @@ LANGUAGE sql AS $$
   DELETE FROM pgcron.owned o WHERE (o.kind, o.name) = (set_team.kind, set_team.object);
   INSERT INTO pgcron.owned (kind, name, team, set_by)
   SELECT kind, object, team, coalesce(actor, session_user) WHERE team IS NOT NULL;
-  SELECT pgcron.record_audit('set_team', kind, object, actor,
+  SELECT pgcron.record_audit('give', kind, object, actor,
            after => jsonb_build_object('team', team)) $$;
 COMMENT ON FUNCTION pgcron.set_team IS
     'Says which team a queue, calendar, key or producer belongs to; NULL: to none.';

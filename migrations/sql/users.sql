@@ -24,7 +24,7 @@ BEGIN
     VALUES ('user', add_user.name, add_user.role, coalesce(actor, session_user))
     ON CONFLICT DO NOTHING;
   END IF;
-  PERFORM pgcron.record_audit('add_user', 'user', add_user.name, actor,
+  PERFORM pgcron.record_audit('add', 'user', add_user.name, actor,
                               after => jsonb_build_object('role', add_user.role));
 END $$;
 
@@ -39,7 +39,7 @@ BEGIN
   DELETE FROM pgcron.web_session s
   WHERE s.user_name = set_password.name AND s.id IS DISTINCT FROM set_password.but;
   PERFORM pgcron.forget_attempt(pgcron.login_keys(name, address));
-  PERFORM pgcron.record_audit('set_password', 'user', set_password.name, actor);
+  PERFORM pgcron.record_audit('set password', 'user', set_password.name, actor);
 END $$;
 
 -- Sessions and tokens of a disabled user are worth nothing from the next request on.
@@ -50,7 +50,7 @@ BEGIN
   PERFORM pgcron.require_user(name);
   UPDATE pgcron.web_user u SET disabled_at = CASE WHEN is_disabled THEN now() END
   WHERE u.name = disable_user.name AND (u.disabled_at IS NOT NULL) <> is_disabled;
-  PERFORM pgcron.record_audit(CASE WHEN is_disabled THEN 'disable_user' ELSE 'enable_user' END,
+  PERFORM pgcron.record_audit(CASE WHEN is_disabled THEN 'disable' ELSE 'enable' END,
                               'user', disable_user.name, actor);
 END $$;
 
@@ -64,7 +64,7 @@ BEGIN
      OR (g.subject_kind = 'token' AND g.subject IN (
            SELECT t.id FROM pgcron.api_token t WHERE t.owner = remove_user.name));
   DELETE FROM pgcron.web_user u WHERE u.name = remove_user.name;
-  PERFORM pgcron.record_audit('remove_user', 'user', remove_user.name, actor);
+  PERFORM pgcron.record_audit('remove', 'user', remove_user.name, actor);
 END $$;
 
 CREATE TABLE pgcron.api_token (
@@ -112,7 +112,7 @@ BEGIN
          substr(s, strpos(s, ':') + 1), coalesce(actor, session_user)
   FROM unnest(CASE WHEN scopes = '{}' THEN ARRAY['all:*'] ELSE scopes END) s
   ON CONFLICT DO NOTHING;
-  PERFORM pgcron.record_audit('add_token', 'token', add_token.name, actor,
+  PERFORM pgcron.record_audit('add', 'token', add_token.name, actor,
       after => jsonb_build_object('id', add_token.id, 'owner', add_token.owner,
                                   'role', add_token.role, 'scopes', to_jsonb(scopes)));
 END $$;
@@ -133,7 +133,7 @@ BEGIN
         'List the tokens: `pgcron-ha tokens list`.');
   END IF;
   DELETE FROM pgcron.role_grant g WHERE g.subject_kind = 'token' AND g.subject = revoke_token.id;
-  PERFORM pgcron.record_audit('revoke_token', 'token', token_name, actor,
+  PERFORM pgcron.record_audit('revoke', 'token', token_name, actor,
                               before => jsonb_build_object('id', revoke_token.id));
 END $$;
 

@@ -55,7 +55,7 @@ def test_what_was_given_is_in_the_audit(cli: Cli, execute: Execute) -> None:
     cli("roles", "team", "key", "customer-*", "billing")
     kept = execute("SELECT verb, kind, name, coalesce(before, after) FROM pgcron.audit ORDER BY id")
     assert kept == [
-        ("grant_role", "user", "ann", {"role": "viewer", "tag": "eu"}),
-        ("revoke_role", "user", "ann", {"role": "viewer", "tag": "eu"}),
-        ("set_team", "key", "customer-*", {"team": "billing"}),
+        ("grant", "role", "user ann", {"role": "viewer", "scope_kind": "tag", "scope": "eu"}),
+        ("revoke", "role", "user ann", {"role": "viewer", "scope_kind": "tag", "scope": "eu"}),
+        ("give", "key", "customer-*", {"team": "billing"}),
     ]
