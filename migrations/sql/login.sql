@@ -81,8 +81,8 @@ RETURN greatest(interval '0', CASE
   WHEN failure.key LIKE 'network %' AND failure.failures >= 30
     THEN failure.since + interval '10 min' END - clock_timestamp());
 
--- Begins an attempt (without a name one by a provider): how many seconds to wait before the next one (0: go on), and the hash to
--- compare the password with, if there is such a user with a password.
+-- Begins an attempt (without a name one by a provider): how many seconds to wait before the next
+-- one (0: go on), and the hash to compare the password with, if the user has a password.
 CREATE FUNCTION pgcron.begin_login(name text, address text,
     OUT wait double precision, OUT password_hash text)
 LANGUAGE plpgsql SECURITY DEFINER AS $$

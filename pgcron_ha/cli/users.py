@@ -12,9 +12,8 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import DURATION, option
 from pgcron_ha.cli.output import columns, plural, print_result, print_rows
 from pgcron_ha.cli.session import act, call
+from pgcron_ha.credentials import hashed_password, new_token
 from pgcron_ha.db.commands import login
-from pgcron_ha.model.passwords import hashed_password
-from pgcron_ha.model.tokens import new_token
 
 ROLES: Final = click.Choice(("viewer", "operator", "editor", "admin"))
 _USERS: Final = columns(

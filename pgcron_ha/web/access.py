@@ -24,13 +24,13 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from pgcron_ha.config.settings import AuthSettings
+from pgcron_ha.credentials import hashed, read_token
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.session import Statement
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.model.permissions import LOCAL, Grant, Person
-from pgcron_ha.model.tokens import hashed, read_token
 from pgcron_ha.web.metrics import WebMetrics
 from pgcron_ha.web.oidc import Provider
 from pgcron_ha.web.reading import Reader

@@ -8,8 +8,8 @@ from typing import Final
 
 from argon2.exceptions import Argon2Error, InvalidHashError
 
+from pgcron_ha.credentials import hashed_password, hasher
 from pgcron_ha.errors import Refused
-from pgcron_ha.model.passwords import hashed_password, hasher
 from pgcron_ha.web.metrics import WebMetrics
 
 AT_ONCE: Final = 4

@@ -7,11 +7,11 @@ from typing import Final
 
 from starlette.responses import Response
 
+from pgcron_ha.credentials import Token, new_token
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import Conflict, InvalidInput, PgcronError, Refused
 from pgcron_ha.model.permissions import Grant
-from pgcron_ha.model.tokens import Token, new_token
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import no_login
 from pgcron_ha.web.security import brings_token

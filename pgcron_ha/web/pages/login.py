@@ -14,9 +14,9 @@ from urllib.parse import quote, unquote
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from pgcron_ha.config.settings import AuthSettings
+from pgcron_ha.credentials import hashed
 from pgcron_ha.db.commands import login
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
-from pgcron_ha.model.tokens import hashed
 from pgcron_ha.web.access import inner_path
 from pgcron_ha.web.oidc import FLOW_SECONDS, Provider, ProviderAway
 from pgcron_ha.web.page_request import PageRequest
