@@ -10,7 +10,8 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, print_result
 from pgcron_ha.config.loading import SourcedValue, load_settings, shown
-from pgcron_ha.config.settings import SETTINGS, Setting
+from pgcron_ha.config.setting import Setting
+from pgcron_ha.config.settings import SETTINGS
 
 
 @click.command("config", cls=arguments.JsonCommand)

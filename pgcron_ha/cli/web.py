@@ -14,7 +14,8 @@ import uvloop
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.config.settings import AuthSettings, Settings, WebSettings
+from pgcron_ha.config.page_settings import AuthSettings, WebSettings
+from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import SocketPath
 from pgcron_ha.db.driver.dsn import unprotected_hosts
 from pgcron_ha.errors import ConfigError

@@ -260,9 +260,7 @@ class App:
         without a key; InvalidInput.
         """
         full_name = self._registry.name_of(handler)
-        sent = self._registry.sent_args(full_name, checks.args_text(args), False)
-        encrypted: dict[str, Any] = json.loads(sent)
-        return encrypted
+        return dict(json.loads(self._registry.sent_args(full_name, checks.args_text(args), False)))
 
     async def enqueue_many(
         self, runs: Iterable[NewRun], *, check_args: bool = True, conn: Any = None

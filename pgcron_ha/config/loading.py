@@ -15,15 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pgcron_ha.config.capability_table import read_tables
-from pgcron_ha.config.settings import (
-    BY_KEY,
-    CAPABILITIES,
-    ENVIRONMENT_PREFIX,
-    SECTIONS,
-    SETTINGS,
-    Setting,
-    Settings,
-)
+from pgcron_ha.config.setting import ENVIRONMENT_PREFIX, Setting
+from pgcron_ha.config.settings import BY_KEY, CAPABILITIES, SECTIONS, SETTINGS, Settings
 from pgcron_ha.config.values import LOOPBACK, did_you_mean
 from pgcron_ha.errors import ConfigError
 

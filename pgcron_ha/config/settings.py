@@ -5,69 +5,23 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from pgcron_ha.config import values
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.http_destinations import HttpDestination
+from pgcron_ha.config.page_settings import DSN, AuthSettings, WebSettings
 from pgcron_ha.config.secret_references import (
     SecretReference,
     parse_secret_reference,
     secret_references,
 )
+from pgcron_ha.config.setting import ENVIRONMENT_PREFIX, Setting, setting
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.errors import ConfigError
-
-ENVIRONMENT_PREFIX = "PGCRON_HA_"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting. `default` is a raw value, read like any other, or a function that finds one."""
-
-    key: str
-    read: values.Reader
-    default: object | Callable[[], object]
-    help: str
-    is_secret: bool = False
-
-    @property
-    def variable(self) -> str:
-        """The environment variable: ``node.slots`` is ``PGCRON_HA_NODE_SLOTS``."""
-        return ENVIRONMENT_PREFIX + self.key.upper().replace(".", "_")
-
-    @property
-    def flag(self) -> str:
-        """How the command line calls it, where it can be given there: ``--lease-ttl``.
-
-        The flag of a list is given once for each of its values, so its name is singular.
-        """
-        name = "--" + self.key.rpartition(".")[2].replace("_", "-")
-        return name.removesuffix("s") if self.is_list else name
-
-    @property
-    def is_list(self) -> bool:
-        """Whether it has several values."""
-        return isinstance(self.default, list | dict)
-
-    def raw_default(self) -> object:
-        """The default on this machine."""
-        return self.default() if callable(self.default) else self.default
-
-
-def setting(
-    read: values.Reader,
-    default: object | Callable[[], object],
-    help: str,
-    *,
-    is_secret: bool = False,
-) -> Any:
-    """A field of a section that is a setting, and what `Setting` says of it."""
-    return field(repr=not is_secret, metadata={"setting": (read, default, help, is_secret)})
 
 
 def _host_name() -> str:
@@ -98,12 +52,6 @@ _KINDS = values.text_list(
     r"[a-z][a-z0-9_]{0,19}",
     "a kind of handlers: 1 to 20 lower-case letters, digits and _, beginning with a letter",
 )
-_DSN = values.optional(values.database_url)
-_HOSTS = values.text_list(
-    r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\]", "the name or address of a host, without a port"
-)
-_CLAIM = values.text(r"[!-~]{1,100}", "the name of a claim")
-_HEADER = values.text(r"[A-Za-z0-9-]{1,100}", "the name of a header")
 _APPS = values.text_list(
     r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,100}", "module:attribute, such as shop.jobs:app"
 )
@@ -189,63 +137,6 @@ class LogSettings:
 
 
 @dataclass(frozen=True)
-class WebSettings:
-    """Where the pages are served, and where called services send callbacks."""
-
-    listen: values.Address | values.SocketPath = setting(
-        values.place_to_listen,
-        "127.0.0.1:8420",
-        "Where `pgcron-ha web` serves its pages: HOST:PORT or unix:/path. Without login only this"
-        " machine's own addresses.",
-    )
-    hosts: tuple[str, ...] = setting(
-        _HOSTS,
-        [],
-        "Names that browsers use for the pages, beside the one of web.public_url and those of"
-        " this machine's loopback.",
-    )
-    tls_certificate: str | None = setting(
-        values.optional(values.absolute_path),
-        None,
-        "A file with the certificate of the pages and its chain (PEM), for https.",
-    )
-    tls_key: str | None = setting(
-        values.optional(values.absolute_path), None, "The file with its private key (PEM)."
-    )
-    callbacks: values.Address | None = setting(
-        values.optional(values.address),
-        None,
-        "Where `pgcron-ha web` takes callbacks of called services, and nothing else; any address"
-        " behind an https web.public_url, as each of them brings its token.",
-    )
-    public_url: str | None = setting(
-        values.optional(values.base_url),
-        None,
-        "How browsers reach the pages, and services web.callbacks, through any proxies before"
-        " them: https://jobs.example.com.",
-    )
-    allow_private: bool = setting(
-        values.flag,
-        False,
-        "Callbacks come over a private network: their tokens may be sent in the clear (http).",
-    )
-    dsn: str | None = setting(
-        _DSN,
-        None,
-        "The database as the pages read it, by a role of their own (`pgcron-ha grants viewer`);"
-        " that of dsn by default.",
-        is_secret=True,
-    )
-    write_dsn: str | None = setting(
-        _DSN,
-        None,
-        "The same for what pages change and callbacks report (`grants operator`, `callbacks`);"
-        " that of web.dsn by default.",
-        is_secret=True,
-    )
-
-
-@dataclass(frozen=True)
 class OpsSettings:
     """Where machines ask how a process is."""
 
@@ -290,61 +181,6 @@ class SecretSettings:
 
 
 @dataclass(frozen=True)
-class AuthSettings:
-    """Who is let in to the pages, and for how long."""
-
-    local: bool = setting(
-        values.flag, False, "Users with passwords log in; `pgcron-ha users add` makes them."
-    )
-    oidc_issuer: str | None = setting(
-        values.optional(values.text(r"https?://\S{1,200}", "the URL of an issuer")),
-        None,
-        "Users of this OpenID Connect provider log in, as its discovery document names it.",
-    )
-    oidc_client_id: str | None = setting(
-        values.optional(values.text(r"[!-~]{1,200}", "the id of a client")),
-        None,
-        "What the provider calls the pages.",
-    )
-    oidc_client_secret: str | None = setting(
-        values.optional(values.text(r"[!-~]{1,500}", "a secret of visible characters")),
-        None,
-        "The client's secret; a public client has none.",
-        is_secret=True,
-    )
-    oidc_scopes: tuple[str, ...] = setting(
-        values.text_list(r"[!-~]{1,100}", "a scope", may_be_empty=False),
-        ["openid", "profile"],
-        "What is asked for; the provider says which scope gives the groups.",
-    )
-    oidc_groups_claim: str = setting(_CLAIM, "groups", "The claim of the ID token with groups.")
-    oidc_name_claim: str = setting(
-        _CLAIM, "preferred_username", "The claim with the name that is shown."
-    )
-    proxy_addresses: tuple[values.Network, ...] = setting(
-        values.networks,
-        [],
-        "Addresses of proxies, such as 10.0.0.5 or 10.1.0.0/16, that say who sends a request."
-        " Nobody else is believed.",
-    )
-    proxy_user_header: str = setting(_HEADER, "X-Forwarded-User", "The header with the user.")
-    proxy_groups_header: str = setting(
-        _HEADER, "X-Forwarded-Groups", "The header with the user's groups, with commas."
-    )
-    session_idle: float = setting(
-        values.duration("1m", "30d"), "8h", "A session that is not used for this long is over."
-    )
-    session_life: float = setting(
-        values.duration("1m", "90d"), "24h", "How long a session lasts at most."
-    )
-
-    @property
-    def has_login(self) -> bool:
-        """Whether somebody can log in, in one of three ways."""
-        return self.local or self.oidc_issuer is not None or bool(self.proxy_addresses)
-
-
-@dataclass(frozen=True)
 class Settings:
     """Every setting, typed and checked, and what the tables of the file let a node run."""
 
@@ -361,7 +197,7 @@ class Settings:
     plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
     """Tables of executors of other packages, by kind and name."""
     dsn: str | None = setting(
-        _DSN, None, "The database. The one setting production needs.", is_secret=True
+        DSN, None, "The database. The one setting production needs.", is_secret=True
     )
     password_from: SecretReference | None = setting(
         values.optional(parse_secret_reference),
@@ -371,7 +207,7 @@ class Settings:
         is_secret=True,
     )
     listen_dsn: str | None = setting(
-        _DSN,
+        DSN,
         None,
         "Where to LISTEN, past a pooler that passes no notifications: the same database's server.",
         is_secret=True,

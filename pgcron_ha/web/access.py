@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from pgcron_ha.config.settings import AuthSettings
+from pgcron_ha.config.page_settings import AuthSettings
 from pgcron_ha.credentials import hashed, read_token
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.answers import answers

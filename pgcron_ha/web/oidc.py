@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
-from pgcron_ha.config.settings import AuthSettings
+from pgcron_ha.config.page_settings import AuthSettings
 from pgcron_ha.config.values import LOOPBACK
 from pgcron_ha.errors import ConfigError, PgcronError, Refused
 

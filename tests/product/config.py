@@ -18,6 +18,7 @@ from pgcron_ha.config.http_destinations import (
 )
 from pgcron_ha.config.key_ring import use_keys
 from pgcron_ha.config.loading import _require_own, load_settings, read_sources, shown
+from pgcron_ha.config.page_settings import AuthSettings
 from pgcron_ha.config.secret_references import (
     SecretReference,
     parse_secret_reference,
@@ -28,7 +29,6 @@ from pgcron_ha.config.settings import (
     CAPABILITIES,
     SETTINGS,
     AuditSettings,
-    AuthSettings,
     NodeSettings,
     Settings,
 )

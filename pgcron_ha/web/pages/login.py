@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from pgcron_ha.config.settings import AuthSettings
+from pgcron_ha.config.page_settings import AuthSettings
 from pgcron_ha.credentials import hashed
 from pgcron_ha.db.commands import login
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
