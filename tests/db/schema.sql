@@ -2411,7 +2411,7 @@ CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.retention
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.retention_rule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('retention', 'queue outcome', 'set', 'set', 'delete');
 
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.role_grant FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('role', 'subject', 'grant', 'grant', 'revoke');
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.role_grant FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('role', 'subject_kind subject', 'grant', 'grant', 'revoke');
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('schedule', 'name', 'create', 'edit', 'delete');
 
@@ -2581,8 +2581,9 @@ REVOKE ALL ON FUNCTION pgcron.forget_owner() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.grants_of_named(name text, groups text[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
 REVOKE ALL ON FUNCTION pgcron.has_password(name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
@@ -2622,10 +2623,11 @@ REVOKE ALL ON FUNCTION pgcron.put_workflow(workflow text, definition jsonb, acto
 
 REVOKE ALL ON FUNCTION pgcron.record_audit(verb text, kind text, name text, actor text, note text, before jsonb, after jsonb, outcome text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.record_refusal(verb text, kind text, name text, note text, actor text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION pgcron.record_refusal(verb text, kind text, name text, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.refuse_login(name text, method text, address text) FROM PUBLIC;
 
