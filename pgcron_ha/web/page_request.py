@@ -195,10 +195,10 @@ class PageRequest:
         return here and self.person.may(permission)
 
     def may_open(self, route: str) -> bool:
-        """As `may`, what the route of this name needs."""
+        """As `may`, what the route of this name needs. An open page does not know its viewer."""
         if route not in self._opened:
-            permission = self.services.permissions[route]
-            self._opened[route] = permission == "open" or self.may(permission)
+            needed = self.services.permissions[route]
+            self._opened[route] = not self.permission or needed == "open" or self.may(needed)
         return self._opened[route]
 
     def refusal(self) -> Refused:
