@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import Execute, dsn_of
 from tests.cli.test_web import Start
 from tests.cli.test_web import start as start  # a fixture
+from tests.entering import cookies
 from tests.product.cli import statements
 from tests.waiting import wait_for
 
@@ -39,7 +40,8 @@ def serving(start: Start, monkeypatch: pytest.MonkeyPatch, **dsns: str) -> str:
 
 
 def pause(url: str) -> httpx.Response:
-    return httpx.post(url + "queues/default/pause", headers={"origin": url.rstrip("/")})
+    path, origin = url + "queues/default/pause", {"origin": url.rstrip("/")}
+    return httpx.post(path, headers=origin, cookies=cookies(url))
 
 
 def sessions(execute: Execute) -> list[tuple[str, str]]:
@@ -64,7 +66,7 @@ def test_pages_read_as_one_role_and_change_as_another(
         web_write_dsn=dsn_of(roles["operator"], database),
     )
 
-    assert httpx.get(url + "queues").status_code == 200
+    assert httpx.get(url + "queues", cookies=cookies(url)).status_code == 200
     assert [user for user, _ in sessions(execute)] == [roles["viewer"]]
     assert pause(url).status_code == 303
     assert {user for user, _ in sessions(execute)} == {roles["viewer"], roles["operator"]}
@@ -95,5 +97,6 @@ def test_a_process_of_pages_needs_no_other_dsn(
     web_dsn = dsn_of(roles["viewer"], database)
     url = serving(start, monkeypatch, web_dsn=web_dsn, dsn="postgresql://nobody@127.0.0.1:1/x")
 
-    assert httpx.get(url).status_code == 200
-    assert quote(roles["viewer"]) not in httpx.get(url).text
+    page = httpx.get(url, cookies=cookies(url))
+    assert page.status_code == 200
+    assert quote(roles["viewer"]) not in page.text

@@ -47,7 +47,7 @@ VALUES: Final[Mapping[str, str]] = {
     "result": "NULL",
     "role": "'viewer'",
     "confine_producer.role": "session_user",
-    "unconfine_producer.role": "session_user",
+    "delete_producer.role": "session_user",
     "run_id": "1",
     "run_ids": "'{1}'",
     "runs": '\'[{"handler": "py:x"}]\'',

@@ -289,4 +289,4 @@ def said(page: str) -> list[str]:
     """What a page says, without the times, which go on."""
     text = re.sub(r"<(title|style|script|time).*?</\1>|<[^>]*>", " \n", page, flags=re.DOTALL)
     lines = (_TIMES.sub("T", unescape(line)).strip() for line in text.split("\n"))
-    return [line for line in lines if line and line != "T"]
+    return [line for line in lines if line.strip("T ")]

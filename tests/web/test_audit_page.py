@@ -94,6 +94,11 @@ POSTS: Final[dict[str, Post]] = {
 }
 # Its run says who started it.
 NOT_RECORDED: Final = {"start_workflow"}
+# Tests of logins and tokens look at what they record.
+OF_ACCOUNTS: Final = {
+    *(each.name for each in ROUTES if each.method == "POST" and each.path.startswith("/account")),
+    *("log_in", "log_out"),
+}
 
 
 @pytest.fixture
@@ -136,7 +141,7 @@ async def test_each_verb_of_the_pages_is_recorded_once(site: Site, connection: C
 def test_each_verb_of_the_pages_has_a_form_here() -> None:
     routes = {route.name for route in ROUTES if route.method == "POST"}
 
-    assert routes == POSTS.keys() | NOT_RECORDED
+    assert routes == POSTS.keys() | NOT_RECORDED | OF_ACCOUNTS
 
 
 def names(text: str) -> list[str]:
