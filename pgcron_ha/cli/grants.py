@@ -116,6 +116,10 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "GRANT TRUNCATE ON run TO",
         "GRANT USAGE ON SEQUENCE asset_update_id_seq, backfill_id_seq, fence, given_back_id_seq, "
         "run_id_seq, schedule_id_seq, step_outbox_id_seq, workflow_definition_id_seq TO",
+        # Its handlers enqueue; and it sends the audit to a webhook.
+        "GRANT EXECUTE ON FUNCTION enqueue, enqueue_many, settle_audit TO",
+        "GRANT SELECT ON audit TO",
+        "GRANT UPDATE ON audit_export TO",
         "GRANT EXECUTE ON FUNCTION ensure_partitions, reopen_ledger, drop_outlived, sweep_history, "
         "apply_edit, take_calendars, replace_run, end_waiting_runs, step_ended, stop_workflow, "
         "follow_workflow, define_run, put_workflow, delete_workflow, update_asset, assert_token, "

@@ -119,7 +119,7 @@ MAY = {
     "autoscaler": {DEMAND},
 }
 NO_AFFAIR_OF_NODES = {
-    *("audit", "role_grant", "web_user", "web_session", "api_token", "login_failure"),
+    *("role_grant", "web_user", "web_session", "api_token", "login_failure"),
     "producer_backlog",
 }
 """Tables of which a node has no right at all."""
