@@ -66,6 +66,7 @@ def shapes(sizes: Sizes) -> Iterator[Shape]:
     item = _step("list", for_each="$.args.list", args={"k": "step"}, args_from={"t": "$.item"})
     lists = {"list": list(range(wide))}
     yield Shape(f"a list of {wide}", [item], wide, wide, args=lists)
+    yield Shape(f"10 lists of {wide}", [item], 10 * wide, 10 * wide, times=10, args=lists)
 
 
 async def benchmark(ground: Ground, sizes: Sizes) -> Result:
