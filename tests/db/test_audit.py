@@ -448,7 +448,6 @@ async def test_long_values_are_cut_and_say_so(connection: Connection) -> None:
 
 
 async def test_of_args_the_names_of_the_keys_are_kept(connection: Connection) -> None:
-    [run] = await enqueue(connection)
     await put_schedule(connection, "s")
     await connection.execute("""
         SELECT pgcron.edit_schedule('s', '{"args": {"customer": "a secret"}}');
