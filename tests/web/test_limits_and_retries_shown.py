@@ -154,7 +154,7 @@ async def test_a_queue_says_its_rate_and_when_the_next_starts(
     assert "free; starts at most 2 in 1 m" in await text_of(full_site, "/queues/etl", "numbers")
     assert re.search(r"queue ops has used up its rate; the next starts in (59|60) m", used_up)
     assert re.search(
-        r"▮ at its rate Audit As many have started as may, 1 500 in 1 h; the next starts in"
+        r"▮ at its rate As many have started as may, 1 500 in 1 h; the next starts in"
         r" (59|1 h)",
         await text_of(full_site, "/queues/ops", "head"),
     )
