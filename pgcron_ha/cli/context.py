@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -25,6 +26,8 @@ from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.db.driver.passwords import use_password
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.errors import ConfigError
+
+_REFERENCES: Final = ("password_from", "secrets.keys", "auth.oidc_client_secret", "audit.secret")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class CommandContext:
         `flags` maps setting keys to values, such as ``{"node.slots": 4}``; None means "not given".
         """
         sources = self.read(flags, finds_server=finds_server)
-        for key in ("password_from", "secrets.keys", *named):
+        for key in (*_REFERENCES, *named):
             self._require_named(sources, key)
         _warn_of_readers(sources)
         settings = load_settings(sources)
@@ -77,7 +80,7 @@ class CommandContext:
         entering somebody's folder must not do that.
         """
         value = sources.values[key]
-        is_reference = key in ("password_from", "secrets.keys")  # of which one kind is executed
+        is_reference = key in _REFERENCES  # of which one kind is executed
         executes = "command:" in str(value.raw) if is_reference else bool(value.raw)
         if self.config_file is None and executes and value.origin == str(sources.file):
             raise ConfigError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgcron_ha.config import values
+from pgcron_ha.config.secret_references import SecretReference, parse_secret_reference
 from pgcron_ha.config.setting import setting
 
 DSN = values.optional(values.database_url)
@@ -89,10 +90,11 @@ class AuthSettings:
         None,
         "What the provider calls the pages.",
     )
-    oidc_client_secret: str | None = setting(
-        values.optional(values.text(r"[!-~]{1,500}", "a secret of visible characters")),
+    oidc_client_secret: SecretReference | None = setting(
+        values.optional(parse_secret_reference),
         None,
-        "The client's secret; a public client has none.",
+        "Where the client's secret is: file:/path, env:NAME, credential:NAME or command:PROGRAM;"
+        " a public client has none.",
         is_secret=True,
     )
     oidc_scopes: tuple[str, ...] = setting(

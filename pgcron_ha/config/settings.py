@@ -156,10 +156,11 @@ class AuditSettings:
         None,
         "Where nodes send the rows of the audit, as JSON lines: https://log.example.com/audit.",
     )
-    secret: str | None = setting(
-        values.optional(values.text(r"[\x21-\x7e]{16,500}", "16 to 500 characters, no blanks")),
+    secret: SecretReference | None = setting(
+        values.optional(parse_secret_reference),
         None,
-        "The key of the signature of what is sent (HMAC-SHA-256, header Pgcron-Signature).",
+        "Where the key is that signs what is sent (HMAC-SHA-256, header Pgcron-Signature):"
+        " file:/path, env:NAME, credential:NAME or command:PROGRAM.",
         is_secret=True,
     )
     allow_private: bool = setting(

@@ -105,7 +105,8 @@ class Provider:
             "redirect_uri": self._redirect_uri,
             "code_verifier": _derived(secret, "verifier"),
         }
-        client, password = str(self._auth.oidc_client_id), self._auth.oidc_client_secret
+        client, reference = str(self._auth.oidc_client_id), self._auth.oidc_client_secret
+        password = None if reference is None else await asyncio.to_thread(reference.read)
         methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         headers = {}
         if password is not None and "client_secret_basic" in methods:

@@ -13,15 +13,21 @@ from pgcron_ha.errors import ConfigError
 from tests.db.control import Connect, Connection
 from tests.engine.conftest import MakeLink
 from tests.executors.http.service import Answer, Service
-from tests.product.config import AuditSettings
+from tests.product.config import AuditSettings, SecretReference
 from tests.product.db import Link
 from tests.product.engine import ROWS, AuditWebhook
 
 SECRET = "0123456789abcdef"
 
 
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUDIT_SECRET", SECRET)
+
+
 def made(link: Link, url: str, *, allow_private: bool = True) -> AuditWebhook:
-    return AuditWebhook(link, AuditSettings(url, SECRET, allow_private), url)
+    reference = SecretReference("env", "AUDIT_SECRET")
+    return AuditWebhook(link, AuditSettings(url, reference, allow_private), url)
 
 
 def sent(service: Service) -> list[str]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,10 +33,12 @@ async def served(login: Login, provider: Provider, **more: object) -> AsyncItera
     """The pages of a client of this provider."""
     url = f"http://127.0.0.1:{free_port()}"
     provider.redirect_uri = f"{url}/login/oidc/callback"
+    secret = Path(mkdtemp(), "secret")
+    secret.write_text(f"{SECRET}\n")
     given = {
         "oidc_issuer": provider.issuer,
         "oidc_client_id": CLIENT,
-        "oidc_client_secret": SECRET,
+        "oidc_client_secret": f"file:{secret}",
         **more,
     }
     entry = Entry(auth=auth_settings(**given), public_url=url)
@@ -46,6 +51,7 @@ async def served(login: Login, provider: Provider, **more: object) -> AsyncItera
     finally:
         server.stop()
         await running
+        rmtree(secret.parent)
 
 
 async def through(visitor: Visitor, path: str = "/login/oidc") -> httpx.Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 from typing import ClassVar, Final
@@ -70,7 +71,8 @@ class AuditWebhook(Service):
         url = self._destination.url
         headers = {"User-Agent": "pgcron-ha", "Content-Type": "application/x-ndjson"}
         if self._secret is not None:
-            signature = hmac.new(self._secret.encode(), content, hashlib.sha256).hexdigest()
+            secret = await asyncio.to_thread(self._secret.read)
+            signature = hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
             headers["Pgcron-Signature"] = f"sha256={signature}"
         request = HttpRequest("POST", url, headers, content, Masker(()))
         client = HttpClient(self._destination, self._tls)
