@@ -19,7 +19,7 @@ END $$;
 CREATE TRIGGER wake_waiting_clients AFTER DELETE ON pgcron.run FOR EACH ROW WHEN (OLD.awaited)
   EXECUTE FUNCTION pgcron.wake_waiting_clients();
 
--- Whether the caller's login has made a run, whoever it said that acts. session_user, since
+-- Whether the caller's login has made a run, in any actor's name. session_user, since
 -- functions that ask are their owner's.
 CREATE FUNCTION pgcron.is_own_run(created_by text, created_login text) RETURNS boolean
 LANGUAGE sql STABLE

@@ -129,9 +129,8 @@ DECLARE
   last_id bigint := coalesce(pg_sequence_last_value('pgcron.run_id_seq'), 0);
   counted int;
 BEGIN
-  IF p.backlog IS NULL
-      OR (SELECT b.live + (last_id - b.counted_to) + more <= p.backlog
-          FROM pgcron.producer_backlog b WHERE b.role = p.role) THEN
+  IF (SELECT b.live + (last_id - b.counted_to) + more <= p.backlog
+      FROM pgcron.producer_backlog b WHERE b.role = p.role) THEN
     RETURN;
   END IF;
   SELECT count(*) INTO counted

@@ -134,8 +134,7 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.record_refusal(verb text, kind text, name text, note text, actor text)
   RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
-  SELECT pgcron.act_as(actor, 'ui');
-  SELECT pgcron.record_audit(verb, kind, name, note => note, outcome => 'refused') $$;
+  SELECT pgcron.record_audit(verb, kind, name, actor, note, outcome => 'refused') $$;
 
 CREATE FUNCTION pgcron.keep_schedule_in_scope() RETURNS trigger
 LANGUAGE plpgsql AS $$

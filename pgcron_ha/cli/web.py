@@ -28,7 +28,7 @@ from pgcron_ha.version import installed_version
 if TYPE_CHECKING:
     from pgcron_ha.engine.node import Node
     from pgcron_ha.telemetry.node_snapshot import LookAtNode
-    from pgcron_ha.web.page_request import Services
+    from pgcron_ha.web.services import Services
     from pgcron_ha.web.serving import WebServer
 
 
@@ -130,9 +130,10 @@ def ops_server(
     """
     if settings.ops.listen is None:
         return []
-    from pgcron_ha.web.ops import ops_listener, own_services
+    from pgcron_ha.web.ops import ops_listener
+    from pgcron_ha.web.services import Services
 
-    services = shared or own_services(
+    services = shared or Services.made(
         settings.pages_dsn(), schema=settings.schema, version=installed_version(), look=look
     )
     server = ops_listener(services, settings.ops.listen, is_alone=shared is None)

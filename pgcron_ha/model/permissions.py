@@ -112,4 +112,4 @@ NOBODY = Person("ui:nobody", ())
 """Who asks for a page that is open, or has not logged in."""
 
 LOCAL = Person("ui:local", (Grant("admin"),))
-"""Whoever holds the key of pages without login."""
+"""The user of pages without login, who has their key."""

@@ -17,22 +17,20 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
 from pgcron_ha.model.permissions import NOBODY, Grant, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
-from pgcron_ha.web.access import Access, Accounts, BadToken, Entry
+from pgcron_ha.web.access import BadToken, Entry
 from pgcron_ha.web.address import starlette_path
 from pgcron_ha.web.authorization import authorize, keep_refusal
 from pgcron_ha.web.failures import failure_page
-from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
-from pgcron_ha.web.page_request import PageRequest, Services
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import turned_away
-from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
+from pgcron_ha.web.services import Services
 from pgcron_ha.web.templating import templates
 
 __all__ = ["Entry", "Grant", "Person", "create_app"]
@@ -61,23 +59,16 @@ def create_app(
     It serves one event loop; its lifespan must be run, as any server does.
     """
     templates()  # compiled now, and not while the first viewer waits
-    metrics = WebMetrics(version)
-    reader = Reader(dsn, metrics, schema)
-    writers = ClientPools()
-    services = Services(
-        dsn=write_dsn or dsn,
+    services = Services.made(
+        dsn,
+        schema=schema,
         version=version,
-        reader=reader,
-        writers=writers,
-        access=Access(entry, Accounts(write_dsn or dsn, schema, writers), reader, metrics),
+        look=look,
+        write_dsn=write_dsn,
+        entry=entry,
         paths={route.name: route.path for route in ROUTES},
         permissions={route.name: route.permission for route in ROUTES},
-        metrics=metrics,
-        pulse=Pulse(metrics),
-        look=look,
     )
-    if look is not None:
-        metrics.registry.register(NodeCollector(look))
     app = Starlette(
         routes=[_route(route, services) for route in ROUTES],
         lifespan=lambda _: _life(services),

@@ -12,7 +12,7 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import NotFound, PgcronError, Refused
 from pgcron_ha.model.permissions import ROLES
 from pgcron_ha.telemetry.log import LOGGER
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import INTERFACE, PageRequest
 
 OPEN: Final = "open"
 _ONE: Final = {"dead": "dead letter", "storage": "table"}
@@ -57,7 +57,8 @@ async def keep_refusal(page_request: PageRequest, route: str, error: Refused) ->
     services = page_request.services
     with suppress(PgcronError):
         async with services.writers.connection(services.dsn) as connection:
-            session = Session(connection, page_request.schema, page_request.person.actor)
+            actor, address = page_request.person.actor, page_request.address
+            session = Session(connection, page_request.schema, actor, INTERFACE, address)
             await session.act(record_refusal, route, kind, name, error.message)
             return
     logging.getLogger(LOGGER).warning("%s of %s %s was refused: %s", route, kind, name, error)

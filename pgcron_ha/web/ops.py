@@ -1,6 +1,6 @@
 """Probes and metrics on a listener of their own, which may be reached from other machines.
 
-Whoever asks needs no login and no name of this machine, so there is nothing else: no page, no verb,
+A request needs no login and no name of this machine, so there is nothing else: no page, no verb,
 and no ``/statusz``, which has the ids of runs and what the database said.
 """
 
@@ -18,16 +18,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from pgcron_ha.config.values import Address
-from pgcron_ha.db.driver.pool import ClientPools
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.model.permissions import NOBODY
-from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web import probes
-from pgcron_ha.web.access import Access, Accounts, Entry
 from pgcron_ha.web.connections import Bounds
-from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
-from pgcron_ha.web.page_request import Endpoint, PageRequest, Services
-from pgcron_ha.web.reading import Reader
+from pgcron_ha.web.page_request import Endpoint, PageRequest
+from pgcron_ha.web.services import Services
 from pgcron_ha.web.serving import WebServer
 
 BOUNDS: Final = Bounds(most=128, head_seconds=10, body_seconds=10, answer_seconds=30)
@@ -49,28 +44,6 @@ def ops_listener(services: Services, listen: Address, *, is_alone: bool) -> WebS
     """
     app = create_ops_app(services, is_alone=is_alone)
     return WebServer(app, listen, may_be_reached=True, bounds=BOUNDS)
-
-
-def own_services(
-    dsn: str, *, schema: str = DEFAULT_SCHEMA, version: str = "0", look: LookAtNode | None = None
-) -> Services:
-    """What probes and metrics of a process without pages share; as `create_app` has it."""
-    metrics = WebMetrics(version)
-    if look is not None:
-        metrics.registry.register(NodeCollector(look))
-    reader, writers = Reader(dsn, metrics, schema), ClientPools()
-    return Services(
-        dsn=dsn,
-        version=version,
-        reader=reader,
-        writers=writers,
-        access=Access(Entry(), Accounts(dsn, schema, writers), reader, metrics),
-        paths={},
-        permissions={},
-        metrics=metrics,
-        pulse=Pulse(metrics),
-        look=look,
-    )
 
 
 def create_ops_app(services: Services, *, is_alone: bool) -> Starlette:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from types import SimpleNamespace
@@ -18,23 +17,20 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.roles import reaches
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.scopes import SCOPES, enter, within
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import Refused, UnknownZone
 from pgcron_ha.model.permissions import OF_THE_CLUSTER, OWN_ACCOUNT, ROLE_OF, Person
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.telemetry.node_snapshot import LookAtNode
-from pgcron_ha.web.access import Access
 from pgcron_ha.web.address import (
     fields,
     filled,
     near_names,
 )
 from pgcron_ha.web.formats import plain
-from pgcron_ha.web.metrics import Pulse, WebMetrics
-from pgcron_ha.web.reading import LIFE_SECONDS, Reader, Snapshot
+from pgcron_ha.web.reading import LIFE_SECONDS, Snapshot
 from pgcron_ha.web.security import MOST_BODY_BYTES
+from pgcron_ha.web.services import Services
 from pgcron_ha.web.templating import NOTICES, section_of, templates
 
 T = TypeVar("T")
@@ -61,26 +57,6 @@ class Choice(NamedTuple):
     word: str
     href: str
     is_chosen: bool
-
-
-@dataclass(frozen=True)
-class Services:
-    """What the pages of one application share."""
-
-    dsn: str
-    """Where verbs are executed; what is read comes from `reader`."""
-    version: str
-    reader: Reader
-    writers: ClientPools
-    paths: Mapping[str, str]
-    """Of all routes, by name, such as ``/schedules/{name}``."""
-    permissions: Mapping[str, str]
-    """What each route needs."""
-    metrics: WebMetrics
-    pulse: Pulse
-    access: Access
-    look: LookAtNode | None = None
-    """At the node of this process, if it has one."""
 
 
 class PageRequest:
@@ -186,8 +162,8 @@ class PageRequest:
 
     @property
     def address(self) -> str | None:
-        """Where the request comes from."""
-        return self.request.client and self.request.client.host
+        """Where the request comes from, before any proxies that are believed."""
+        return self.services.access.address(self.request)
 
     def may(self, permission: str) -> bool:
         """Whether the person may do that here: to the object of this page, else to any."""

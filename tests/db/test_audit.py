@@ -11,7 +11,7 @@ import pytest
 from tests.db.audited import FIRE, make_world
 from tests.db.control import Connection, call, enqueue, put_schedule
 from tests.db.roles import Become, verdict
-from tests.product.db import Session, audit
+from tests.product.db import Session, record_refusal
 from tests.waiting import until
 
 ACTOR: Final = "ui:alice"
@@ -499,7 +499,7 @@ async def test_the_owner_does_not_change_a_row_either(connection: Connection) ->
 async def test_a_refusal_is_recorded_by_who_may(connection: Connection, become: Become) -> None:
     page = Session(connection, "pgcron", "ui:eve", "ui", "192.0.2.1")
 
-    await page.act(audit.record, "pause", "queue", "mail", outcome="refused", note="no role")
+    await page.act(record_refusal, "pause", "queue", "mail", "no role")
 
     (row,) = await recorded(connection)
     assert (row["outcome"], row["actor"], row["verb"]) == ("refused", "ui:eve", "pause")

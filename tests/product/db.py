@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pgcron_ha.db import commands, queries
-from pgcron_ha.db.commands import audit, backfills, functions
+from pgcron_ha.db.commands import backfills, functions
 from pgcron_ha.db.commands.callbacks import CallbackKey, hash_of_token, known_callbacks
 from pgcron_ha.db.commands.functions import once
+from pgcron_ha.db.commands.roles import record_refusal
 from pgcron_ha.db.commands.schedule_files import (
     apply_schedules,
     default_schedule,
@@ -95,7 +96,6 @@ __all__ = [
     "apply_schedules",
     "as_sql",
     "assume",
-    "audit",
     "backfills",
     "broken_rows",
     "check",
@@ -135,6 +135,7 @@ __all__ = [
     "pooling_of",
     "queries",
     "read_revision",
+    "record_refusal",
     "require_plain",
     "require_revision",
     "restore_schedule",

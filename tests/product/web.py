@@ -18,7 +18,7 @@ from pgcron_ha.web.graph import MOST_GROUPS, MOST_NODES, NODE_HEIGHT, NODE_WIDTH
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.metrics import NodeCollector, WebMetrics
 from pgcron_ha.web.ops import BOUNDS as OPS_BOUNDS
-from pgcron_ha.web.ops import ops_listener, own_services
+from pgcron_ha.web.ops import ops_listener
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
 from pgcron_ha.web.pages.schedules import NEXT_FIRES, future_fire_lines, schedule_sentence
 from pgcron_ha.web.plots import TRACK_HEIGHT, distance, gantt, spark, timeline
@@ -29,6 +29,7 @@ from pgcron_ha.web.run_time import WIDTH as RUN_TIME_WIDTH
 from pgcron_ha.web.run_time import where_time_went
 from pgcron_ha.web.run_words import reason_words, why_run_waits
 from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_own, require_loopback
+from pgcron_ha.web.services import Services
 from pgcron_ha.web.serving import WebServer
 from pgcron_ha.web.step_drawing import drawing_of, items_words, step_mark
 from pgcron_ha.web.times import instants, written_instant
@@ -58,6 +59,7 @@ __all__ = [
     "LocalKey",
     "NodeCollector",
     "Reader",
+    "Services",
     "TokenCheck",
     "WebMetrics",
     "WebRoute",
@@ -76,7 +78,6 @@ __all__ = [
     "items_words",
     "judge",
     "ops_listener",
-    "own_services",
     "plain",
     "pretty",
     "reason_words",

@@ -12,7 +12,7 @@ import pytest
 
 from tests.db.control import Connection
 from tests.product.config import Address
-from tests.product.web import OPS_BOUNDS, ops_listener, own_services
+from tests.product.web import OPS_BOUNDS, Services, ops_listener
 from tests.waiting import until
 from tests.web.conftest import Site, browsing
 from tests.web.test_connections import is_answered, opened
@@ -22,7 +22,7 @@ from tests.web.test_probes import all_refused, is_ready
 @pytest.fixture
 async def ops(database: str) -> AsyncIterator[Site]:
     listen = Address("0.0.0.0", 0)
-    server = ops_listener(own_services(database), listen, is_alone=True)
+    server = ops_listener(Services.made(database), listen, is_alone=True)
     assert isinstance(server.address, Address)
     running = asyncio.create_task(server.run())
     try:

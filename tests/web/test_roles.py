@@ -207,12 +207,13 @@ async def test_what_was_refused_is_in_the_audit(cluster: Cluster) -> None:
     kept = await connection.fetchrow("SELECT * FROM pgcron.audit WHERE outcome = 'refused'")
     await connection.close()
     assert kept is not None
-    assert [kept[name] for name in ("verb", "kind", "name", "actor", "interface")] == [
+    assert [kept[name] for name in ("verb", "kind", "name", "actor", "interface", "address")] == [
         "pause",
         "schedules",
         "zebra-nightly",
         "ui:me",
         "ui",
+        "127.0.0.1",
     ]
 
 

@@ -196,10 +196,10 @@ async def test_a_listed_proxy_names_the_user_and_nobody_else_does(login: Login) 
         ("2001:db8::1", "2001:db8::1"),
     ],
 )
-async def test_the_address_of_a_login_is_the_last_that_is_no_proxy_s(
+async def test_the_address_of_a_login_and_of_a_verb_is_the_last_that_is_no_proxy_s(
     login: Login, forwarded: str, known: str
 ) -> None:
-    await login.add("alice")
+    await login.add("alice", "operator")
     async with (
         login.serve(local=True, proxy_addresses=["127.0.9.0/24"]) as url,
         Visitor(url, "127.0.9.1", **{"x-forwarded-for": forwarded}) as through,
@@ -207,6 +207,13 @@ async def test_the_address_of_a_login_is_the_last_that_is_no_proxy_s(
     ):
         await through.log_in("alice")
         await direct.log_in("alice")
+        assert (await through.post("/queues/mail/pause")).status_code == 303
+        refused = await through.post("/calendars", name="days", content="sat")
     rows = await login.execute("SELECT address FROM pgcron.web_session ORDER BY created_at")
+    verbs = await login.execute(
+        "SELECT address, outcome FROM pgcron.audit WHERE verb IN ('pause', 'save_calendar')"
+    )
 
     assert [row["address"] for row in rows] == [known, "127.0.8.1"]
+    assert refused.status_code == 403
+    assert {tuple(row) for row in verbs} == {(known, "done"), (known, "refused")}
