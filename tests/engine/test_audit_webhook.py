@@ -95,6 +95,24 @@ async def test_what_was_not_taken_is_sent_again_later(link: Link, connection: Co
     assert tuple(state) == (2, 0, None)
 
 
+async def test_without_its_key_nothing_is_sent_and_the_failure_is_recorded(
+    link: Link, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await record(connection, 1, 1)
+    with Service({"/audit": Answer()}) as service:
+        webhook = made(link, f"{service.url}/audit")
+        monkeypatch.delenv("AUDIT_SECRET")
+        await webhook.run_once()
+        failure = await connection.fetchval("SELECT error FROM pgcron.audit_export")
+        assert (service.requests, len(webhook.aside)) == ([], 1)
+        monkeypatch.setenv("AUDIT_SECRET", SECRET)
+        await be_due(connection)
+        await webhook.run_once()
+
+    assert failure == "audit.secret: the secret 'env:AUDIT_SECRET' is empty or not set"
+    assert sent(service) == ["1"]
+
+
 async def test_two_nodes_do_not_send_the_same_at_once(
     make_link: MakeLink, link: Link, connection: Connection
 ) -> None:

@@ -43,7 +43,7 @@ class AuditWebhook(Service):
         if self._destination.is_in_the_clear:
             raise ConfigError(
                 f"audit.webhook {url} is not encrypted",
-                "The audit has names and arguments, which nobody on the way may read.",
+                "The audit has names and reasons, which nobody on the way may read.",
                 "Use https, or set audit.allow_private in a private network.",
             )
         self._tls = tls_context_of(None)
@@ -71,7 +71,10 @@ class AuditWebhook(Service):
         url = self._destination.url
         headers = {"User-Agent": "pgcron-ha", "Content-Type": "application/x-ndjson"}
         if self._secret is not None:
-            secret = await asyncio.to_thread(self._secret.read)
+            try:
+                secret = await asyncio.to_thread(self._secret.read)
+            except ConfigError as error:
+                return f"audit.secret: {error.message}"
             signature = hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
             headers["Pgcron-Signature"] = f"sha256={signature}"
         request = HttpRequest("POST", url, headers, content, Masker(()))
