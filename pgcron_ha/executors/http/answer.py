@@ -33,9 +33,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from pgcron_ha.config.http_destinations import AnswerCheck, HttpDestination, Statuses
-from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Outcome, Succeeded
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
-from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome, Succeeded
 from pgcron_ha.executors.http.client import HttpAnswer, HttpClient
 from pgcron_ha.executors.http.request import HttpRequest
 from pgcron_ha.executors.http.work_reports import percent_of, read_json, work_status_of

@@ -40,12 +40,11 @@ from typing import Any, Final
 from pgcron_ha.db.commands.callbacks import hash_of_token
 from pgcron_ha.db.driver.link import Busy, Link, Row
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
-from pgcron_ha.executors.contract.attempt import Stopped, StopReason
-from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.attempt import Stopped
+from pgcron_ha.executors.contract.base import Context, Failed, Outcome, StopReason
 from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY
 from pgcron_ha.executors.contract.masking import Masker
-from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.http.answer import outcome_of_document
 from pgcron_ha.executors.http.request import CallbackAddress
 from pgcron_ha.executors.http.work_reports import PATH

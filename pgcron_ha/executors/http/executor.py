@@ -33,11 +33,9 @@ from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.contract.base import ExecutorServices
-from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.base import Context, ExecutorServices, Failed, Outcome
 from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.masking import Masker, remember_secret
-from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.contract.previous import note_previous
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.http.answer import Operation, outcome_of_answer

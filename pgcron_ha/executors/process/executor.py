@@ -31,11 +31,9 @@ from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import PLACEHOLDER
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import ConfigError, PgcronError
-from pgcron_ha.executors.contract.base import ExecutorServices
-from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.base import SUCCEEDED, Context, ExecutorServices, Failed, Outcome
 from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.log_lines import RunLog
-from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.contract.placeholders import placeholder_texts
 from pgcron_ha.executors.contract.previous import as_text, facts_of, note_previous, run_facts
 from pgcron_ha.executors.process.supervision import (

@@ -21,10 +21,7 @@ from typing import Any, Final
 
 from pgcron_ha.config.key_ring import key_variables
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.attempt import StopReason
-from pgcron_ha.executors.contract.base import ExecutorServices
-from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.outcome import Failed, Outcome
+from pgcron_ha.executors.contract.base import Context, ExecutorServices, Failed, Outcome, StopReason
 from pgcron_ha.executors.contract.secret_values import sealed
 from pgcron_ha.executors.process.supervision import ProcessExecutor
 from pgcron_ha.executors.python.child_process import ChildProcess, State

@@ -21,11 +21,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pgcron_ha.db.driver.transactions import Transactions
-from pgcron_ha.executors.contract.attempt import Attempt, StopReason, Stream
-from pgcron_ha.executors.contract.base import ExecutorServices
-from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.attempt import Attempt
+from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, StopReason, Stream
 from pgcron_ha.executors.contract.masking import leave_masking_to_the_node
-from pgcron_ha.executors.contract.outcome import Outcome
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.executors.contract.secret_values import leave_encryption_to_the_node
 from pgcron_ha.executors.process.conversation import message_bytes

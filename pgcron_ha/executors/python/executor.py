@@ -19,11 +19,9 @@ from time import monotonic
 from typing import Any, ClassVar, NoReturn
 
 from pgcron_ha.db.driver.transactions import Transactions
-from pgcron_ha.executors.contract.attempt import StopReason
-from pgcron_ha.executors.contract.base import ExecutorServices
-from pgcron_ha.executors.contract.context import Context
+from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, StopReason
 from pgcron_ha.executors.contract.coroutines import go_on
-from pgcron_ha.executors.contract.outcome import Outcome, stopped_early
+from pgcron_ha.executors.contract.outcome import stopped_early
 from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
 from pgcron_ha.executors.python.batches import AT_LEAST_ONCE, UNFIT, outcomes_of_error
