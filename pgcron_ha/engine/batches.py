@@ -14,15 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
+from uuid import UUID
 
 from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, Row, TableBusy, Unanswered
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.telemetry.events import IsNoLongerAside, RunRefused, WasSetAside
 from pgcron_ha.telemetry.log import emit
-
-if TYPE_CHECKING:
-    from uuid import UUID
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -216,14 +214,16 @@ class Aside:
     error: str
     since: float
     again_at: float
-    tries: int = 1
-    is_logged: bool = False
-    is_of_table: bool = False
+    is_logged: bool
+    is_of_table: bool
     """Whether it waits for the lock of a whole table."""
+    tries: int = 1
 
 
-class SetAside(Generic[Key]):
-    """What a service goes on without, by key; each is tried again, alone, with back-off."""
+class SetAside(dict[Key, Aside]):
+    """What a service goes on without, by key; each is tried again, alone, with back-off. What has a
+    key here did not go through the last time; it is sent alone then.
+    """
 
     def __init__(
         self,
@@ -237,10 +237,6 @@ class SetAside(Generic[Key]):
         self._service = service
         self._longest = longest
         self._most = most
-        self._entries: dict[Key, Aside] = {}
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def put(self, key: Key, what: str, error: PgcronError | str) -> None:
         """Not this one for a while: a second at first, twice as long each time; never longer while
@@ -249,13 +245,13 @@ class SetAside(Generic[Key]):
         now, of_table = monotonic(), isinstance(error, TableBusy)
         is_lock = isinstance(error, Busy)
         error = error.message if isinstance(error, PgcronError) else error
-        known = self._entries.get(key)
+        known = self.get(key)
         if known is None:
-            if len(self._entries) < self._most:
-                self._entries[key] = entry = Aside(what, error, now, now + FIRST_PAUSE_SECONDS)
-                entry.is_of_table = of_table
-                entry.is_logged = len(self._entries) <= MOST_LOGGED
-                if entry.is_logged:
+            if len(self) < self._most:
+                is_logged = len(self) < MOST_LOGGED
+                again_at = now + FIRST_PAUSE_SECONDS
+                self[key] = Aside(what, error, now, again_at, is_logged, of_table)
+                if is_logged:
                     emit(WasSetAside(self._service, what, error))
             return
         known.tries += 1
@@ -267,42 +263,31 @@ class SetAside(Generic[Key]):
 
     def forget(self, key: Key) -> None:
         """It went through, or is gone."""
-        entry = self._entries.pop(key, None)
+        entry = self.pop(key, None)
         if entry is not None and entry.is_logged:
             emit(IsNoLongerAside(self._service, entry.what, monotonic() - entry.since))
 
     def keep(self, keys: set[Key]) -> None:
         """Forgets all but these."""
-        for key in self._entries.keys() - keys:
+        for key in self.keys() - keys:
             self.forget(key)
-
-    def all_keys(self) -> list[Key]:
-        """All of them."""
-        return list(self._entries)
 
     def waits(self, key: Key) -> bool:
         """Whether its time to be tried again has not come yet."""
-        entry = self._entries.get(key)
-        return entry is not None and entry.again_at > monotonic()
+        return key in self and self[key].again_at > monotonic()
 
     def waiting(self) -> list[Key]:
         """Those that are to be left out now."""
-        now = monotonic()
-        return [key for key, entry in self._entries.items() if entry.again_at > now]
-
-    def is_aside(self, key: Key) -> bool:
-        """Whether it did not go through the last time; it is sent alone then."""
-        return key in self._entries
+        return list(filter(self.waits, self))
 
     def until_retry(self, key: Key) -> float:
         """Seconds until this one is tried again; infinite when it is not held."""
-        entry = self._entries.get(key)
-        return inf if entry is None else max(0.0, entry.again_at - monotonic())
+        return max(0.0, self[key].again_at - monotonic()) if key in self else inf
 
     def next_try(self) -> float | None:
         """Seconds until the first of them is tried again; None when there is none."""
-        return min(map(self.until_retry, self._entries), default=None)
+        return min(map(self.until_retry, self), default=None)
 
     def entries(self) -> list[Aside]:
         """All of them, the oldest first."""
-        return sorted(self._entries.values(), key=lambda entry: entry.since)
+        return sorted(self.values(), key=lambda entry: entry.since)

@@ -53,8 +53,6 @@ from pgcron_ha.telemetry.log import emit
 from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from pgcron_ha.client.app import App
 
 _REPORT_SECONDS: Final = 10.0

@@ -9,52 +9,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+from uuid import UUID
 
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.claim.prefetch import Prefetch
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.engine.run.claims import claims_of
 from pgcron_ha.engine.run.counters import count_waits
-from pgcron_ha.engine.run.preparation import Preparation
 from pgcron_ha.engine.run.runner import Runner
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import Interrupted, StopReason
 from pgcron_ha.telemetry.events import RunsReleased, ServiceFailed
 from pgcron_ha.telemetry.log import emit
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
 _NOT_BEGUN: Final = "asked to stop before it began"
 _STALLED: Final = "those that execute here last too long"
 
 
+@dataclass(eq=False)
 class Acceptance:
-    """Between the claims and the runner."""
+    """Between the claims and the runner. ``_weights``: the handlers that take several slots here,
+    by full name. ``_expect`` gets what begins here, or waits here for a slot.
+    """
 
-    def __init__(
-        self,
-        link: Link,
-        session: Session,
-        runner: Runner,
-        prefetching: Prefetch,
-        weights: Mapping[str, int],
-        expect: Callable[[Sequence[Row]], None],
-    ) -> None:
-        """`weights`: the handlers that take several slots here, by full name. `expect` gets what
-        begins here, or waits here for a slot.
-        """
-        self._link = link
-        self._session = session
-        self._runner = runner
-        runner.prepare = Preparation(link, runner)
-        self._prefetching = prefetching
-        self._weights = dict(weights)
-        self._expect = expect
-        self.progress_at = float("-inf")
-        """When a run last ended here, or the first of a burst was claimed."""
+    _link: Link
+    _session: Session
+    _runner: Runner
+    _prefetching: Prefetch
+    _weights: Mapping[str, int]
+    _expect: Callable[[Sequence[Row]], None]
+    progress_at: float = float("-inf")
+    """When a run last ended here, or the first of a burst was claimed."""
 
     async def take(self, rows: list[Row], incarnation: UUID | None) -> None:
         """Pass the rows in their order to the runner, or back to the database if this node is now
@@ -65,7 +53,7 @@ class Acceptance:
         that it is held here. What is heavier here than its row says is given back.
         """
         heavy = {row["id"]: row["weight"] for row in rows if row["weight"] > 1}
-        if not self._may_begin(incarnation):
+        if not self._session.may_claim() or self._session.incarnation != incarnation:
             if rows and self._session.incarnation is not None:
                 await self._link.rows("release_runs", **_claims(rows), weights=None)
             return
@@ -76,9 +64,6 @@ class Acceptance:
         self._accept(rows, heavy)
         if wrong:
             await self._weigh(wrong)
-
-    def _may_begin(self, incarnation: UUID | None) -> bool:
-        return self._session.may_claim() and self._session.incarnation == incarnation
 
     def _accept(self, rows: list[Row], heavy: Mapping[int, int]) -> None:
         if rows and not self._runner.waiting:

@@ -12,13 +12,15 @@ from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.batches import SetAside
 from pgcron_ha.engine.claim.acceptance import Acceptance
 from pgcron_ha.engine.claim.due_index import DueIndex
 from pgcron_ha.engine.claim.gated_claims import GatedClaims
-from pgcron_ha.engine.claim.isolated_claims import IsolatedClaims
+from pgcron_ha.engine.claim.isolated_claims import LONGEST_PAUSE_SECONDS, IsolatedClaims
 from pgcron_ha.engine.claim.prefetch import Prefetch
 from pgcron_ha.engine.claim.search_order import AGEING_EVERY, SearchOrder
 from pgcron_ha.engine.lease.session import Session
+from pgcron_ha.engine.run.preparation import Preparation
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
 from pgcron_ha.executors.contract.base import Succeeded
@@ -77,7 +79,7 @@ class Dispatcher(Service):
         self._link = link
         self._session = session
         self._runner = runner
-        self._queues = list(queues)
+        runner.prepare = Preparation(link, runner)
         self._all_handlers = tuple(handlers)
         self._handlers = list(handlers)  # without those that a circuit breaker blocks
         self._has_broken = False
@@ -86,8 +88,8 @@ class Dispatcher(Service):
         self._acceptance = Acceptance(
             link, session, runner, self._prefetching, weights or {}, expect
         )
-        self._claims = IsolatedClaims(self.name, link, session, queues, self._handlers)
-        self.aside = self._claims.aside
+        self.aside = SetAside(self.name, LONGEST_PAUSE_SECONDS)
+        self._claims = IsolatedClaims(link, session, queues, self._handlers, self.aside)
         self._gated = GatedClaims(self._claims, queues, poll_interval, prefetch)
         self._due_index = DueIndex(link, queues, self._order)
         self._idle_interval = poll_interval

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -21,7 +22,7 @@ from pgcron_ha.telemetry.log import emit
 
 Answer = TypeVar("Answer")
 
-_LONGEST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 1.0
 """How long a kind of claim waits after a failure at most: a lock may be gone by then."""
 
 LOOK: Final = 500
@@ -48,30 +49,22 @@ class Decided:
         """Whether other nodes took some of the runs or their slots at the same moment."""
 
 
+@dataclass(eq=False)
 class IsolatedClaims:
-    """Sends the claims of a dispatcher, and keeps those that fail apart."""
+    """Sends the claims of a dispatcher, and keeps those that fail apart. ``_handlers`` are full
+    names, looked at anew by each claim.
+    """
 
-    def __init__(
-        self,
-        service: str,
-        link: Link,
-        session: Session,
-        queues: Sequence[str],
-        handlers: Sequence[str],
-    ) -> None:
-        """`service` is the dispatcher's name, for the log. `handlers` are full names, looked at
-        anew by each claim.
-        """
-        self.aside: SetAside[str] = SetAside(service, _LONGEST_PAUSE_SECONDS)
-        """The kinds of claims, and queues, that wait; by name."""
-        self._link = link
-        self._session = session
-        self._queues = list(queues)
-        self._handlers = handlers
-        self._sent_at: float | None = None
-        self.answered_after = 0.0
-        """How long the last claim took, in seconds."""
-        self._searched_at = float("-inf")
+    _link: Link
+    _session: Session
+    _queues: Sequence[str]
+    _handlers: Sequence[str]
+    aside: SetAside[str]
+    """The kinds of claims, and queues, that wait; by name."""
+    answered_after: float = 0.0
+    """How long the last claim took, in seconds."""
+    _sent_at: float | None = None
+    _searched_at: float = float("-inf")
 
     def settled_at(self) -> float:
         """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its rows are
@@ -106,7 +99,7 @@ class IsolatedClaims:
             return []
         for _ in range(_TRIES):
             try:
-                with impatience() if self.aside.is_aside(kind) else nullcontext():
+                with impatience() if kind in self.aside else nullcontext():
                     rows = await self.settle(self.send(statement, **parameters))
             except (DatabaseUnavailable, Refused, SchemaError):
                 raise

@@ -118,18 +118,14 @@ class Completer(Service):
 
     def _next_batch(self) -> list[Ended]:
         """The first that were not set aside; bounded by number and by size."""
-        pending = (ended for ended in self._pending if not self.aside.is_aside(ended[0]))
+        pending = (ended for ended in self._pending if ended[0] not in self.aside)
         return first_batch(pending, BATCH, characters_of)
 
     def _to_try_again(self) -> list[Ended]:
-        if not len(self.aside):
+        if not self.aside:
             return []
-        due = (
-            ended
-            for ended in self._pending
-            if self.aside.is_aside(ended[0]) and not self.aside.waits(ended[0])
-        )
-        return list(islice(due, RETRIES))
+        mine = (ended for ended in self._pending if ended[0] in self.aside)
+        return list(islice((each for each in mine if not self.aside.waits(each[0])), RETRIES))
 
     async def _report_all(self, batch: list[Ended]) -> None:
         await self._recorder.flush_lines_of([context for context, _, _ in batch])

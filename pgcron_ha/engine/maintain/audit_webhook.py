@@ -53,7 +53,7 @@ class AuditWebhook(Service):
         await self._link.value("settle_audit")
         rows = await self._link.rows("claim_audit", at_most=ROWS)
         if not rows:
-            if self.aside.is_aside(_KEY) and not await self._link.value("audit_unsent"):
+            if _KEY in self.aside and not await self._link.value("audit_unsent"):
                 self.aside.forget(_KEY)  # another node got through
             return None
         lines = "".join(f"{row['line']}\n" for row in rows)

@@ -105,7 +105,7 @@ class Janitor(Service):
 
     def _until_retry(self) -> float:
         """Seconds until a duty that failed is tried again: soon after a lock is released."""
-        failed = [key for key in self.aside.all_keys() if key[0] == "duty"]
+        failed = [key for key in self.aside if key[0] == "duty"]
         return min(map(self.aside.until_retry, failed), default=inf)
 
     async def _all_other_duties(self) -> float | None:
@@ -136,7 +136,7 @@ class Janitor(Service):
         broken = {("setting", f"{row['kind']} {row['name']!r}"): row["error"] for row in rows}
         for key, error in broken.items():
             self.aside.put(key, key[1], error)
-        for known in self.aside.all_keys():
+        for known in list(self.aside):
             if known[0] == "setting" and known not in broken:
                 self.aside.forget(known)
 
@@ -250,7 +250,7 @@ class Janitor(Service):
         began, key = monotonic(), ("duty", duty)
         if self.aside.waits(key):
             return
-        if began < self._next.get(duty, -inf) and not self.aside.is_aside(key):
+        if began < self._next.get(duty, -inf) and key not in self.aside:
             return
         had_more, self._has_more = self._has_more, False
         try:

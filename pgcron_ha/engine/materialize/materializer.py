@@ -137,7 +137,7 @@ class Materializer(Service):
         return {schedule for counts in answers for schedule in counts["moved"]}
 
     def _failed_before(self, row: Row) -> bool:
-        return row["status"] == "invalid" or self.aside.is_aside(("fires", row["schedule_id"]))
+        return row["status"] == "invalid" or ("fires", row["schedule_id"]) in self.aside
 
     async def _send(self, part: Sequence[Decision]) -> Row:
         columns = materialize_parameters(part)

@@ -189,7 +189,7 @@ def waiting_of(aside: SetAside[Any], duty: str) -> list[int]:
 
 def forget_absent(aside: SetAside[Any], duty: str, present: set[int]) -> None:
     """Of what this duty has set aside, what it would find by now, and does not."""
-    for key in aside.all_keys():
+    for key in list(aside):
         if key[0] == duty and key[1] not in present and not aside.waits(key):
             aside.forget(key)
 

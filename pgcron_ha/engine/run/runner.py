@@ -70,7 +70,6 @@ class Runner:
         self._is_collecting = False
         self._is_starting = False
         self._stopped_at: dict[int, float] = {}
-        self._finishing: frozenset[str] = frozenset()
         self._batches: Mapping[str, int] = {}
         self._lines: list[tuple[str, str]] = []  # of what waits, each with the executor's name
         self._turns = 0
