@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Final
 
@@ -28,35 +29,29 @@ _POOLED: Final = (
 )
 
 
+@dataclass(eq=False)
 class Listener(Service):
-    """Keeps one listening connection and wakes what each payload names."""
+    """Keeps one listening connection and wakes what each payload names.
+
+    ``_heard`` maps a payload to what it wakes. ``_proved`` is called with whether notifications are
+    known to arrive; a probe over the link ``_probing`` finds out. ``_changed`` is called when
+    `is_unresponsive` changes. With ``has_own_dsn`` the link does not use the DSN of the node's
+    others, and the probe is made even through a pooler.
+    """
 
     name: ClassVar[str] = "listener"
     longest_pass: ClassVar[float] = inf  # it lasts as long as the connection
+    _link: Link
+    _probing: Link
+    _heard: Mapping[str, Callable[[], None]]
+    _proved: Callable[[bool], None]
+    _changed: Callable[[], None] = lambda: None
+    has_own_dsn: bool = False
+    _unresponsive_because: str | None = None
 
-    def __init__(
-        self,
-        link: Link,
-        probing: Link,
-        heard: Mapping[str, Callable[[], None]],
-        proved: Callable[[bool], None],
-        changed: Callable[[], None] = lambda: None,
-        has_own_dsn: bool = False,
-    ) -> None:
-        """`heard` maps a payload to what it wakes. `proved` is called with whether notifications
-        are known to arrive; a probe over the link `probing` finds out. `changed` is called when
-        `is_unresponsive` changes. With `has_own_dsn` the link does not use the DSN of the node's
-        others, and the probe is made even through a pooler.
-        """
+    def __post_init__(self) -> None:
         super().__init__(_RECONNECT_SECONDS)
-        self._link = link
-        self._probing = probing
-        self._heard = heard
-        self._proved = proved
-        self._changed = changed
-        self._has_own_dsn = has_own_dsn
         self._heard_probe = asyncio.Event()
-        self._unresponsive_because: str | None = None
 
     @property
     def is_unresponsive(self) -> bool:
@@ -98,9 +93,9 @@ class Listener(Service):
 
     async def _listen(self) -> bool:
         try:
-            return await self._link.listen(self._pass_on, insists=self._has_own_dsn)
+            return await self._link.listen(self._pass_on, insists=self.has_own_dsn)
         except PgcronError as error:
-            if self._has_own_dsn:
+            if self.has_own_dsn:
                 self._lose(f"listen_dsn can't be used ({error.message})")
             raise
 
@@ -139,6 +134,5 @@ class Listener(Service):
                 self._unresponsive_because = None
                 emit(NotificationsArrive(self.name))
                 self._changed()
-        wake = self._heard.get(payload)
-        if wake is not None:
-            wake()
+        if payload in self._heard:
+            self._heard[payload]()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
@@ -30,29 +31,24 @@ _REST_SECONDS: Final = 3600.0
 _SOONEST_SECONDS: Final = 0.01
 
 
+@dataclass(eq=False)
 class Breakers(Service):
-    """Level-triggered: each pass makes this node's claims what the database says now."""
+    """Level-triggered: each pass makes this node's claims what the database says now.
+
+    `_declared` is sent to the database once, in the form of ``declare_breakers``; `_changed` is
+    called when others are closed than before.
+    """
 
     name: ClassVar[str] = "breakers"
+    _link: Link
+    _queues: Sequence[str]
+    _dispatcher: Dispatcher
+    _declared: Sequence[dict[str, Any]] = ()
+    _changed: Callable[[], None] = lambda: None
+    _known: dict[str, Row] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        link: Link,
-        queues: Sequence[str],
-        dispatcher: Dispatcher,
-        declared: Sequence[dict[str, Any]] = (),
-        changed: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`declared` is sent to the database once, in the form of ``declare_breakers``; `changed`
-        is called when others are closed than before.
-        """
+    def __post_init__(self) -> None:
         super().__init__(_REST_SECONDS)
-        self._link = link
-        self._queues = list(queues)
-        self._dispatcher = dispatcher
-        self._declared = list(declared)
-        self._known: dict[str, Row] = {}
-        self._changed = changed
 
     def observe(self, names: Sequence[str]) -> None:
         """What a beat says of breakers that are not closed."""
@@ -71,8 +67,8 @@ class Breakers(Service):
             return 0
         self._ask_for_probe()
         if self._declared:  # last, as it waits while one of these rows is locked
-            await self._link.rows("declare_breakers", declared=json.dumps(self._declared))
-            self._declared = []
+            await self._link.rows("declare_breakers", declared=json.dumps(list(self._declared)))
+            self._declared = ()
             return 0
         return self._until_due() if self._known else None
 
@@ -93,7 +89,7 @@ class Breakers(Service):
             self._dispatcher.wake()
 
     async def _set_aside(self) -> bool:
-        blocked = await self._link.rows("block_broken", queues=self._queues, look=LOOK)
+        blocked = await self._link.rows("block_broken", queues=list(self._queues), look=LOOK)
         diverted = await self._link.rows("divert_runs", at_most=BATCH)
         if diverted:
             await self._link.rows("wake_idle_nodes")

@@ -9,7 +9,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import ClassVar, Final
 
@@ -103,30 +103,24 @@ async def notice_overruns(link: Link) -> None:
         emit(RunOverruns(row["run_id"], row["schedule"], row["expected"], row["taken"]))
 
 
+@dataclass(eq=False)
 class Watch(Service):
-    """One look at everything that executes."""
+    """One look at everything that executes. ``_on_unresponsive`` gets a run that can't be ended and
+    goes on ``_unresponsive_after`` seconds beyond its grace, again and again.
+    """
 
     name: ClassVar[str] = "watch"
+    _link: Link
+    _runner: Runner
+    _unresponsive_after: float = math.inf
+    _on_unresponsive: Callable[[Context], None] = lambda context: None
+    immune: int = 0
+    """Slots of runs that go on although they were asked to stop and killed."""
+    _marked: set[Context] = field(default_factory=set)
+    _reported: dict[Context, float] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        link: Link,
-        runner: Runner,
-        unresponsive_after: float = math.inf,
-        on_unresponsive: Callable[[Context], None] = lambda context: None,
-    ) -> None:
-        """`on_unresponsive` gets a run that can't be ended and goes on `unresponsive_after` seconds
-        beyond its grace, again and again.
-        """
+    def __post_init__(self) -> None:
         super().__init__(INTERVAL_SECONDS)
-        self._link = link
-        self._runner = runner
-        self._marked: set[Context] = set()
-        self._reported: dict[Context, float] = {}
-        self._unresponsive_after = unresponsive_after
-        self._on_unresponsive = on_unresponsive
-        self.immune = 0
-        """Slots of runs that go on although they were asked to stop and killed."""
         self._limits = TimeLimits()
 
     async def run_once(self) -> float | None:
