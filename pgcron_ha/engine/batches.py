@@ -261,16 +261,16 @@ class SetAside(dict[Key, Aside]):
         longest = min(self._longest, FIRST_PAUSE_SECONDS * 2**doublings)
         known.error, known.again_at = error, now + longest * random.uniform(0.5, 1.0)
 
-    def forget(self, key: Key) -> None:
-        """It went through, or is gone."""
-        entry = self.pop(key, None)
-        if entry is not None and entry.is_logged:
-            emit(IsNoLongerAside(self._service, entry.what, monotonic() - entry.since))
+    def forget(self, *keys: Key) -> None:
+        """They went through, or are gone."""
+        for key in keys if self else ():
+            entry = self.pop(key, None)
+            if entry is not None and entry.is_logged:
+                emit(IsNoLongerAside(self._service, entry.what, monotonic() - entry.since))
 
     def keep(self, keys: set[Key]) -> None:
         """Forgets all but these."""
-        for key in self.keys() - keys:
-            self.forget(key)
+        self.forget(*self.keys() - keys)
 
     def waits(self, key: Key) -> bool:
         """Whether its time to be tried again has not come yet."""

@@ -182,20 +182,15 @@ class Admission(Service):
 
     async def _send(self, schedules: Sequence[int]) -> Row:
         [answer] = await self._link.rows("admit_overlap", schedules=list(schedules))
-        self._forget(schedules)
+        self.aside.forget(*schedules)
         if answer["skipped"] + answer["superseded"] >= _ENDED_AT_ONCE:
             self._hinted.update(dict.fromkeys(schedules))
         return answer
 
     async def _send_dependents(self, schedules: Sequence[int]) -> list[Row]:
         rows = await self._link.rows("admit_previous", schedules=list(schedules))
-        self._forget(schedules)
+        self.aside.forget(*schedules)
         return rows
-
-    def _forget(self, schedules: Sequence[int]) -> None:
-        if len(self.aside):
-            for schedule in schedules:
-                self.aside.forget(schedule)
 
     async def _refused(self, schedule: int, error: PgcronError) -> None:
         """The runs at fault end, with the server's reason; the others have their turn again."""

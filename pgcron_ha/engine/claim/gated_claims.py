@@ -107,8 +107,7 @@ class GatedClaims:
         async def send(queues: Sequence[str]) -> None:
             taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
             verdicts.extend(await self._send(queues, max(0, free - taken), ahead))
-            for queue in queues:
-                aside.forget(_named(queue))
+            aside.forget(*map(_named, queues))
 
         async def refuse(queue: str, error: PgcronError) -> None:
             nonlocal has_ended_some

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from time import monotonic
@@ -276,9 +277,7 @@ class Completer(Service):
         self._pending = [ended for ended in self._pending if id(ended) not in gone]
         self._characters -= sum(map(characters_of, batch))
         self._bound_claims()
-        if len(self.aside):
-            for context in contexts:
-                self.aside.forget(context)
+        self.aside.forget(*contexts)
         self._runner.forget(contexts)
         self.completed += len(batch) - len(refused)
         self._freed()
@@ -334,10 +333,8 @@ class Completer(Service):
         released = {row[0] for row in rows}
         if released:
             emit(RunsReleased(len(released), "this node stops"))
-            try:
+            with suppress(PgcronError):  # a hint: they look by themselves, a little later
                 await self._link.rows("wake_idle_nodes")
-            except PgcronError:
-                pass  # a hint: they look by themselves, a little later
         self._resent.update(context for context, _, _ in batch if context.run_id in released)
         # A run with a cancel request is not given back: it ends as cancelled.
         asked = _without(released, batch)

@@ -102,8 +102,7 @@ class Reaper(Service):
 
     async def _reap_these(self, orphans: Sequence[Row]) -> list[Row]:
         reaped = await self._link.rows("reap_these", run_ids=[row["id"] for row in orphans])
-        for row in reaped:
-            self.aside.forget(row["run_id"])
+        self.aside.forget(*(row["run_id"] for row in reaped))
         return reaped
 
     async def _end_refused(self, orphan: Row, error: PgcronError) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Final
 
@@ -42,16 +43,14 @@ class Preparation:
     async def _prepare(self, contexts: Sequence[Context]) -> None:
         suspected: set[int] = set()
         try:
-            rows = await self._link.rows("prepare_runs", **claims_of(contexts))
-            suspected = {row["id"] for row in rows}
-        except PgcronError:
-            pass  # while the database is away nothing is known of them, and they must not wait
+            # While the database is away nothing is known of them, and they must not wait.
+            with suppress(PgcronError):
+                rows = await self._link.rows("prepare_runs", **claims_of(contexts))
+                suspected = {row["id"] for row in rows}
         finally:
             self._runner.begin(contexts)
-        try:
+        with suppress(PgcronError):  # the watch marks what lasts
             await self._mark([each for each in contexts if each.run_id in suspected])
-        except PgcronError:
-            pass  # the watch marks what lasts
 
     async def _mark(self, contexts: Sequence[Context]) -> None:
         """Records each run's handler as begun, as soon as it is."""

@@ -149,8 +149,7 @@ class Recorder(Service):
             totals=[progress.total for _, _, progress in reports],
             notes=[progress.note for _, _, progress in reports],
         )
-        for context, _, _ in reports:
-            self.aside.forget(context.run_id)
+        self.aside.forget(*(context.run_id for context, _, _ in reports))
 
     async def flush_lines_of(self, contexts: Sequence[Attempt]) -> None:
         """Before runs end their lines are written, so that they are there when the end is seen; but

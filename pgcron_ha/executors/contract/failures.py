@@ -17,7 +17,6 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -27,6 +26,7 @@ from pgcron_ha.executors.contract.attempt import Attempt, Stopped, StopReason
 from pgcron_ha.executors.contract.masking import Masker, mask, mask_document, room
 from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
+    SUCCEEDED,
     Cancel,
     Discard,
     Failed,
@@ -88,6 +88,8 @@ _OWN: Final = "pgcron_ha."
 
 def outcome_of_result(result: Any, own: Masker | None = None) -> Succeeded | Failed:
     """`Succeeded`, or `Failed` without retry (the effects have happened) if it can't be kept."""
+    if result is None:
+        return SUCCEEDED
     try:
         if inspect.isgenerator(result):  # nothing of the handler has been executed
             raise TypeError("a handler can't be a generator")
@@ -172,21 +174,20 @@ def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS, own: Masker | N
 
 
 def _failure(error: BaseException, context: Attempt) -> Failed:
-    handler, own = context.handler, context._masker
-    name, message, causes = type(error).__name__, _message(error, own), names_of(error)
-    if not isinstance(error, Retry | Snooze | Discard):
-        fingerprint = fingerprint_of_error(error, handler, own)
-        return Failed(name, message, _traceback(error, own), causes=causes, fingerprint=fingerprint)
+    own, cause, is_snoozed = context._masker, error.__cause__, isinstance(error, Snooze)
     # An exception that a handler raises in place of another is reported with that one.
-    traceback = None if error.__cause__ is None else _traceback(error, own)
-    if isinstance(error, Snooze):
-        return Failed(name, message, traceback, after=error.after, snooze=True)
-    fingerprint = fingerprint_of_error(error.__cause__ or error, handler, own)
-    failure = Failed(name, message, traceback, False, causes=causes, fingerprint=fingerprint)
-    if isinstance(error, Discard):
-        return failure
-    causes = (ASKED_TO_RETRY, *causes)
-    return replace(failure, retry=True, after=error.after, causes=causes)
+    is_asked = isinstance(error, Retry | Snooze | Discard)
+    asked = (ASKED_TO_RETRY,) if isinstance(error, Retry) else ()
+    return Failed(
+        type(error).__name__,
+        _message(error, own),
+        None if is_asked and cause is None else _traceback(error, own),
+        retry=not isinstance(error, Discard),
+        after=error.after if isinstance(error, Retry | Snooze) else None,
+        snooze=is_snoozed,
+        causes=() if is_snoozed else (*asked, *names_of(error)),
+        fingerprint=fingerprint_of_error((is_asked and cause) or error, context.handler, own),
+    )
 
 
 def names_of(error: BaseException) -> tuple[str, ...]:
@@ -215,12 +216,9 @@ def _bad_result(kind: str, returned: str) -> Failed:
 
 
 def _message(error: BaseException, own: Masker | None) -> str:
-    try:
-        # Of a KeyError the text is the key alone.
-        kind = f"{type(error).__name__}: " if isinstance(error, KeyError) else ""
-        return bounded_text(f"{kind}{error}", own=own) or type(error).__name__
-    except BaseException:  # a __str__ of the user's that raises
-        return f"{type(error).__name__} (its text could not be read)"
+    # Of a KeyError the text is the key alone.
+    kind = f"{type(error).__name__}: " if isinstance(error, KeyError) else ""
+    return bounded_text(f"{kind}{error}", own=own) or type(error).__name__
 
 
 def _traceback(error: BaseException, own: Masker | None) -> str:
@@ -252,15 +250,12 @@ def fingerprint_of(failure: Failed, handler: str) -> str:
 
 def fingerprint_of_error(error: BaseException, handler: str, own: Masker | None = None) -> str:
     """Of an exception, also by where in the user's code it was raised."""
-    try:
-        message = mask(str(error), MAX_MESSAGE_CHARACTERS, own)
-    except BaseException:  # a __str__ of the user's that raises
-        message = ""
+    message = normalized(mask(str(error), MAX_MESSAGE_CHARACTERS, own))
     frames = list(_functions(error))[-_MAX_FRAMES:]
     users = [name for name, is_own in frames if is_own]
     places = (users or [name for name, _ in frames])[-_FRAMES:]
     kind = type(error)
-    return _digest(f"{kind.__module__}.{kind.__qualname__}", normalized(message), handler, *places)
+    return _digest(f"{kind.__module__}.{kind.__qualname__}", message, handler, *places)
 
 
 def normalized(message: str) -> str:

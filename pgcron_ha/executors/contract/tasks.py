@@ -27,7 +27,6 @@ from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.coroutines import post, wait_uncancelled
 from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import (
-    SUCCEEDED,
     Committed,
     Failed,
     Interrupted,
@@ -346,10 +345,9 @@ def _bounded(outcome: Outcome, own: Masker | None) -> Outcome:
         return outcome  # the database has taken it
     if isinstance(outcome, Succeeded):
         # Its text is made once more: it must be that of its result, and fit.
-        is_empty = outcome.result is None
         if outcome.text is not None and is_encrypted(outcome.result):
             return outcome
-        return SUCCEEDED if is_empty else failures.outcome_of_result(outcome.result, own)
+        return failures.outcome_of_result(outcome.result, own)
     if isinstance(outcome, Failed):
         limit, most = failures.MAX_TRACEBACK_CHARACTERS, failures.MAX_NAME_CHARACTERS
         return replace(

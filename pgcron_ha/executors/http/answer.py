@@ -79,8 +79,6 @@ def outcome_of_document(document: Any, context: Context) -> Outcome:
     """`Succeeded` with the document as its result, if it fits. The service has done its work: an
     answer that can't be kept does not make a failure of that.
     """
-    if document is None:
-        return SUCCEEDED
     outcome = outcome_of_result(document)
     if isinstance(outcome, Succeeded):
         return outcome

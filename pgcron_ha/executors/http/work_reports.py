@@ -135,12 +135,9 @@ def _end(document: dict[str, Any]) -> tuple[End | None, str | None]:
 
 
 def _result(document: dict[str, Any]) -> str | None:
-    if document.get("result") is None:
-        return None
-    outcome = outcome_of_result(document["result"])
+    outcome = outcome_of_result(document.get("result"))
     if isinstance(outcome, Succeeded):
         return outcome.text
-
     kind = TooLarge if outcome.error_class == "TooLarge" else InvalidInput
     raise kind(
         "the result can't be kept",

@@ -70,7 +70,7 @@ def outcomes_of(context: Context, returned: Any, own: Masker | None = None) -> l
     """
     batch = context._batch
     if batch is None:
-        return [SUCCEEDED if returned is None else outcome_of_result(returned, own)]
+        return [outcome_of_result(returned, own)]
     if returned is None:
         return [SUCCEEDED] * len(batch)
     if not isinstance(returned, list | tuple) or len(returned) != len(batch):
@@ -83,8 +83,6 @@ def outcomes_of(context: Context, returned: Any, own: Masker | None = None) -> l
     return [
         outcome_of_error(each, context)
         if isinstance(each, BaseException)
-        else SUCCEEDED
-        if each is None
         else outcome_of_result(each)
         for context, each in zip(batch, returned, strict=True)
     ]
