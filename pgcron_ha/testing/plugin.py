@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import tempfile
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -55,13 +54,10 @@ def pgcron_dsn() -> Iterator[str]:
     from pgcron_ha.embedded import EmbeddedPostgres
 
     # Not pytest's own folder: as root the server may run as somebody else, and must reach it.
-    folder = Path(tempfile.mkdtemp(prefix="pgcron-"))
-    folder.chmod(0o755)
-    try:
-        with EmbeddedPostgres(folder / "server") as server:
+    with tempfile.TemporaryDirectory(prefix="pgcron-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        with EmbeddedPostgres(Path(folder, "server")) as server:
             yield server.dsn()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -205,10 +205,8 @@ class Completer(Service):
         except Busy as busy:
             self._delay(ended, busy)
             return
-        except Unanswered:
-            self._resent.add(ended[0])
-            raise
         except DatabaseUnavailable:
+            self._resent.add(ended[0])
             raise
         except PgcronError as refusal:
             over = await self._end_refused(ended[0], refusal)

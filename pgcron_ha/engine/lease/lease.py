@@ -41,8 +41,7 @@ class Lease:
 
     def renew(self, sent_at: float) -> None:
         """The renewal sent at this CLOCK_BOOTTIME instant was acknowledged."""
-        if sent_at > self.renewed_at:
-            self.renewed_at = sent_at
+        self.renewed_at = max(self.renewed_at, sent_at)
 
     def end(self) -> None:
         """The incarnation was declared dead, or left."""

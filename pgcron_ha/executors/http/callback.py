@@ -46,7 +46,6 @@ from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY
 from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.http.answer import outcome_of_document
-from pgcron_ha.executors.http.request import CallbackAddress
 from pgcron_ha.executors.http.work_reports import PATH
 
 CLOSE_SECONDS: Final = 3.0
@@ -65,8 +64,9 @@ class Callback:
         self._context = context
         self.key = context.run_id, context.fence
         """The attempt."""
-        self.address = CallbackAddress(url, secrets.token_urlsafe(32))
-        self.masker = Masker((self.address.token,))
+        self.token = secrets.token_urlsafe(32)
+        self.address = {"callback_url": url, "callback_token": self.token}
+        self.masker = Masker((self.token,))
         self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> Outcome:
@@ -131,7 +131,7 @@ class CallbackDesk:
         """Before the service is called. Raises `Stopped` when the run is not held any more."""
         run, fence = context.run_id, context.fence
         callback = Callback(self, context, self._public_url + PATH.format(run=run, fence=fence))
-        hashed = hash_of_token(callback.address.token)
+        hashed = hash_of_token(callback.token)
         if not await self._insist("open_callback", context, token=context.token, token_hash=hashed):
             raise Stopped(StopReason.LEASE_LOST)
         self._waiting[callback.key] = callback

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 from uuid import UUID
 
@@ -46,17 +46,12 @@ class HttpRequest:
     masker: Masker
 
 
-class CallbackAddress(NamedTuple):
-    """Where the service calls back, and the token that it sends with it."""
-
-    url: str
-    token: str
-
-
 def render_request(
-    destination: HttpDestination, context: Context, callback: CallbackAddress | None = None
+    destination: HttpDestination, context: Context, callback: Mapping[str, str] | None = None
 ) -> HttpRequest:
-    """The request of a run. Raises `ConfigError` for a secret that can't be read.
+    """The request of a run; ``callback`` is where the service calls back (``callback_url``), and
+    the token that it sends with it (``callback_token``). Raises `ConfigError` for a secret that
+    can't be read.
 
     Raises `InvalidInput` for an arg nothing is made of, a placeholder without arg, a value that is
     no scalar or does not match its pattern, and a value that would change the path's segments.
@@ -67,10 +62,8 @@ def render_request(
     headers = {"User-Agent": "pgcron-ha", **run_headers(context)}
     if destination.is_in_the_clear:
         del headers["Pgcron-Token"]
-    made: dict[str, Any] = {}
-    if callback is not None:
-        made |= {"callback_url": callback.url, "callback_token": callback.token}
-        headers |= {"Pgcron-Callback-Url": callback.url, "Pgcron-Callback-Token": callback.token}
+    made: dict[str, Any] = dict(callback or {})
+    headers |= {f"Pgcron-{_in_header(name)}": each for name, each in made.items()}
     if destination.previous:
         previous = context._previous_found
         made[PREVIOUS_PLACEHOLDER] = None if previous is None else previous.document()
@@ -92,7 +85,7 @@ def render_request(
         headers.setdefault("Content-Type", "application/json")
         filled = _filled(destination.body, {**texts, **_texts(made)}, {**args, **made})
         content = _dump(filled).encode()
-    secrets = [] if callback is None else [callback.token]
+    secrets = [callback["callback_token"]] if callback else []
     if destination.auth is not None:
         secret = destination.auth.secret.read()
         remember_secret(secret)
@@ -119,8 +112,12 @@ def run_headers(context: Context) -> dict[str, str]:
 
 def _headers(prefix: str, facts: Mapping[str, str | int | None]) -> dict[str, str]:
     """``run_id`` is called Run; what no header may have is percent-encoded."""
-    words = {name.removesuffix("_id").replace("_", "-"): each for name, each in facts.items()}
-    return {f"{prefix}-{word.title()}": _header_text(as_text(each)) for word, each in words.items()}
+    words = {_in_header(name.removesuffix("_id")): each for name, each in facts.items()}
+    return {f"{prefix}-{word}": _header_text(as_text(each)) for word, each in words.items()}
+
+
+def _in_header(name: str) -> str:
+    return name.replace("_", "-").title()
 
 
 def authorization_header(auth: HttpAuthorization, secret: str) -> tuple[str, str]:

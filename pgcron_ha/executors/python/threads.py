@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 
 from pgcron_ha.executors.contract.context import Context
 
@@ -18,44 +18,28 @@ class HandlerThreads:
     def __init__(self, execute: Callable[[Context], Context | None], limit: int) -> None:
         self._execute = execute
         self._limit = limit
-        self._waiting: deque[Context] = deque()
-        self._changed = threading.Condition()
-        self._idle = 0
-        self._closed = False
-        self._threads: set[threading.Thread] = set()
+        self._waiting: SimpleQueue[Context | None] = SimpleQueue()
+        self._making = threading.Lock()
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
 
     def submit(self, context: Context) -> None:
         """Execute it in an idle or a new thread, or when one of the ``limit`` threads is free."""
-        with self._changed:
-            self._waiting.append(context)
-            if self._idle >= len(self._waiting) or len(self._threads) >= self._limit:
-                self._changed.notify()
-                return
-            name = f"pgcron-handler-{len(self._threads) + 1}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
-            self._threads.add(thread)
-        thread.start()
+        self._waiting.put(context)
+        with self._making:
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._limit:
+                name = f"pgcron-handler-{len(self._threads) + 1}"
+                self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+                self._threads[-1].start()
 
     def close(self) -> list[threading.Thread]:
-        """Let idle threads end; gives all that have not ended yet, to be joined."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-            return list(self._threads)
+        """Let idle threads end; gives all, to be joined."""
+        for _ in self._threads:
+            self._waiting.put(None)
+        return self._threads
 
     def _work(self) -> None:
-        following = self._take()
-        while following is not None:
-            following = self._execute(following) or self._take()
-        with self._changed:
-            self._threads.discard(threading.current_thread())
-
-    def _take(self) -> Context | None:
-        with self._changed:
-            while not self._waiting:
-                if self._closed:
-                    return None
-                self._idle += 1
-                self._changed.wait()
-                self._idle -= 1
-            return self._waiting.popleft()
+        while (following := self._waiting.get()) is not None:
+            while following is not None:
+                following = self._execute(following)
+            self._idle.release()
