@@ -234,19 +234,12 @@ class Runner:
         """Takes back what has not begun; the caller gives it back to the database. Runs of the
         handlers `but` go on waiting.
         """
-        taken = self.slots.withdraw(but)
-        for queue in self._waiting.values():
-            while queue:
-                try:
-                    taken.append(queue.popleft())
-                except IndexError:  # an executor took the last one in between
-                    break
-        kept = [context for context in taken if context.handler in but]
-        for context in kept:
-            self._line(context).append(context)
-        if kept:
-            self.start_waiting()  # a slot that became free meanwhile has found nothing
-            taken = [context for context in taken if context.handler not in but]
+        taken = []
+        for context in self._held.values():
+            if context.handler not in but:
+                with contextlib.suppress(ValueError):  # it is with its executor
+                    self._remove_waiting(context)
+                    taken.append(context)
         return taken
 
     def forget(self, contexts: Iterable[Context]) -> None:

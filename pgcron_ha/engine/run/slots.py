@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable
 
 from pgcron_ha.executors.contract.base import Context
 
@@ -75,13 +75,6 @@ class Slots:
         with self._lock:
             self.used -= surplus
         return True
-
-    def withdraw(self, but: Container[str]) -> list[Context]:
-        """Runs that wait for several slots, but for those of these handlers."""
-        with self._lock:
-            taken = [context for context, _ in self._heavy if context.handler not in but]
-            self._heavy = deque(heavy for heavy in self._heavy if heavy[0].handler in but)
-        return taken
 
     def remove(self, context: Context) -> bool:
         """This run waits no more; False when it did not."""
