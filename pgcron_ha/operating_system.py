@@ -223,12 +223,7 @@ IN_FORKED_CHILD: Final[dict[object, Callable[[], object]]] = {}
 """What is done, by whom, in a process that this one forks: handlers may fork."""
 
 
-def _begin_forked_child() -> None:
-    for begin in list(IN_FORKED_CHILD.values()):
-        begin()
-
-
-os.register_at_fork(after_in_child=_begin_forked_child)
+os.register_at_fork(after_in_child=lambda: [each() for each in list(IN_FORKED_CHILD.values())])
 
 
 class FileLock:

@@ -136,7 +136,17 @@ class Node:
         policies = handler_policies(settings, apps)
         self.runner.use(self._executors, policies)
         handlers = sorted(frozenset().union(*[e.handlers() for e in self._executors.values()]))
-        identity = self._identity(home, handlers)
+        identity = Identity(
+            node.name,
+            socket.gethostname(),
+            os.getpid(),
+            self._version,
+            home.identity,
+            node.slots,
+            node.queues,
+            tuple(handlers),
+            node.labels,
+        )
         self.session = Session(self._dsn, settings.schema, identity, node.lease_ttl, self._hooks())
         self._admission = Admission(links["admission"], lambda: self._dispatcher.made_ready())
         self._dispatcher = Dispatcher(
@@ -198,20 +208,6 @@ class Node:
             self._dispatcher.trust_notifications,
             self.session.beat_now,  # which says it, so that people see it
             has_own_dsn=self.settings.listen_dsn is not None,
-        )
-
-    def _identity(self, home: Home, handlers: Sequence[str]) -> Identity:
-        node = self.settings.node
-        return Identity(
-            node.name,
-            socket.gethostname(),
-            os.getpid(),
-            self._version,
-            home.identity,
-            node.slots,
-            node.queues,
-            tuple(handlers),
-            node.labels,
         )
 
     def _hooks(self) -> SessionHooks:

@@ -99,9 +99,7 @@ class LeaseEndangered(WarningEvent):
 class NodeFenced(WarningEvent):
     """This incarnation was declared dead; all its statements are refused from now on."""
 
-    text = (
-        "incarnation {incarnation} was declared dead; its handlers are stopped and it joins again"
-    )
+    text = "incarnation {incarnation} was declared dead: its handlers stop and it joins again"
     incarnation: str
 
 
@@ -175,9 +173,7 @@ class RunsReleased(Event):
 class RunsBlocked(WarningEvent):
     """Due runs whose handler no node offers were set aside."""
 
-    text = (
-        "{runs} run(s) are blocked: no live node offers their handler; `pgcron-ha status` names it"
-    )
+    text = "{runs} run(s) are blocked: no node offers their handler; `pgcron-ha status` names it"
     runs: int
 
 
@@ -208,10 +204,7 @@ class RunsGivenUp(WarningEvent):
 class RunOverruns(WarningEvent):
     """A run takes longer than its schedule's history suggests; reported once for each run."""
 
-    text = (
-        "run {run} of schedule '{schedule}' executes for {taken:.0f} s; "
-        "expected about {expected:.0f} s"
-    )
+    text = "run {run} of schedule '{schedule}' takes {taken:.0f} s; expected about {expected:.0f} s"
     run: int
     schedule: str | None
     expected: float
@@ -316,9 +309,7 @@ class EndsAreNotHeard(WarningEvent):
 class HistoryThinned(Event):
     """The retention rules have been applied to a day of history."""
 
-    text = (
-        "{partition}: {removed} run(s) removed so far by the rules of retention, {remaining} kept"
-    )
+    text = "{partition}: {removed} run(s) removed so far by retention, {remaining} kept"
     partition: str
     removed: int
     remaining: int

@@ -107,8 +107,9 @@ class Completer(Service):
 
         Raises DatabaseUnavailable when there is no database; what it has not taken stays pending.
         """
-        batch = self._next_batch()
-        if batch:
+        # The first that were not set aside; bounded by number and by size.
+        pending = (ended for ended in self._pending if ended[0] not in self.aside)
+        if batch := first_batch(pending, BATCH, characters_of):
             await self._report_all(batch)
         with impatience():
             for ended in self._to_try_again():
@@ -116,11 +117,6 @@ class Completer(Service):
         if len(self._pending) > len(self.aside):
             return 0
         return self.aside.next_try()
-
-    def _next_batch(self) -> list[Ended]:
-        """The first that were not set aside; bounded by number and by size."""
-        pending = (ended for ended in self._pending if ended[0] not in self.aside)
-        return first_batch(pending, BATCH, characters_of)
 
     def _to_try_again(self) -> list[Ended]:
         if not self.aside:

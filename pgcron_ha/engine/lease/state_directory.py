@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from itertools import count
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -23,7 +24,6 @@ from pgcron_ha.telemetry.log import emit
 # A dead node's children are killed within this time; its successor waits for that.
 _DYING_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.02
-_MAX_TWINS: Final = 100
 
 
 class Home:
@@ -37,16 +37,12 @@ class Home:
         made.
         """
         self.is_twin = False
-        for number in range(1, _MAX_TWINS):
+        for number in count(1):
             self.directory = state_directory / (node if number == 1 else f"{node}.{number}")
             self._lock = FileLock(self.directory / "lock")
             if self._is_acquired():
                 break
             self.is_twin = True
-        else:
-            raise ConfigError(
-                f"{_MAX_TWINS} nodes named {node!r} run here", None, "Give each its own node.name."
-            )
         self.descriptor, self.release = self._lock.descriptor, self._lock.release
         if self.is_twin:
             emit(NodeHasATwin(node, str(self.directory)))
@@ -83,12 +79,9 @@ class Home:
         one.
         """
         path = self.directory / "identity"
-        try:
-            return path.read_text(encoding="ascii").strip()
-        except FileNotFoundError:
-            mark = uuid4().hex
-            path.write_text(mark, encoding="ascii")
-            return mark
+        if not path.exists():
+            path.write_text(uuid4().hex, encoding="ascii")
+        return path.read_text(encoding="ascii").strip()
 
 
 def _kernel() -> str:

@@ -157,12 +157,9 @@ class Context(Attempt):
         Negative and infinite numbers are not recorded; a note has one line of 200 characters.
         """
         self.gave_sign = True
-        services = self._services
-        if (
-            services is not None
-            and (progress := checked(done, total, note, self._masker)) is not None
-        ):
-            services.sink.progress(self, progress)
+        progress = checked(done, total, note, self._masker)
+        if progress is not None and self._services is not None:
+            self._services.sink.progress(self, progress)
 
     def _open_log(self) -> RunLog | None:
         """The run's log, made when it is first written to; None outside an executor."""

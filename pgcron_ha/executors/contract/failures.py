@@ -150,8 +150,7 @@ def _class_of(error: BaseException) -> str:
 
 def refused(error: PgcronError, own: Masker | None = None) -> Failed:
     """The failure for invalid args: no retry helps. Detail and hint replace the traceback."""
-    parts = [error.detail, None if error.hint is None else f"hint: {error.hint}"]
-    reported = "\n".join(part for part in parts if part is not None)
+    reported = "\n".join(filter(None, (error.detail, error.hint and f"hint: {error.hint}")))
     return Failed(
         "InvalidInput",
         bounded_text(error.message, own=own),

@@ -30,6 +30,7 @@ MAX_URL_CHARACTERS: Final = 8_000
 
 _WITH_BODY = {"POST", "PUT", "PATCH"}
 _INSTEAD = "leave body out of the destination's table: then the args are sent as JSON"
+_OF_HEADERS = "!#$&'()*+,/:;<=>?@[]^_`{|}~-."
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -111,9 +112,11 @@ def run_headers(context: Context) -> dict[str, str]:
 
 
 def _headers(prefix: str, facts: Mapping[str, str | int | None]) -> dict[str, str]:
-    """``run_id`` is called Run; what no header may have is percent-encoded."""
-    words = {_in_header(name.removesuffix("_id")): each for name, each in facts.items()}
-    return {f"{prefix}-{word}": _header_text(as_text(each)) for word, each in words.items()}
+    """``run_id`` is called Run. A name may have any character; what no header may have is
+    percent-encoded.
+    """
+    words = {_in_header(name.removesuffix("_id")): as_text(each) for name, each in facts.items()}
+    return {f"{prefix}-{word}": quote(each, safe=_OF_HEADERS) for word, each in words.items()}
 
 
 def _in_header(name: str) -> str:
@@ -128,11 +131,6 @@ def authorization_header(auth: HttpAuthorization, secret: str) -> tuple[str, str
         return "Authorization", f"Bearer {secret}"
     pair = base64.b64encode(f"{auth.user}:{secret}".encode()).decode()
     return "Authorization", f"Basic {pair}"
-
-
-def _header_text(text: str) -> str:
-    """A name may have any character; a header may not. Others are percent-encoded."""
-    return quote(text, safe="!#$&'()*+,/:;<=>?@[]^_`{|}~-.")
 
 
 def _url(url: str, texts: Mapping[str, str]) -> str:

@@ -169,9 +169,7 @@ def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str
         text = storable(note, 4 * MOST_NOTE) if isinstance(note, str) else None
         if done is not None:
             return done, total or None, text
-    if percent is not None:
-        return percent, 100.0, None
-    return None, None, None
+    return percent, None if percent is None else 100.0, None
 
 
 def _lines(reported: Any) -> tuple[str, ...]:

@@ -65,8 +65,9 @@ class SqlRun:
                 f"the profile {profile.name!r} is not transactional",
                 "a run with that delivery needs a profile with transactional = true",
             )
-        needed = profile.parameters
-        wrong = sorted(frozenset(context.args) ^ (needed - self._of_steps()))
+        needed, args = profile.parameters, context.args
+        # What is no arg may be the result of a step that it comes after.
+        wrong = sorted((needed - args.keys() - context.results.keys()) | (args.keys() - needed))
         if wrong:
             problem = "is missing" if wrong[0] in needed else "is no parameter of the profile"
             names = ", ".join(sorted(needed)) or "no args"
@@ -106,10 +107,6 @@ class SqlRun:
             raise
         finally:
             session.leave()
-
-    def _of_steps(self) -> frozenset[str]:
-        """Parameters that are results of the steps that it comes after."""
-        return frozenset(self.context.results) - frozenset(self.context.args)
 
     def _log(self, line: str) -> None:
         self.context.log(self._place + line)
