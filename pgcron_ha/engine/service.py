@@ -105,26 +105,27 @@ class Service:
                 unknown = 0 if isinstance(error, PgcronError) else unknown + 1
                 if unknown >= MOST_UNKNOWN_FAILURES:
                     raise
-                self.error, is_locked = reported(known(error)), isinstance(error, Busy)
+                self._pass_began = None
+                await self._back_off(known(error), failures)
             else:
                 failures = unknown = 0
+                self._pass_began = None
                 self.went_well()
-            self._pass_began = None
-            if self.error is not None:
-                self._failing_since = self._failing_since or monotonic()
-                wait = backoff(failures)
-                if is_locked:  # it has waited for the lock already, and goes on soon after it
-                    wait = min(wait, _LOCKED_PAUSE_SECONDS)
-                emit(ServiceFailed(self.name, self.error, wait))
-                # A wake-up does not cut a back-off short, or a dead database would be hammered;
-                # only `stop` and `retry` do.
-                self._go_on.clear()
-                if not self._stopping:
-                    await wait_at_most(self._go_on, wait)
-                continue
-            if wait is None:
-                wait = self.interval * random.uniform(0.75, 1.25)
-            await self.rest(wait)
+                await self.rest(
+                    self.interval * random.uniform(0.75, 1.25) if wait is None else wait
+                )
+
+    async def _back_off(self, error: PgcronError, failures: int) -> None:
+        self.error, wait = reported(error), backoff(failures)
+        self._failing_since = self._failing_since or monotonic()
+        if isinstance(error, Busy):  # it has waited for the lock already, and goes on soon after it
+            wait = min(wait, _LOCKED_PAUSE_SECONDS)
+        emit(ServiceFailed(self.name, self.error, wait))
+        # A wake-up does not cut a back-off short, or a dead database would be hammered; only `stop`
+        # and `retry` do.
+        self._go_on.clear()
+        if not self._stopping:
+            await wait_at_most(self._go_on, wait)
 
     async def rest(self, seconds: float) -> None:
         """Waits for a wake-up, at most `seconds`."""

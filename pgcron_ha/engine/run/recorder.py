@@ -121,24 +121,10 @@ class Recorder(Service):
             return
         self._report_at = monotonic() + PROGRESS_SECONDS
         with self._reporting:
-            taken, self._reports = self._reports, {}
-        self.aside.keep(set(taken))
-        later = {run: each for run, each in taken.items() if self.aside.waits(run)}
-
-        def delay(report: _Report, error: PgcronError) -> None:
-            run = report[0].run_id
-            later[run] = report
-            self.aside.put(run, f"progress of run {run}", error)
-
-        try:
-            due = [each for run, each in taken.items() if run not in later]
-            await isolate(due, self._send_progress, _forget_progress, delay)
-        except DatabaseUnavailable:
-            later = taken
-            raise
-        finally:
-            with self._reporting:  # a report that came meanwhile is newer
-                self._reports = {**later, **self._reports}
+            reports = dict(self._reports)
+        self.aside.keep(set(reports))
+        due = [each for run, each in reports.items() if not self.aside.waits(run)]
+        await isolate(due, self._send_progress, self._forget_progress, self._delay_progress)
 
     async def _send_progress(self, reports: Sequence[_Report]) -> None:
         await self._link.rows(
@@ -149,7 +135,21 @@ class Recorder(Service):
             totals=[progress.total for _, _, progress in reports],
             notes=[progress.note for _, _, progress in reports],
         )
-        self.aside.forget(*(context.run_id for context, _, _ in reports))
+        for report in reports:
+            await self._forget_progress(report)
+
+    async def _forget_progress(self, report: _Report, refusal: PgcronError | None = None) -> None:
+        """It is written, or refused: how far a run is must not keep its lines from being written.
+        A report that came meanwhile is newer, and stays.
+        """
+        run = report[0].run_id
+        self.aside.forget(run)
+        with self._reporting:
+            if self._reports.get(run) is report:
+                del self._reports[run]
+
+    def _delay_progress(self, report: _Report, error: PgcronError) -> None:
+        self.aside.put(report[0].run_id, f"progress of run {report[0].run_id}", error)
 
     async def flush_lines_of(self, contexts: Sequence[Attempt]) -> None:
         """Before runs end their lines are written, so that they are there when the end is seen; but
@@ -231,10 +231,6 @@ class Recorder(Service):
     def _drop(self, lines: Sequence[_Line], error: PgcronError) -> None:
         self.dropped += len(lines)
         count_dropped_lines("refused", [line[4] for line in lines])
-
-
-async def _forget_progress(report: _Report, error: PgcronError) -> None:
-    """How far a run is must not keep its lines from being written."""
 
 
 def _by_claim(batch: Sequence[_Line]) -> list[list[_Line]]:
