@@ -15,6 +15,7 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from queue import SimpleQueue
 from time import monotonic
 from typing import Any, ClassVar, NoReturn
 
@@ -27,7 +28,6 @@ from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
 from pgcron_ha.executors.python.batches import AT_LEAST_ONCE, UNFIT, outcomes_of_error
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.handler import PythonHandler
-from pgcron_ha.executors.python.threads import HandlerThreads
 from pgcron_ha.operating_system import IN_FORKED_CHILD
 
 _TURN_SECONDS = 0.002
@@ -263,12 +263,48 @@ class PythonExecutor(LoopExecutor):
             self._threads.submit(context)
 
 
+class HandlerThreads:
+    """Threads for plain functions, made on demand, at most ``limit``.
+
+    Each calls ``execute(context)``; the context it returns is executed next by the same.
+
+    The threads are daemons: one stuck in a user's function must not keep the process alive.
+    """
+
+    def __init__(self, execute: Callable[[Context], Context | None], limit: int) -> None:
+        self._execute = execute
+        self._limit = limit
+        self._waiting: SimpleQueue[Context | None] = SimpleQueue()
+        self._making = threading.Lock()
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, context: Context) -> None:
+        """Execute it in an idle or a new thread, or when one of the ``limit`` threads is free."""
+        self._waiting.put(context)
+        with self._making:
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._limit:
+                name = f"pgcron-handler-{len(self._threads) + 1}"
+                self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+                self._threads[-1].start()
+
+    def close(self) -> list[threading.Thread]:
+        """Let idle threads end; gives all, to be joined."""
+        for _ in self._threads:
+            self._waiting.put(None)
+        return self._threads
+
+    def _work(self) -> None:
+        while (following := self._waiting.get()) is not None:
+            while following is not None:
+                following = self._execute(following)
+            self._idle.release()
+
+
 def _end_copy(*_: object) -> NoReturn:
     """Nothing that was registered for the end of the node is called."""
     with contextlib.suppress(OSError):
-        os.write(
-            2, b"a process that a handler forked came back from it instead of ending; it ends\n"
-        )
+        os.write(2, b"a process that a handler forked came back instead of ending; it ends\n")
     os._exit(70)
 
 
