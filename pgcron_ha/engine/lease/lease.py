@@ -7,6 +7,7 @@ this one, so a node stops before anybody may take its runs.
 
 from __future__ import annotations
 
+from bisect import bisect
 from enum import IntEnum
 from typing import Final
 
@@ -53,12 +54,7 @@ class Lease:
 
     def phase(self, now: float) -> LeasePhase:
         """What the node may do at `now`."""
-        part = self.age(now) / self.ttl
-        if part < SUSPECT_AT:
-            return LeasePhase.HELD
-        if part < LOST_AT:
-            return LeasePhase.SUSPECT
-        return LeasePhase.LOST if part < OVER_AT else LeasePhase.OVER
+        return LeasePhase(bisect((SUSPECT_AT, LOST_AT, OVER_AT), self.age(now) / self.ttl))
 
     def is_held(self, now: float) -> bool:
         """Whether claims and handlers may begin."""
