@@ -34,7 +34,10 @@ def harmless(text: str) -> str:
     if text.isprintable():  # as nearly all of it is
         return text
     return "".join(
-        _escape(each) if _is_invisible(each) and each not in _LAYOUT else each for each in text
+        each.encode("unicode_escape").decode()
+        if _is_invisible(each) and each not in _LAYOUT
+        else each
+        for each in text
     )
 
 
@@ -74,13 +77,6 @@ def has_controls(name: str) -> bool:
 
 def _is_invisible(character: str) -> bool:
     return unicodedata.category(character) in _INVISIBLE and character not in _JOINS
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def storable(text: str, most: int | None = None) -> str:

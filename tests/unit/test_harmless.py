@@ -16,7 +16,7 @@ EVIL = "\x1b]0;mine\x07 \x9b2J \u202egnp\u2066 \r\b \x7f \U000e0041"
 
 def test_controls_and_format_characters_are_escapes() -> None:
     assert harmless("\x1b[2J\x9b\u202e\U000e0041\ud800\r") == (
-        "\\x1b[2J\\x9b\\u202e\\U000e0041\\ud800\\x0d"
+        "\\x1b[2J\\x9b\\u202e\\U000e0041\\ud800\\r"
     )
     assert harmless("zwei\n\tZeilen 👩\u200d👩 דוח\xa0") == "zwei\n\tZeilen 👩\u200d👩 דוח\xa0"
     assert one_line("one\ntwo") == "one\\ntwo"

@@ -61,11 +61,6 @@ class Acceptance:
         if wrong:
             gone = {row["id"] for row in wrong}
             rows = [row for row in rows if row["id"] not in gone]
-        self._accept(rows, heavy)
-        if wrong:
-            await self._weigh(wrong)
-
-    def _accept(self, rows: list[Row], heavy: Mapping[int, int]) -> None:
         if rows and not self._runner.waiting:
             self.progress_at = monotonic()
             if not self._runner.executing:
@@ -73,6 +68,11 @@ class Acceptance:
         count_waits(rows)
         self._expect(rows)
         self._runner.accept(rows, heavy)
+        if wrong:  # what is heavier than its row says waits with the heavy runs from now on
+            weights = [self._weights[row["handler"]] for row in wrong]
+            # A run that was cancelled meanwhile stays this node's; the next beats find it unknown.
+            if await self._link.rows("release_runs", **_claims(wrong), weights=weights):
+                await self._link.rows("wake_idle_nodes")
 
     async def give_back(self, why: str = _STALLED, but: Container[str] = ()) -> None:
         """What was claimed ahead, so that others may have it, without runs of the handlers `but`.
@@ -94,13 +94,6 @@ class Acceptance:
                 self._runner.done(context, Interrupted(StopReason.CANCELLED, _NOT_BEGUN))
         if given:
             emit(RunsReleased(len(given), why))
-            await self._link.rows("wake_idle_nodes")
-
-    async def _weigh(self, wrong: list[Row]) -> None:
-        """Gives back what is heavier than its row says; it waits with the heavy runs then."""
-        weights = [self._weights[row["handler"]] for row in wrong]
-        # A run that was cancelled meanwhile stays this node's; the next beats find it unknown.
-        if await self._link.rows("release_runs", **_claims(wrong), weights=weights):
             await self._link.rows("wake_idle_nodes")
 
 

@@ -229,7 +229,7 @@ class Dispatcher(Service):
         return 0 if self._awaited() else self._unused()
 
     def _gated_wait(self) -> bool:
-        return self._due_index.limited_wait or self._gated.has_probes
+        return self._due_index.limited_wait or bool(self._gated.probes)
 
     def _once_are_due(self) -> bool:
         """Whether runs that may start only once are to be claimed with the plain ones."""

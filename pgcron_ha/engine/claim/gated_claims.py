@@ -45,7 +45,8 @@ class GatedClaims:
         self._claimed: set[int] = set()
         self._prefetching = Prefetch(prefetch)
         self._yields = False
-        self._probes: list[int] = []
+        self.probes: list[int] = []
+        """Runs that may begin although the breakers of their handlers are not closed."""
         self.awaits = 0
         """How many slots a run needs that waits for this node to have them; 0: none does."""
         self._rounds = 0
@@ -59,14 +60,9 @@ class GatedClaims:
 
     def probe(self, runs: Collection[int]) -> None:
         """These may begin although the breakers of their handlers are not closed."""
-        if runs and list(runs) != self._probes:
+        if runs and list(runs) != self.probes:
             self.wake()
-        self._probes = list(runs)
-
-    @property
-    def has_probes(self) -> bool:
-        """Whether some are to begin."""
-        return bool(self._probes)
+        self.probes = list(runs)
 
     def is_due(self) -> bool:
         """Whether it is worth another look."""
@@ -106,7 +102,18 @@ class GatedClaims:
 
         async def send(queues: Sequence[str]) -> None:
             taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
-            verdicts.extend(await self._send(queues, max(0, free - taken), ahead))
+            gated = max(0, free - taken)
+            answer = await self._claims.send(
+                "claim_gated",
+                gated=gated,
+                ahead=ahead,
+                queues=list(queues),
+                beyond=[self._beyond[queue] for queue in queues],
+                look=gated + ahead + _LOOK_BEYOND,
+                aged=self._rounds % AGEING_EVERY == 0,
+                probes=self.probes,
+            )
+            verdicts.extend(answer)
             aside.forget(*map(_named, queues))
 
         async def refuse(queue: str, error: PgcronError) -> None:
@@ -131,18 +138,6 @@ class GatedClaims:
         if decided.is_contested:
             self.look_at = min(self.look_at, monotonic() + _SHORTEST_REST)
         return decided
-
-    async def _send(self, queues: Sequence[str], free: int, ahead: int) -> list[Row]:
-        return await self._claims.send(
-            "claim_gated",
-            gated=free,
-            ahead=ahead,
-            queues=list(queues),
-            beyond=[self._beyond[queue] for queue in queues],
-            look=free + ahead + _LOOK_BEYOND,
-            aged=self._rounds % AGEING_EVERY == 0,
-            probes=self._probes,
-        )
 
     async def block(self) -> None:
         """Puts aside runs that require labels and that no living node may take."""

@@ -112,17 +112,13 @@ class Completer(Service):
         if batch := first_batch(pending, BATCH, characters_of):
             await self._report_all(batch)
         with impatience():
-            for ended in self._to_try_again():
+            mine = (ended for ended in self._pending if ended[0] in self.aside)
+            due = (ended for ended in mine if not self.aside.waits(ended[0]))
+            for ended in list(islice(due, RETRIES)) if self.aside else ():
                 await self._report_all([ended])
         if len(self._pending) > len(self.aside):
             return 0
         return self.aside.next_try()
-
-    def _to_try_again(self) -> list[Ended]:
-        if not self.aside:
-            return []
-        mine = (ended for ended in self._pending if ended[0] in self.aside)
-        return list(islice((each for each in mine if not self.aside.waits(each[0])), RETRIES))
 
     async def _report_all(self, batch: list[Ended]) -> None:
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
