@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, Row, TableBusy, Unanswered
@@ -59,74 +59,48 @@ async def isolate(
     of the batch went through because a privilege or a table is missing: then no row is at fault.
     Likewise TableBusy, for a lock of a whole table.
     """
-    if not batch:
-        return []
-    parts = _Parts(send)
-    await parts.send(batch)
-    parts.raise_if_systemic()
-    for item, error in parts.delayed:
-        delayed(item, error)
-    for item, error in parts.refused:
-        if refused is None:
-            delayed(item, error)
-        else:
-            await refused(item, error)
-    return parts.answers
-
-
-class _Parts(Generic[Item, Answer]):
-    """One batch on its way: what went through and what did not."""
-
-    def __init__(self, send: Callable[[Sequence[Item]], Awaitable[Answer]]) -> None:
-        self._send = send
-        self.answers: list[Answer] = []
-        self.refused: list[tuple[Item, PgcronError]] = []
-        self.delayed: list[tuple[Item, PgcronError]] = []
-        self._table_lock: TableBusy | None = None
-        self._met_locks = 0
-
-    async def send(self, batch: Sequence[Item]) -> None:
+    answers: list[Answer] = []
+    waiting: list[tuple[Item, PgcronError]] = []
+    refusals: list[tuple[Item, PgcronError]] = []
+    table_lock: TableBusy | None = None
+    problem: PgcronError
+    parts, met_locks = [batch] if batch else [], 0
+    while parts:
+        part = parts.pop()
         try:
-            self.answers.append(await self._send(batch))
-            return
+            with impatience(part is not batch):
+                answers.append(await send(part))
+            continue
         except (Busy, Unanswered) as error:
-            self._raise_if_table_is_locked(error)
-            if len(batch) == 1:
-                self.delayed.append((batch[0], error))
-                return
+            aside, problem = waiting, error
+            met_locks += 1
+            if isinstance(error, TableBusy):
+                table_lock = table_lock or error
+            # Not at once: it may be the lock of one partition.
+            if table_lock and not answers and met_locks >= _SYSTEMIC_AFTER:
+                raise table_lock from None
         except DatabaseUnavailable:
             raise
         except PgcronError as error:
-            if len(batch) == 1:
-                self.refused.append((batch[0], error))
-                if len(self.refused) >= _SYSTEMIC_AFTER:
-                    self.raise_if_systemic()
-                return
-        middle = len(batch) // 2
-        with impatience():
-            await self.send(batch[:middle])
-            await self.send(batch[middle:])
-
-    def _raise_if_table_is_locked(self, error: PgcronError) -> None:
-        """Raises when many parts met a lock and one of them a table's: then nothing is set aside.
-        Not at once: it may be the lock of one partition.
-        """
-        if isinstance(error, TableBusy):
-            self._table_lock = self._table_lock or error
-        self._met_locks += 1
-        if self._table_lock and not self.answers and self._met_locks >= _SYSTEMIC_AFTER:
-            raise self._table_lock
-
-    def raise_if_systemic(self) -> None:
-        """Raises when nothing went through and every refusal is for want of a right or a table, or
-        a table is locked.
-        """
-        if self._table_lock and len(self.delayed) > 1 and not self.answers:
-            raise self._table_lock
-        if self.answers or not self.refused:
-            return
-        if all(isinstance(error, _SYSTEMIC) for _, error in self.refused):
-            raise self.refused[-1][1]
+            aside, problem = refusals, error
+        if len(part) > 1:
+            middle = len(part) // 2
+            parts += [part[middle:], part[:middle]]
+            continue
+        aside.append((part[0], problem))
+        if not answers and (not parts or len(refusals) >= _SYSTEMIC_AFTER):
+            if table_lock and len(waiting) > 1:
+                raise table_lock
+            if refusals and all(isinstance(each, _SYSTEMIC) for _, each in refusals):
+                raise refusals[-1][1]
+    for item, problem in waiting:
+        delayed(item, problem)
+    for item, problem in refusals:
+        if refused is None:
+            delayed(item, problem)
+        else:
+            await refused(item, problem)
+    return answers
 
 
 def first_batch(
