@@ -147,13 +147,14 @@ class RunTransaction:
         elif self._is_entered:
             message = "the handler returned while something of it still used the run's connection"
             problem = Failed("ConnectionInUse", message)
-        elif held.was_ended:
-            problem = _ended()
         else:
             try:
+                if held.was_ended:
+                    raise TransactionEnded
                 return await complete(held, self.context, self.flush, outcome, outcome.text)
             except TransactionEnded:
-                problem = _ended()
+                message = "the handler ended the run's transaction with a statement of its own"
+                problem = Failed("TransactionEnded", message, retry=False)
             except Fenced as error:
                 problem = Failed("Fenced", error.message)
             except Exception as error:
@@ -251,11 +252,6 @@ async def complete(
         held.drop()
         return _doubtful(f"{error.message}: {error.detail}")
     return Committed(outcome.result, outcome.text)
-
-
-def _ended() -> Failed:
-    message = "the handler ended the run's transaction with a statement of its own"
-    return Failed("TransactionEnded", message, retry=False)
 
 
 def _doubtful(message: str) -> Doubtful:

@@ -192,10 +192,8 @@ class HttpClient:
 
     async def _send_to(self, address: str, request: HttpRequest, began: float) -> HttpAnswer:
         response = await self._transport.handle_async_request(self._pinned(address, request))
-        try:
+        async with contextlib.aclosing(response):
             body, is_whole = await _read(response)
-        finally:
-            await response.aclose()
         reason = response.extensions.get("reason_phrase", b"").decode("latin-1")
         took, status = monotonic() - began, response.status_code
         return HttpAnswer(request, status, reason, response.headers, body, is_whole, took)
