@@ -3,7 +3,7 @@
 - `materialize`: fires within the horizon become runs (`materializer`), schedules are paused,
   probed and rechecked (`schedule_duties`), backfills and previews are computed.
 - `admit`: runs that wait for an event become ready, or end (`admission`).
-- `claim`: due runs are claimed (`dispatcher`; where to look: `due_index`, `search_order`; how far
+- `claim`: due runs are claimed (`dispatcher`; where to look: `search_order`; how far
   ahead: `prefetch`; what has a capacity gate: `gated_claims`; a claim that fails:
   `isolated_claims`; where the claimed ones go: `acceptance`).
 - `run`: `runner` holds them, `timeouts` ends what lasts too long, `recorder` writes their logs.

@@ -130,8 +130,8 @@ def _claims(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 class Preparation:
-    """The runner's `prepare`, for runs that may crash a node before their handlers begin: at most two
-    nodes.
+    """The runner's `prepare`, for runs that may crash a node before their handlers begin: at most
+    two nodes.
 
     If a node dies before a run's handler was seen to begin, it is unknown whether the run was the
     cause: it may just have waited there. So the next node records that it prepares the run before

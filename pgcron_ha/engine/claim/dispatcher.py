@@ -14,11 +14,10 @@ from typing import ClassVar, Final
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.batches import SetAside
 from pgcron_ha.engine.claim.acceptance import Acceptance, Preparation
-from pgcron_ha.engine.claim.due_index import DueIndex
 from pgcron_ha.engine.claim.gated_claims import GatedClaims
 from pgcron_ha.engine.claim.isolated_claims import LONGEST_PAUSE_SECONDS, IsolatedClaims
 from pgcron_ha.engine.claim.prefetch import Prefetch
-from pgcron_ha.engine.claim.search_order import AGEING_EVERY, SearchOrder
+from pgcron_ha.engine.claim.search_order import AGEING_EVERY, DueIndex, SearchOrder
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
