@@ -207,10 +207,7 @@ def _hints_of(
 
 def returns_secret(function: Callable[..., Any]) -> bool:
     """Whether its result is marked as secret."""
-    try:
-        annotation = inspect.signature(function).return_annotation
-    except (TypeError, ValueError):
-        return False
+    annotation = inspect.signature(function).return_annotation
     return any(is_marked(hint) for _, hint in _hints_of(function, {"return": annotation}))
 
 
