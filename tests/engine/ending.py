@@ -44,11 +44,11 @@ class Ending:
         """Their handlers stop, and the completer hears of it."""
         for run in runs:
             self.executor.end(run, outcome)
-        await until("the completer heard of it", lambda: not self.completer.is_empty)
+        await until("the completer heard of it", lambda: self.completer._pending)
 
     async def report(self) -> None:
         """The completer's passes until it knows nothing more to tell."""
-        while not self.completer.is_empty:
+        while self.completer._pending:
             await self.completer.run_once()
 
     def _on_freed(self) -> None:

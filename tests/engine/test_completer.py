@@ -52,7 +52,7 @@ async def test_a_success_is_in_history_with_its_result_and_nowhere_else(
     assert row is not None
     assert (row["outcome"], row["node"], row["result"]) == ("succeeded", "a node", '{"rows": 3}')
     assert await run_row(connection, run) is None
-    assert ending.completer.is_empty
+    assert not ending.completer._pending
     assert (ending.completer.completed, len(ending.runner.held()), ending.freed) == (1, 0, 1)
 
 
@@ -121,7 +121,7 @@ async def test_a_lost_answer_counts_no_attempt_twice_and_is_told_as_no_fence(
 
     await shaky.completer.run_once()
     assert proxy.lost_answers == 1
-    assert not shaky.completer.is_empty
+    assert shaky.completer._pending
     await shaky.report()
 
     row = await run_row(connection, run)
@@ -141,7 +141,7 @@ async def test_a_statement_that_never_arrived_is_simply_sent_again(
     telling = shaky.completer.run_once()
     proxy.reset()
     await telling
-    assert not shaky.completer.is_empty
+    assert shaky.completer._pending
     await connection.execute("COMMIT")
 
     await shaky.report()
@@ -445,7 +445,7 @@ async def test_a_database_that_is_away_leaves_everything_pending(
         await lost.completer.run_once()
 
     assert len(lost.runner.held()) == 2
-    assert not lost.completer.is_empty
+    assert lost.completer._pending
 
 
 async def test_ten_thousand_ends_are_kept_while_the_database_is_away_and_told_once(

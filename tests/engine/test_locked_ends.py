@@ -95,7 +95,7 @@ async def test_a_locked_breaker_keeps_no_run_from_ending(
     await ending.completer.run_once()
 
     assert await executed(connection) == 0
-    assert ending.completer.is_empty
+    assert not ending.completer._pending
     await other.execute("ROLLBACK")
 
 

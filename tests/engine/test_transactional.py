@@ -88,8 +88,8 @@ class Stage:
 
     async def report(self) -> None:
         """The completer has told everything."""
-        await until("the completer heard of it", lambda: not self.completer.is_empty)
-        while not self.completer.is_empty:
+        await until("the completer heard of it", lambda: self.completer._pending)
+        while self.completer._pending:
             await self.completer.run_once()
 
     async def close(self) -> None:

@@ -97,11 +97,6 @@ class Completer(Service):
         self._bound_claims()
         self.wake()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether every end has been reported."""
-        return not self._pending
-
     async def run_once(self) -> float | None:
         """One batch of each kind, then a few of those that were locked or too slow, each alone.
 
