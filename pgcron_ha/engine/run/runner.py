@@ -283,8 +283,7 @@ class Runner:
         loop may begin it much later. What waits for a slot goes on waiting, and what began and
         goes on without a lease is spared if `spares_finishing`. Thread-safe.
         """
-        waiting = {context for queue in self._waiting.values() for context in tuple(queue)}
-        waiting.update(context for context, _ in self.slots.waiting())
+        waiting = set(self.slots.waiting()).union(*map(tuple, self._waiting.values()))
         for context in list(self._held.values()):
             goes_on = context.outlives_lease and context.started_monotonic is not None
             if context not in waiting and not (spares_finishing and goes_on):

@@ -6,7 +6,6 @@ All of it may be called from any thread.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 
 from pgcron_ha.executors.contract.base import Context
@@ -21,7 +20,7 @@ class Slots:
         self.number = number
         self.used = 0
         self._lock = threading.Lock()
-        self._heavy: deque[tuple[Context, int]] = deque()
+        self._heavy: dict[Context, int] = {}  # the weights of runs, in the order of their waiting
         self._surplus: dict[Context, int] = {}  # slots of executing runs beyond the first
 
     def are_awaited(self) -> bool:
@@ -31,15 +30,16 @@ class Slots:
     @property
     def awaited(self) -> int:
         """How many slots such runs wait for."""
-        return sum(weight for _, weight in self.waiting())
+        return sum(tuple(self._heavy.values()))
 
-    def waiting(self) -> tuple[tuple[Context, int], ...]:
-        """The runs that wait for several slots, each with its weight."""
+    def waiting(self) -> tuple[Context, ...]:
+        """The runs that wait for several slots."""
         return tuple(self._heavy)
 
     def wait(self, context: Context, weight: int) -> None:
         """It begins when so many slots are free and all that waited before have begun."""
-        self._heavy.append((context, weight))
+        with self._lock:
+            self._heavy[context] = weight
 
     def take(self) -> bool:
         """One slot; False when none is free."""
@@ -55,10 +55,10 @@ class Slots:
         with self._lock:
             if not self._heavy:
                 return None
-            context, weight = self._heavy[0]
+            context, weight = next(iter(self._heavy.items()))
             if self.number - self.used < weight or (unless and unless(context)):
                 return None
-            self._heavy.popleft()
+            del self._heavy[context]
             self.used += weight
             self._surplus[context] = weight - 1
             return context
@@ -79,8 +79,4 @@ class Slots:
     def remove(self, context: Context) -> bool:
         """This run waits no more; False when it did not."""
         with self._lock:
-            for heavy in self.waiting():
-                if heavy[0] is context:
-                    self._heavy.remove(heavy)
-                    return True
-            return False
+            return self._heavy.pop(context, None) is not None
