@@ -145,9 +145,10 @@ BEGIN
                               note => begin_session.method);
 END $$;
 
--- Ends an attempt that `begin_login` has begun with `password_hash`; whether there is a session.
-CREATE FUNCTION pgcron.end_login(name text, password_hash text, is_right boolean, new_hash text,
-    session bytea, idle interval, life interval, address text, agent text) RETURNS boolean
+-- Ends an attempt: `password_hash` is the one that `begin_login` gave, if what was typed fits it.
+-- Whether there is a session.
+CREATE FUNCTION pgcron.end_login(name text, password_hash text, new_hash text, session bytea,
+    idle interval, life interval, address text, agent text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   network CONSTANT text := pgcron.login_network(address);
@@ -156,7 +157,7 @@ BEGIN
   UPDATE pgcron.web_user u
   SET networks = (ARRAY[network] || array_remove(u.networks, network))[1:10],
       password_hash = coalesce(end_login.new_hash, u.password_hash)
-  WHERE is_right AND u.name = end_login.name AND u.disabled_at IS NULL
+  WHERE u.name = end_login.name AND u.disabled_at IS NULL
     AND u.password_hash = end_login.password_hash;
   IF NOT FOUND THEN
     PERFORM pgcron.refuse_login(name, 'password', address);
@@ -202,34 +203,27 @@ BEGIN ATOMIC
 END;
 
 -- Whose session it is, if it is not over. When it was last seen is known to the minute.
-CREATE FUNCTION pgcron.user_of_session(session bytea,
-    OUT name text, OUT shown text, OUT grants jsonb)
+CREATE FUNCTION pgcron.user_of_session(session bytea)
+  RETURNS TABLE (name text, shown text, grants jsonb)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  seen timestamptz;
 BEGIN
-  SELECT u.name, coalesce(u.shown, u.name), pgcron.grants_as_json(u.name, u.groups), s.last_seen_at
-  INTO name, shown, grants, seen
-  FROM pgcron.web_session s JOIN pgcron.web_user u ON u.name = s.user_name
-  WHERE s.id = user_of_session.session AND s.expires_at > now()
-    AND s.last_seen_at > now() - s.idle AND u.disabled_at IS NULL;
-  IF seen < now() - interval '1 min' THEN
-    UPDATE pgcron.web_session s SET last_seen_at = now()
-    WHERE s.id = user_of_session.session AND s.last_seen_at < now() - interval '1 min';
-  END IF;
+  UPDATE pgcron.web_session s SET last_seen_at = now()
+  WHERE s.id = session AND s.last_seen_at < now() - interval '1 min'
+    AND s.last_seen_at > now() - s.idle;
+  RETURN QUERY
+    SELECT u.name, coalesce(u.shown, u.name), pgcron.grants_as_json(u.name, u.groups)
+    FROM pgcron.web_session s JOIN pgcron.web_user u ON u.name = s.user_name
+    WHERE s.id = session AND s.expires_at > now() AND s.last_seen_at > now() - s.idle
+      AND u.disabled_at IS NULL;
 END $$;
 
--- Of a user whom a proxy names: NULL for one that is disabled here.
-CREATE FUNCTION pgcron.grants_of_named(name text, groups text[]) RETURNS jsonb
+-- Of a user whom a proxy names: nothing for one that is disabled here.
+CREATE FUNCTION pgcron.user_of_proxy(user_name text, groups text[])
+  RETURNS TABLE (name text, shown text, grants jsonb)
 LANGUAGE sql STABLE SECURITY DEFINER AS $$
-  SELECT pgcron.grants_as_json(grants_of_named.name, grants_of_named.groups)
+  SELECT user_name, user_name, pgcron.grants_as_json(user_name, groups)
   WHERE NOT EXISTS (SELECT FROM pgcron.web_user u
-                    WHERE u.name = grants_of_named.name AND u.disabled_at IS NOT NULL) $$;
-
-CREATE FUNCTION pgcron.has_password(name text) RETURNS boolean
-LANGUAGE sql STABLE SECURITY DEFINER AS $$
-  SELECT EXISTS (SELECT FROM pgcron.web_user u
-                 WHERE u.name = has_password.name AND u.password_hash IS NOT NULL) $$;
+                    WHERE u.name = user_name AND u.disabled_at IS NOT NULL) $$;
 
 -- Ends sessions of a user: one by the beginning of its hash, or all of them but one.
 CREATE FUNCTION pgcron.revoke_sessions(name text, session text DEFAULT NULL,

@@ -148,29 +148,24 @@ RETURN array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], role)
              OR right(scope, 1) = '*' AND starts_with(token_scope, left(scope, -1))));
 
 -- What a token may: never more than its owner at this moment. Its use is known to the minute.
-CREATE FUNCTION pgcron.user_of_token(id text, secret_hash bytea,
-    OUT name text, OUT shown text, OUT grants jsonb)
+CREATE FUNCTION pgcron.user_of_token(id text, secret_hash bytea)
+  RETURNS TABLE (name text, shown text, grants jsonb)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  token pgcron.api_token;
-  owner pgcron.web_user;
 BEGIN
-  SELECT t.* INTO token FROM pgcron.api_token t
+  UPDATE pgcron.api_token t SET last_used_at = now()
   WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash
-    AND t.expires_at > now();
-  SELECT u.* INTO owner FROM pgcron.web_user u WHERE u.name = token.owner;
-  IF token.id IS NULL OR owner.disabled_at IS NOT NULL THEN
-    RETURN;
-  END IF;
-  name := format('%s/%s', coalesce(token.owner, token.created_by), token.name);
-  shown := name;
-  SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]') INTO grants
-  FROM pgcron.role_grant g
-  WHERE g.subject_kind = 'token' AND g.subject = token.id
-    AND (token.owner IS NULL OR EXISTS (
-      SELECT FROM pgcron.grants_of(owner.name, owner.groups) o
-      WHERE pgcron.grant_covers(o.role, o.scope_kind, o.scope, g.role, g.scope_kind, g.scope)));
-  IF coalesce(token.last_used_at, '-infinity') < now() - interval '1 min' THEN
-    UPDATE pgcron.api_token t SET last_used_at = now() WHERE t.id = token.id;
-  END IF;
+    AND coalesce(t.last_used_at, '-infinity') < now() - interval '1 min';
+  RETURN QUERY
+    SELECT called.name, called.name,
+           (SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
+            FROM pgcron.role_grant g
+            WHERE g.subject_kind = 'token' AND g.subject = t.id
+              AND (t.owner IS NULL OR EXISTS (
+                SELECT FROM pgcron.grants_of(o.name, o.groups) h
+                WHERE pgcron.grant_covers(h.role, h.scope_kind, h.scope,
+                        g.role, g.scope_kind, g.scope))))
+    FROM pgcron.api_token t LEFT JOIN pgcron.web_user o ON o.name = t.owner
+    CROSS JOIN format('%s/%s', coalesce(t.owner, t.created_by), t.name) called(name)
+    WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash
+      AND t.expires_at > now() AND o.disabled_at IS NULL;
 END $$;

@@ -136,8 +136,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     # What serves the pages with login, beside the parts of viewer and operator.
     "login": (
         "GRANT EXECUTE ON FUNCTION begin_login, end_login, refuse_login, login_by_provider, "
-        "note_user, user_of_session, user_of_token, grants_of_named, has_password, log_out, "
-        "revoke_sessions, set_password, add_token, revoke_token, record_refusal TO",
+        "note_user, user_of_session, user_of_token, user_of_proxy, log_out, revoke_sessions, "
+        "set_password, add_token, revoke_token, record_refusal TO",
         "GRANT SELECT ON web_session, api_token, role_grant TO",
     ),
     # What takes callbacks: no table, and nothing without a callback's token.

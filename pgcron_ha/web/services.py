@@ -9,7 +9,7 @@ from typing import Self
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
-from pgcron_ha.web.access import Access, Accounts, Entry
+from pgcron_ha.web.access import Access, Entry
 from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.reading import Reader
 
@@ -60,6 +60,6 @@ class Services:
             permissions=permissions or {},
             metrics=metrics,
             pulse=Pulse(metrics),
-            access=Access(entry, Accounts(verbs, schema, writers), reader, metrics),
+            access=Access(entry, verbs, writers, reader, metrics),
             look=look,
         )
