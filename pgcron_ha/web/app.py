@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Final
 
@@ -70,8 +68,8 @@ def create_app(
         permissions={route.name: route.permission for route in ROUTES},
     )
     app = Starlette(
-        routes=[_route(route, services) for route in ROUTES],
-        lifespan=lambda _: _life(services),
+        routes=[routed(route, services, _answer) for route in ROUTES],
+        lifespan=lambda _: services.life(),
         exception_handlers={404: _no_route(services), 405: _no_route(services)},
     )
     app.state.services = services
@@ -81,27 +79,22 @@ def create_app(
     return app
 
 
-@asynccontextmanager
-async def _life(services: Services) -> AsyncIterator[None]:
-    pulse = asyncio.create_task(services.pulse.run())
-    try:
-        yield
-    finally:
-        pulse.cancel()
-        await services.reader.close()
-        await services.writers.close()
+def routed(
+    route: WebRoute,
+    services: Services,
+    answer: Callable[[Request, Services, WebRoute], Awaitable[Response]],
+) -> Route:
+    """A line of the table for Starlette's router: what `answer` gives, counted and timed."""
 
-
-def _route(route: WebRoute, services: Services) -> Route:
-    async def answer(request: Request) -> Response:
+    async def counted(request: Request) -> Response:
         began = perf_counter()
-        response = await _answer(request, services, route)
+        response = await answer(request, services, route)
         services.metrics.answered(
             route.name, request.method, response.status_code, perf_counter() - began
         )
         return response
 
-    return Route(starlette_path(route.path), answer, methods=[route.method], name=route.name)
+    return Route(starlette_path(route.path), counted, methods=[route.method], name=route.name)
 
 
 async def _answer(request: Request, services: Services, route: WebRoute) -> Response:

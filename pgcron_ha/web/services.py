@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -63,3 +65,14 @@ class Services:
             access=Access(entry, verbs, writers, reader, metrics),
             look=look,
         )
+
+    @asynccontextmanager
+    async def life(self) -> AsyncIterator[None]:
+        """Pulses in this block, and closes at its end what was opened."""
+        pulse = asyncio.create_task(self.pulse.run())
+        try:
+            yield
+        finally:
+            pulse.cancel()
+            await self.reader.close()
+            await self.writers.close()
