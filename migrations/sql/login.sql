@@ -126,60 +126,46 @@ LANGUAGE sql SECURITY DEFINER AS $$
       SELECT u.name FROM pgcron.web_user u WHERE u.name = refuse_login.name),
     note => method, outcome => 'refused') $$;
 
--- A session of a user; those that are over go, and of one user all but the newest 50.
-CREATE FUNCTION pgcron.begin_session(name text, session bytea, method text, idle interval,
-    life interval, address text, agent text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+-- Ends an attempt: a user who is let in has a session, and what was counted of `keys` counts no
+-- more. Sessions that are over go, and of one user all but the newest 50.
+CREATE FUNCTION pgcron.begin_session(is_let_in boolean, keys text[], name text, method text,
+    session bytea, idle interval, life interval, address text, agent text) RETURNS boolean
+LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM pgcron.web_session s WHERE s.id = ANY (ARRAY(
-    SELECT o.id FROM pgcron.web_session o WHERE o.expires_at < now()
-    ORDER BY o.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED));
-  DELETE FROM pgcron.web_session s WHERE s.id = ANY (ARRAY(
-    SELECT o.id FROM pgcron.web_session o WHERE o.user_name = begin_session.name
-    ORDER BY o.created_at DESC OFFSET 49 LIMIT 100 FOR UPDATE SKIP LOCKED));
+  IF NOT is_let_in THEN
+    PERFORM pgcron.refuse_login(name, method, address);
+    RETURN false;
+  END IF;
+  PERFORM pgcron.forget_attempt(keys);
+  DELETE FROM pgcron.web_session s
+  WHERE s.id = ANY (
+    ARRAY(SELECT o.id FROM pgcron.web_session o WHERE o.expires_at < now()
+          ORDER BY o.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+    || ARRAY(SELECT o.id FROM pgcron.web_session o WHERE o.user_name = begin_session.name
+             ORDER BY o.created_at DESC OFFSET 49 LIMIT 100 FOR UPDATE SKIP LOCKED));
   INSERT INTO pgcron.web_session (id, user_name, method, address, agent, idle, expires_at)
   VALUES (session, begin_session.name, begin_session.method, begin_session.address,
           left(begin_session.agent, 200), begin_session.idle, now() + life);
   PERFORM pgcron.act_as('ui:' || begin_session.name, 'ui', begin_session.address);
   PERFORM pgcron.record_audit('login', 'user', begin_session.name,
                               note => begin_session.method);
+  RETURN true;
 END $$;
 
 -- Ends an attempt: `password_hash` is the one that `begin_login` gave, if what was typed fits it.
 -- Whether there is a session.
-CREATE FUNCTION pgcron.end_login(name text, password_hash text, new_hash text, session bytea,
-    idle interval, life interval, address text, agent text) RETURNS boolean
+CREATE FUNCTION pgcron.end_login(name text, password_hash text, session bytea, idle interval,
+    life interval, address text, agent text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   network CONSTANT text := pgcron.login_network(address);
   keys CONSTANT text[] := pgcron.login_keys(name, address);
 BEGIN
   UPDATE pgcron.web_user u
-  SET networks = (ARRAY[network] || array_remove(u.networks, network))[1:10],
-      password_hash = coalesce(end_login.new_hash, u.password_hash)
+  SET networks = (ARRAY[network] || array_remove(u.networks, network))[1:10]
   WHERE u.name = end_login.name AND u.disabled_at IS NULL
     AND u.password_hash = end_login.password_hash;
-  IF NOT FOUND THEN
-    PERFORM pgcron.refuse_login(name, 'password', address);
-    RETURN false;
-  END IF;
-  PERFORM pgcron.forget_attempt(keys);
-  PERFORM pgcron.begin_session(name, session, 'password', idle, life, address, agent);
-  RETURN true;
-END $$;
-
--- A user whom a provider has named; whether there is a session: not for one that is disabled.
-CREATE FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], session bytea,
-    idle interval, life interval, address text, agent text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  IF NOT pgcron.note_user(name, shown, groups) THEN
-    PERFORM pgcron.refuse_login(name, 'oidc', address);
-    RETURN false;
-  END IF;
-  PERFORM pgcron.forget_attempt(pgcron.login_keys(NULL, address));
-  PERFORM pgcron.begin_session(name, session, 'oidc', idle, life, address, agent);
-  RETURN true;
+  RETURN pgcron.begin_session(FOUND, keys, name, 'password', session, idle, life, address, agent);
 END $$;
 
 -- What somebody else than this database knows of a user; false for one that is disabled.
@@ -193,6 +179,13 @@ BEGIN
     WHERE u.disabled_at IS NULL;
   RETURN FOUND;
 END $$;
+
+-- A user whom a provider has named; whether there is a session: not for one that is disabled.
+CREATE FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], session bytea,
+    idle interval, life interval, address text, agent text) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.begin_session(pgcron.note_user(name, shown, groups),
+           pgcron.login_keys(NULL, address), name, 'oidc', session, idle, life, address, agent) $$;
 
 -- The roles of a user, as JSON: [[role, scope kind, scope], …].
 CREATE FUNCTION pgcron.grants_as_json(name text, groups text[]) RETURNS jsonb

@@ -133,7 +133,7 @@ def ops_server(
     from pgcron_ha.web.ops import ops_listener
     from pgcron_ha.web.services import Services
 
-    services = shared or Services.made(
+    services = shared or Services(
         settings.pages_dsn(), schema=settings.schema, version=installed_version(), look=look
     )
     server = ops_listener(services, settings.ops.listen, is_alone=shared is None)

@@ -57,7 +57,7 @@ def create_app(
     It serves one event loop; its lifespan must be run, as any server does.
     """
     templates()  # compiled now, and not while the first viewer waits
-    services = Services.made(
+    services = Services(
         dsn,
         schema=schema,
         version=version,

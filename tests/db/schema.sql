@@ -2531,8 +2531,6 @@ REVOKE ALL ON FUNCTION pgcron.begin_login(name text, address text, OUT wait doub
 
 REVOKE ALL ON FUNCTION pgcron.begin_operation(key text, lifetime interval) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.begin_session(name text, session bytea, method text, idle interval, life interval, address text, agent text) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.block_new_run() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text, known jsonb) FROM PUBLIC;
@@ -2561,7 +2559,7 @@ REVOKE ALL ON FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor
 
 REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.end_login(name text, password_hash text, new_hash text, session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.end_login(name text, password_hash text, session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.end_operation(key text, run_id bigint) FROM PUBLIC;
 

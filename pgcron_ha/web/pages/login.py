@@ -72,12 +72,10 @@ async def log_in(page_request: PageRequest) -> Response:
     begun = await access.call(login.begin_login, name, page_request.address)
     if begun["wait"] > 0:
         return _form(page_request, then, name, _later(begun["wait"]), 429)
-    known, new = begun["password_hash"], None
-    if await access.passwords.is_right(known, typed[:1000]):
-        new = await access.passwords.renewed(known, typed)
-    else:
-        known = None
-    answer = await _session(page_request, then, login.end_login, name, known, new_hash=new)
+    known = begun["password_hash"]
+    is_right = await access.passwords.is_right(known, typed[:1000])
+    proof = known if is_right else None
+    answer = await _session(page_request, then, login.end_login, name, proof)
     return answer or _form(page_request, then, name, WRONG, 403)
 
 
@@ -137,16 +135,23 @@ async def log_out(page_request: PageRequest) -> Response:
 
 
 async def _session(
-    page_request: PageRequest, then: str | None, begin: Call[bool], *values: Any, **more: Any
+    page_request: PageRequest, then: str | None, begin: Call[bool], *values: Any
 ) -> Response | None:
     """Shows the page that was asked for, with a session, if `begin` begins one. Its id is new:
     whatever the browser had before is worth nothing.
     """
     auth, request, access = _auth(page_request), page_request.request, page_request.services.access
     session = secrets.token_urlsafe(32)
-    more |= {"session": hashed(session), "address": page_request.address}
-    more |= {"idle": auth.session_idle, "life": auth.session_life}
-    if not await access.call(begin, *values, agent=request.headers.get("user-agent"), **more):
+    has_begun = await access.call(
+        begin,
+        *values,
+        session=hashed(session),
+        idle=auth.session_idle,
+        life=auth.session_life,
+        address=page_request.address,
+        agent=request.headers.get("user-agent"),
+    )
+    if not has_begun:
         return None
     answer = RedirectResponse(inner_path(then, page_request.link("overview")), 303)
     access.set_cookie(request, answer, session, auth.session_life)
