@@ -39,9 +39,6 @@ Authenticate: TypeAlias = Callable[[Request], Awaitable[Person | None]]
 REMEMBERED_SECONDS: Final = 600.0
 """While the database is away, who was let in within this time may go on reading."""
 
-CALLBACK: Final = "/login/oidc/callback"
-"""Where a provider sends browsers back."""
-
 _MOST_REMEMBERED: Final = 1000
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@+-]{1,100}")
 _MOST_GROUPS: Final = 200
@@ -118,7 +115,7 @@ class Access:
             self.passwords = Passwords(metrics)
         self.provider = None
         if self.auth is not None and self.auth.oidc_issuer is not None:
-            self.provider = Provider(self.auth, f"{entry.public_url}{CALLBACK}")
+            self.provider = Provider(self.auth, entry.public_url)
         self._reader = reader
         self._remembered: OrderedDict[Any, tuple[float, Person]] = OrderedDict()
 
