@@ -19,11 +19,7 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('there is a user %L already', add_user.name),
         'Names of users are unique.', 'Choose another name, or set its password.');
   END IF;
-  IF role IS NOT NULL THEN
-    INSERT INTO pgcron.role_grant (subject_kind, subject, role, granted_by)
-    VALUES ('user', add_user.name, add_user.role, coalesce(actor, session_user))
-    ON CONFLICT DO NOTHING;
-  END IF;
+  PERFORM pgcron.grant_role('user', add_user.name, role, actor => actor) WHERE role IS NOT NULL;
   PERFORM pgcron.record_audit('add', 'user', add_user.name, actor,
                               after => jsonb_build_object('role', add_user.role));
 END $$;
@@ -107,11 +103,9 @@ BEGIN
   INSERT INTO pgcron.api_token (id, secret_hash, name, owner, created_by, expires_at)
   VALUES (add_token.id, add_token.secret_hash, add_token.name, add_token.owner,
           coalesce(actor, session_user), now() + lifetime);
-  INSERT INTO pgcron.role_grant (subject_kind, subject, role, scope_kind, scope, granted_by)
-  SELECT 'token', add_token.id, add_token.role, split_part(s, ':', 1),
-         substr(s, strpos(s, ':') + 1), coalesce(actor, session_user)
-  FROM unnest(CASE WHEN scopes = '{}' THEN ARRAY['all:*'] ELSE scopes END) s
-  ON CONFLICT DO NOTHING;
+  PERFORM pgcron.grant_role('token', add_token.id, add_token.role, split_part(s, ':', 1),
+      substr(s, strpos(s, ':') + 1), actor)
+  FROM unnest(CASE WHEN scopes = '{}' THEN ARRAY['all:*'] ELSE scopes END) s;
   PERFORM pgcron.record_audit('add', 'token', add_token.name, actor,
       after => jsonb_build_object('id', add_token.id, 'owner', add_token.owner,
                                   'role', add_token.role, 'scopes', to_jsonb(scopes)));

@@ -180,10 +180,9 @@ class Access:
             found = ipaddress.ip_address((address or "").partition("%")[0])
         except ValueError:
             return False
-        if self.auth is None:
-            return False
         mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-        return any((mapped or found) in network for network in self.auth.proxy_addresses)
+        proxies = self.auth.proxy_addresses if self.auth is not None else ()
+        return any((mapped or found) in network for network in proxies)
 
     def address(self, request: Request) -> str | None:
         """Where it comes from: of the addresses that proxies name the last that is no proxy's."""

@@ -25,7 +25,7 @@ async def authorize(page_request: PageRequest, permission: str, path: str) -> No
     is beyond these scopes: the same whether it exists or not.
     """
     person = page_request.person
-    SCOPES.set(person.scopes_as("viewer"))
+    SCOPES.set(person.scopes_as["viewer"])
     if permission == OPEN:
         return
     page_request.permission = permission
@@ -37,8 +37,7 @@ async def authorize(page_request: PageRequest, permission: str, path: str) -> No
     if page_request.object is None or not person.is_scoped:
         return
     kind, name = page_request.object
-    scopes = [person.scopes_as(role) for role in ROLES]
-    found = await page_request.read("reached", reached, kind, name, *scopes)
+    found = await page_request.read("reached", reached, kind, name, *person.scopes_as.values())
     if not found.value["viewer"]:
         what = _ONE.get(kind, kind[:-1])
         raise NotFound(
