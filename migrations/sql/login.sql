@@ -60,15 +60,13 @@ RETURN CASE WHEN address IS NOT NULL
 -- name), and the one of the network. What was typed as a name may be a password: it is not kept.
 CREATE FUNCTION pgcron.login_keys(name text, address text) RETURNS text[]
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT array_remove(ARRAY[
-    'account ' || encode(sha256(convert_to(coalesce((
-      SELECT u.name || ' ' || pgcron.login_network(login_keys.address) FROM pgcron.web_user u
-      WHERE u.name = login_keys.name
-        AND pgcron.login_network(login_keys.address) = ANY (u.networks)), login_keys.name),
-      'UTF8')), 'hex'),
-    'network ' || pgcron.login_network(login_keys.address)], NULL);
-END;
+RETURN array_remove(ARRAY[
+  'account ' || encode(sha256(convert_to(coalesce((
+    SELECT u.name || ' ' || pgcron.login_network(login_keys.address) FROM pgcron.web_user u
+    WHERE u.name = login_keys.name
+      AND pgcron.login_network(login_keys.address) = ANY (u.networks)), login_keys.name),
+    'UTF8')), 'hex'),
+  'network ' || pgcron.login_network(login_keys.address)], NULL);
 
 -- For how long no attempt is looked at. After 5 failures of an account 1 s, 2 s, … up to 15 min;
 -- a network has 30 attempts in 10 minutes.
@@ -190,10 +188,8 @@ LANGUAGE sql SECURITY DEFINER AS $$
 -- The roles of a user, as JSON: [[role, scope kind, scope], …].
 CREATE FUNCTION pgcron.grants_as_json(name text, groups text[]) RETURNS jsonb
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
-  FROM pgcron.grants_of(grants_as_json.name, grants_as_json.groups) g;
-END;
+RETURN (SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
+        FROM pgcron.grants_of(grants_as_json.name, grants_as_json.groups) g);
 
 -- Whose session it is, if it is not over. When it was last seen is known to the minute.
 CREATE FUNCTION pgcron.user_of_session(session bytea)
@@ -236,12 +232,6 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pgcron.log_out(session bytea) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  who text;
-BEGIN
-  DELETE FROM pgcron.web_session s WHERE s.id = log_out.session RETURNING s.user_name INTO who;
-  IF FOUND THEN
-    PERFORM pgcron.record_audit('logout', 'user', who, 'ui:' || who);
-  END IF;
-END $$;
+LANGUAGE sql SECURITY DEFINER AS $$
+  WITH gone AS (DELETE FROM pgcron.web_session s WHERE s.id = session RETURNING s.user_name)
+  SELECT pgcron.record_audit('logout', 'user', g.user_name, 'ui:' || g.user_name) FROM gone g $$;

@@ -183,15 +183,14 @@ COMMENT ON FUNCTION pgcron.grant_role IS
 
 CREATE FUNCTION pgcron.revoke_role(subject_kind text, subject text, role text,
     scope_kind text DEFAULT 'all', scope text DEFAULT '*', actor text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pgcron.act_as(actor);
-  DELETE FROM pgcron.role_grant g
-  WHERE (g.subject_kind, g.subject, g.role, g.scope_kind, g.scope)
-    = (revoke_role.subject_kind, revoke_role.subject, revoke_role.role, revoke_role.scope_kind,
-       revoke_role.scope);
-  RETURN FOUND;
-END $$;
+LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
+  WITH gone AS (
+    DELETE FROM pgcron.role_grant g
+    WHERE (g.subject_kind, g.subject, g.role, g.scope_kind, g.scope)
+      = (revoke_role.subject_kind, revoke_role.subject, revoke_role.role, revoke_role.scope_kind,
+         revoke_role.scope) RETURNING true)
+  SELECT EXISTS (SELECT FROM gone) $$;
 COMMENT ON FUNCTION pgcron.revoke_role IS
     'Takes a role back that grant_role gave; true if there was one.';
 

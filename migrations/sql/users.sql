@@ -27,41 +27,24 @@ END $$;
 -- Ends all sessions but the one in which it was changed.
 CREATE FUNCTION pgcron.set_password(name text, password_hash text, but bytea DEFAULT NULL,
     address text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  PERFORM pgcron.require_user(name);
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.require_user(name);
   UPDATE pgcron.web_user u SET password_hash = set_password.password_hash
   WHERE u.name = set_password.name;
   DELETE FROM pgcron.web_session s
   WHERE s.user_name = set_password.name AND s.id IS DISTINCT FROM set_password.but;
-  PERFORM pgcron.forget_attempt(pgcron.login_keys(name, address));
-  PERFORM pgcron.record_audit('set password', 'user', set_password.name, actor);
-END $$;
+  SELECT pgcron.forget_attempt(pgcron.login_keys(name, address));
+  SELECT pgcron.record_audit('set password', 'user', name, actor) $$;
 
 -- Sessions and tokens of a disabled user are worth nothing from the next request on.
 CREATE FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor text DEFAULT NULL)
   RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  PERFORM pgcron.require_user(name);
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.require_user(name);
   UPDATE pgcron.web_user u SET disabled_at = CASE WHEN is_disabled THEN now() END
   WHERE u.name = disable_user.name AND (u.disabled_at IS NOT NULL) <> is_disabled;
-  PERFORM pgcron.record_audit(CASE WHEN is_disabled THEN 'disable' ELSE 'enable' END,
-                              'user', disable_user.name, actor);
-END $$;
-
--- With sessions, tokens and roles: another user of that name begins with nothing.
-CREATE FUNCTION pgcron.remove_user(name text, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  PERFORM pgcron.require_user(name);
-  DELETE FROM pgcron.role_grant g
-  WHERE (g.subject_kind = 'user' AND g.subject = remove_user.name)
-     OR (g.subject_kind = 'token' AND g.subject IN (
-           SELECT t.id FROM pgcron.api_token t WHERE t.owner = remove_user.name));
-  DELETE FROM pgcron.web_user u WHERE u.name = remove_user.name;
-  PERFORM pgcron.record_audit('remove', 'user', remove_user.name, actor);
-END $$;
+  SELECT pgcron.record_audit(CASE WHEN is_disabled THEN 'disable' ELSE 'enable' END, 'user', name,
+           actor) $$;
 
 CREATE TABLE pgcron.api_token (
   -- Stands in the token, before its secret.
@@ -86,6 +69,17 @@ CREATE TABLE pgcron.api_token (
 );
 COMMENT ON TABLE pgcron.api_token IS 'Tokens of programs; what each may is in role_grant.';
 CREATE INDEX api_token_owner ON pgcron.api_token (owner);
+
+-- With sessions, tokens and roles: another user of that name begins with nothing.
+CREATE FUNCTION pgcron.remove_user(name text, actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.require_user(name);
+  DELETE FROM pgcron.role_grant g
+  WHERE (g.subject_kind = 'user' AND g.subject = remove_user.name)
+     OR (g.subject_kind = 'token' AND g.subject IN (
+           SELECT t.id FROM pgcron.api_token t WHERE t.owner = remove_user.name));
+  DELETE FROM pgcron.web_user u WHERE u.name = remove_user.name;
+  SELECT pgcron.record_audit('remove', 'user', name, actor) $$;
 
 -- A token with a role within scopes, written as kind:name; none is everything.
 CREATE FUNCTION pgcron.add_token(id text, secret_hash bytea, name text, role text,
