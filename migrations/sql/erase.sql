@@ -146,14 +146,7 @@ END $$;
 -- Returns how many, and the names of schedules that have them still.
 CREATE FUNCTION pgcron.erase_definitions(args jsonb, dry_run boolean, at_most int,
     OUT erased bigint, OUT schedules text[])
-LANGUAGE plpgsql AS $$
-BEGIN
-  SELECT array_agg(s.name ORDER BY s.name) INTO schedules FROM pgcron.schedule s
-  WHERE s.args @> erase_definitions.args
-     OR EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = s.id
-                  AND o.fire_at >= now() AND o.args @> erase_definitions.args)
-     OR EXISTS (SELECT FROM pgcron.backfill b WHERE b.schedule_id = s.id AND b.ended_at IS NULL
-                  AND erase_definitions.args <@ ANY(ARRAY[b.args, b.definition -> 'args']));
+LANGUAGE sql AS $$
   WITH versions AS MATERIALIZED (
     SELECT v.schedule_id, v.version, v.operation FROM pgcron.schedule_version v
     WHERE v.content -> 'args' @> erase_definitions.args
@@ -182,8 +175,15 @@ BEGIN
         definition = b.definition || jsonb_build_object('args', pgcron.erased_args())
     FROM backfills o WHERE NOT dry_run AND b.id = o.id)
   SELECT (SELECT count(*) FROM versions) + (SELECT count(*) FROM fires)
-         + (SELECT count(*) FROM backfills) INTO erased;
-END $$;
+         + (SELECT count(*) FROM backfills),
+         (SELECT array_agg(s.name ORDER BY s.name) FROM pgcron.schedule s
+          WHERE s.args @> erase_definitions.args
+            OR EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = s.id
+                         AND o.fire_at >= now() AND o.args @> erase_definitions.args)
+            OR EXISTS (SELECT FROM pgcron.backfill b WHERE b.schedule_id = s.id
+                         AND b.ended_at IS NULL
+                         AND erase_definitions.args <@ ANY(ARRAY[b.args, b.definition -> 'args'])))
+  $$;
 
 -- Erases args, results, log lines, errors and keys of runs that all criteria fit, and of what
 -- belongs to them, at most `at_most` in a call: call it until `runs` and `definitions` are 0. What
