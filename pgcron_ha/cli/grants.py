@@ -45,7 +45,7 @@ _WORKED_ON = (
     "callback, cluster, concurrency_limit, cordon, cursor, dead_letter, diversion, failure_pause, "
     "fire_failure, given_back, history, history_overflow, idempotency, log, missed, node, "
     "occurrence, occurrence_override, offer, outdated_plan, overrun, progress, queue, rate_window, "
-    "retention_sweep, run, schedule, schedule_asset, schedule_preview, schedule_version, step, "
+    "retention_sweep, schedule, schedule_asset, schedule_preview, schedule_version, step, "
     "step_outbox, step_signal, timezone, unique_period, workflow_definition, workflow_edge, "
     "workflow_run, workflow_step"
 )
@@ -107,7 +107,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         f"SELECT, INSERT, UPDATE, DELETE ON {_WORKED_ON}",
         "SELECT ON producer, producer_rule, claiming_node",
         # Who may empty it is not judged as a producer is.
-        "TRUNCATE ON run",
+        "SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON run",
         "USAGE ON SEQUENCE asset_update_id_seq, backfill_id_seq, fence, given_back_id_seq, "
         "run_id_seq, schedule_id_seq, step_outbox_id_seq, workflow_definition_id_seq",
         # Its handlers enqueue; and it sends the audit to a webhook.

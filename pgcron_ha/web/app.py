@@ -68,7 +68,8 @@ def create_app(
         look=look,
         write_dsn=write_dsn,
         entry=entry,
-        routes=ROUTES,
+        paths={route.name: route.path for route in ROUTES},
+        permissions={route.name: route.permission for route in ROUTES},
     )
     app = Starlette(
         routes=[routed(route, services, _answer) for route in ROUTES],

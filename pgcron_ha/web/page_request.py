@@ -173,7 +173,7 @@ class PageRequest:
     def may_open(self, route: str) -> bool:
         """As `may`, what the route of this name needs. An open page does not know its viewer."""
         if route not in self._opened:
-            needed = self.services.routes[route].permission
+            needed = self.services.permissions[route]
             self._opened[route] = not self.permission or needed == "open" or self.may(needed)
         return self._opened[route]
 
@@ -219,7 +219,7 @@ class PageRequest:
         """
         if not self.may_open(route):
             return ""
-        path = filled(self.services.routes[route].path, segments)
+        path = filled(self.services.paths[route], segments)
         root = self.request.scope.get("root_path", "")
         if not query and self._chosen_zone is None:
             return f"{root}{path}"

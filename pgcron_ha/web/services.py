@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from types import MappingProxyType
 
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -13,9 +13,6 @@ from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import Access, Entry
 from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.reading import Reader
-
-if TYPE_CHECKING:
-    from pgcron_ha.web.routes import WebRoute
 
 
 class Services:
@@ -30,13 +27,17 @@ class Services:
         look: LookAtNode | None = None,
         write_dsn: str | None = None,
         entry: Entry = Entry(),
-        routes: Iterable[WebRoute] = (),
+        paths: Mapping[str, str] = MappingProxyType({}),
+        permissions: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Those of `create_app`; without `routes` those of probes and metrics alone."""
+        """Those of `create_app`; without `paths` those of probes and metrics alone."""
         self.dsn = write_dsn or dsn
         """Where verbs are executed; what is read comes from `reader`."""
         self.version = version
-        self.routes = {route.name: route for route in routes}
+        self.paths = paths
+        """Of all routes, by name, such as ``/schedules/{name}``."""
+        self.permissions = permissions
+        """What each route needs."""
         self.look = look
         """At the node of this process, if it has one."""
         self.metrics = WebMetrics(version)
