@@ -18,7 +18,6 @@ from starlette.routing import Route
 
 from pgcron_ha.db.commands.roles import reached, record_refusal
 from pgcron_ha.db.driver.scopes import SCOPES
-from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
 from pgcron_ha.model.permissions import NOBODY, ROLES, Grant, Person
@@ -27,7 +26,7 @@ from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import BadToken, Entry
 from pgcron_ha.web.address import starlette_path
 from pgcron_ha.web.failures import failure_page
-from pgcron_ha.web.page_request import INTERFACE, PageRequest
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import turned_away
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import BodyTooLarge, Guard
@@ -164,11 +163,8 @@ async def _authorize(page_request: PageRequest, permission: str, path: str) -> N
 async def _keep_refusal(page_request: PageRequest, route: str, error: Refused) -> None:
     """Records what was refused; where that can't be, the refusal stands."""
     kind, name = page_request.object or ("page", "")
-    services = page_request.services
     with suppress(PgcronError):
-        async with services.writers.connection(services.dsn) as connection:
-            actor, address = page_request.person.actor, page_request.address
-            session = Session(connection, page_request.schema, actor, INTERFACE, address)
+        async with page_request.session() as session:
             await session.act(record_refusal, route, kind, name, error.message)
             return
     logging.getLogger(LOGGER).warning("%s of %s %s was refused: %s", route, kind, name, error)
