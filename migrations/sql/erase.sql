@@ -10,15 +10,6 @@ RETURN '{"$erased": true}'::jsonb;
 CREATE TYPE pgcron.erasure AS (run_ids bigint[], concurrency_key text, unique_key text, tag text,
   args jsonb);
 
-CREATE FUNCTION pgcron.is_meant(wanted pgcron.erasure, run_id bigint, concurrency_key text,
-    unique_key text, tags text[], args jsonb) RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN (wanted.run_ids IS NULL OR run_id = ANY(wanted.run_ids))
-  AND (wanted.concurrency_key IS NULL OR is_meant.concurrency_key = wanted.concurrency_key)
-  AND (wanted.unique_key IS NULL OR is_meant.unique_key = wanted.unique_key)
-  AND (wanted.tag IS NULL OR wanted.tag = ANY(is_meant.tags))
-  AND (wanted.args IS NULL OR is_meant.args @> wanted.args);
-
 -- The workflow that the run is a step of, the topmost one; itself if it is none.
 CREATE FUNCTION pgcron.whole_of(run_id bigint) RETURNS bigint
 LANGUAGE sql STABLE AS $$
@@ -41,20 +32,22 @@ CREATE FUNCTION pgcron.meant_runs(wanted pgcron.erasure)
   RETURNS TABLE (run_id bigint, place int, is_alive boolean)
 LANGUAGE sql STABLE AS $$
   WITH RECURSIVE meant AS MATERIALIZED (
-    SELECT h.id FROM pgcron.ended_runs h
-    WHERE wanted.run_ids IS NULL AND h.args IS DISTINCT FROM pgcron.erased_args()
-      AND pgcron.is_meant(wanted, h.id, h.concurrency_key, h.unique_key, h.tags, h.args)
-    UNION  -- by the index
-    SELECT h.id FROM unnest(wanted.run_ids) w(id) JOIN pgcron.ended_runs h ON h.id = w.id
-    WHERE h.args IS DISTINCT FROM pgcron.erased_args()
-      AND pgcron.is_meant(wanted, h.id, h.concurrency_key, h.unique_key, h.tags, h.args)
-    UNION
-    SELECT d.run_id FROM pgcron.dead_letter d
-    WHERE d.args IS DISTINCT FROM pgcron.erased_args()
-      AND pgcron.is_meant(wanted, d.run_id, d.concurrency_key, d.unique_key, d.tags, d.args)
-    UNION
-    SELECT r.id FROM pgcron.run r
-    WHERE pgcron.is_meant(wanted, r.id, r.concurrency_key, r.unique_key, r.tags, r.args)),
+    SELECT DISTINCT a.id
+    FROM (SELECT h.id, h.concurrency_key, h.unique_key, h.tags, h.args FROM pgcron.ended_runs h
+          WHERE wanted.run_ids IS NULL
+          UNION ALL  -- by the index
+          SELECT h.id, h.concurrency_key, h.unique_key, h.tags, h.args
+          FROM unnest(wanted.run_ids) w(id) JOIN pgcron.ended_runs h ON h.id = w.id
+          UNION ALL
+          SELECT d.run_id, d.concurrency_key, d.unique_key, d.tags, d.args FROM pgcron.dead_letter d
+          UNION ALL
+          SELECT r.id, r.concurrency_key, r.unique_key, r.tags, r.args FROM pgcron.run r) a
+    WHERE a.args IS DISTINCT FROM pgcron.erased_args()
+      AND (wanted.run_ids IS NULL OR a.id = ANY(wanted.run_ids))
+      AND (wanted.concurrency_key IS NULL OR a.concurrency_key = wanted.concurrency_key)
+      AND (wanted.unique_key IS NULL OR a.unique_key = wanted.unique_key)
+      AND (wanted.tag IS NULL OR wanted.tag = ANY(a.tags))
+      AND (wanted.args IS NULL OR a.args @> wanted.args)),
   whole AS MATERIALIZED (SELECT DISTINCT pgcron.whole_of(m.id) AS id FROM meant m),
   related AS (
     SELECT w.id, w.id AS top, 0 AS depth FROM whole w
@@ -153,49 +146,44 @@ END $$;
 -- Returns how many, and the names of schedules that have them still.
 CREATE FUNCTION pgcron.erase_definitions(args jsonb, dry_run boolean, at_most int,
     OUT erased bigint, OUT schedules text[])
-LANGUAGE plpgsql AS $$
-DECLARE
-  counted bigint;
-BEGIN
-  SELECT array_agg(s.name ORDER BY s.name) INTO schedules FROM pgcron.schedule s
-  WHERE s.args @> erase_definitions.args
-     OR EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = s.id
-                  AND o.fire_at >= now() AND o.args @> erase_definitions.args)
-     OR EXISTS (SELECT FROM pgcron.backfill b WHERE b.schedule_id = s.id AND b.ended_at IS NULL
-                  AND erase_definitions.args <@ ANY(ARRAY[b.args, b.definition -> 'args']));
-  WITH old AS MATERIALIZED (
+LANGUAGE sql AS $$
+  WITH versions AS MATERIALIZED (
     SELECT v.schedule_id, v.version, v.operation FROM pgcron.schedule_version v
     WHERE v.content -> 'args' @> erase_definitions.args
       AND NOT EXISTS (SELECT FROM pgcron.schedule s
                       WHERE s.id = v.schedule_id AND s.version = v.version)
     LIMIT at_most),
-  written AS (
-    UPDATE pgcron.schedule_version v
-    SET content = v.content || jsonb_build_object('args', pgcron.erased_args())
-    FROM old o
-    WHERE NOT dry_run AND v.schedule_id = o.schedule_id AND v.version = o.version
-      AND v.operation = o.operation)
-  SELECT count(*) INTO erased FROM old;
-  WITH old AS MATERIALIZED (
+  fires AS MATERIALIZED (
     SELECT o.schedule_id, o.fire_at FROM pgcron.occurrence_override o
     WHERE o.fire_at < now() AND o.args @> erase_definitions.args LIMIT at_most),
-  written AS (
-    UPDATE pgcron.occurrence_override o SET args = '{}', note = NULL FROM old
-    WHERE NOT dry_run AND o.schedule_id = old.schedule_id AND o.fire_at = old.fire_at)
-  SELECT count(*) INTO counted FROM old;
-  erased := erased + counted;
-  WITH old AS MATERIALIZED (
+  backfills AS MATERIALIZED (
     SELECT b.id FROM pgcron.backfill b
     WHERE b.ended_at IS NOT NULL
       AND erase_definitions.args <@ ANY(ARRAY[b.args, b.definition -> 'args']) LIMIT at_most),
-  written AS (
+  written_versions AS (
+    UPDATE pgcron.schedule_version v
+    SET content = v.content || jsonb_build_object('args', pgcron.erased_args())
+    FROM versions o
+    WHERE NOT dry_run
+      AND (v.schedule_id, v.version, v.operation) = (o.schedule_id, o.version, o.operation)),
+  written_fires AS (
+    UPDATE pgcron.occurrence_override o SET args = '{}', note = NULL FROM fires f
+    WHERE NOT dry_run AND (o.schedule_id, o.fire_at) = (f.schedule_id, f.fire_at)),
+  written_backfills AS (
     UPDATE pgcron.backfill b
     SET args = NULL, note = NULL,
         definition = b.definition || jsonb_build_object('args', pgcron.erased_args())
-    FROM old WHERE NOT dry_run AND b.id = old.id)
-  SELECT count(*) INTO counted FROM old;
-  erased := erased + counted;
-END $$;
+    FROM backfills o WHERE NOT dry_run AND b.id = o.id)
+  SELECT (SELECT count(*) FROM versions) + (SELECT count(*) FROM fires)
+         + (SELECT count(*) FROM backfills),
+         (SELECT array_agg(s.name ORDER BY s.name) FROM pgcron.schedule s
+          WHERE s.args @> erase_definitions.args
+            OR EXISTS (SELECT FROM pgcron.occurrence_override o WHERE o.schedule_id = s.id
+                         AND o.fire_at >= now() AND o.args @> erase_definitions.args)
+            OR EXISTS (SELECT FROM pgcron.backfill b WHERE b.schedule_id = s.id
+                         AND b.ended_at IS NULL
+                         AND erase_definitions.args <@ ANY(ARRAY[b.args, b.definition -> 'args'])))
+  $$;
 
 -- Erases args, results, log lines, errors and keys of runs that all criteria fit, and of what
 -- belongs to them, at most `at_most` in a call: call it until `runs` and `definitions` are 0. What

@@ -60,15 +60,13 @@ RETURN CASE WHEN address IS NOT NULL
 -- name), and the one of the network. What was typed as a name may be a password: it is not kept.
 CREATE FUNCTION pgcron.login_keys(name text, address text) RETURNS text[]
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT array_remove(ARRAY[
-    'account ' || encode(sha256(convert_to(coalesce((
-      SELECT u.name || ' ' || pgcron.login_network(login_keys.address) FROM pgcron.web_user u
-      WHERE u.name = login_keys.name
-        AND pgcron.login_network(login_keys.address) = ANY (u.networks)), login_keys.name),
-      'UTF8')), 'hex'),
-    'network ' || pgcron.login_network(login_keys.address)], NULL);
-END;
+RETURN array_remove(ARRAY[
+  'account ' || encode(sha256(convert_to(coalesce((
+    SELECT u.name || ' ' || pgcron.login_network(login_keys.address) FROM pgcron.web_user u
+    WHERE u.name = login_keys.name
+      AND pgcron.login_network(login_keys.address) = ANY (u.networks)), login_keys.name),
+    'UTF8')), 'hex'),
+  'network ' || pgcron.login_network(login_keys.address)], NULL);
 
 -- For how long no attempt is looked at. After 5 failures of an account 1 s, 2 s, … up to 15 min;
 -- a network has 30 attempts in 10 minutes.
@@ -126,59 +124,46 @@ LANGUAGE sql SECURITY DEFINER AS $$
       SELECT u.name FROM pgcron.web_user u WHERE u.name = refuse_login.name),
     note => method, outcome => 'refused') $$;
 
--- A session of a user; those that are over go, and of one user all but the newest 50.
-CREATE FUNCTION pgcron.begin_session(name text, session bytea, method text, idle interval,
-    life interval, address text, agent text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+-- Ends an attempt: a user who is let in has a session, and what was counted of `keys` counts no
+-- more. Sessions that are over go, and of one user all but the newest 50.
+CREATE FUNCTION pgcron.begin_session(is_let_in boolean, keys text[], name text, method text,
+    session bytea, idle interval, life interval, address text, agent text) RETURNS boolean
+LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM pgcron.web_session s WHERE s.id = ANY (ARRAY(
-    SELECT o.id FROM pgcron.web_session o WHERE o.expires_at < now()
-    ORDER BY o.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED));
-  DELETE FROM pgcron.web_session s WHERE s.id = ANY (ARRAY(
-    SELECT o.id FROM pgcron.web_session o WHERE o.user_name = begin_session.name
-    ORDER BY o.created_at DESC OFFSET 49 LIMIT 100 FOR UPDATE SKIP LOCKED));
+  IF NOT is_let_in THEN
+    PERFORM pgcron.refuse_login(name, method, address);
+    RETURN false;
+  END IF;
+  PERFORM pgcron.forget_attempt(keys);
+  DELETE FROM pgcron.web_session s
+  WHERE s.id = ANY (
+    ARRAY(SELECT o.id FROM pgcron.web_session o WHERE o.expires_at < now()
+          ORDER BY o.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+    || ARRAY(SELECT o.id FROM pgcron.web_session o WHERE o.user_name = begin_session.name
+             ORDER BY o.created_at DESC OFFSET 49 LIMIT 100 FOR UPDATE SKIP LOCKED));
   INSERT INTO pgcron.web_session (id, user_name, method, address, agent, idle, expires_at)
   VALUES (session, begin_session.name, begin_session.method, begin_session.address,
           left(begin_session.agent, 200), begin_session.idle, now() + life);
   PERFORM pgcron.act_as('ui:' || begin_session.name, 'ui', begin_session.address);
   PERFORM pgcron.record_audit('login', 'user', begin_session.name,
                               note => begin_session.method);
+  RETURN true;
 END $$;
 
--- Ends an attempt that `begin_login` has begun with `password_hash`; whether there is a session.
-CREATE FUNCTION pgcron.end_login(name text, password_hash text, is_right boolean, new_hash text,
-    session bytea, idle interval, life interval, address text, agent text) RETURNS boolean
+-- Ends an attempt: `password_hash` is the one that `begin_login` gave, if what was typed fits it.
+-- Whether there is a session.
+CREATE FUNCTION pgcron.end_login(name text, password_hash text, session bytea, idle interval,
+    life interval, address text, agent text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   network CONSTANT text := pgcron.login_network(address);
   keys CONSTANT text[] := pgcron.login_keys(name, address);
 BEGIN
   UPDATE pgcron.web_user u
-  SET networks = (ARRAY[network] || array_remove(u.networks, network))[1:10],
-      password_hash = coalesce(end_login.new_hash, u.password_hash)
-  WHERE is_right AND u.name = end_login.name AND u.disabled_at IS NULL
+  SET networks = (ARRAY[network] || array_remove(u.networks, network))[1:10]
+  WHERE u.name = end_login.name AND u.disabled_at IS NULL
     AND u.password_hash = end_login.password_hash;
-  IF NOT FOUND THEN
-    PERFORM pgcron.refuse_login(name, 'password', address);
-    RETURN false;
-  END IF;
-  PERFORM pgcron.forget_attempt(keys);
-  PERFORM pgcron.begin_session(name, session, 'password', idle, life, address, agent);
-  RETURN true;
-END $$;
-
--- A user whom a provider has named; whether there is a session: not for one that is disabled.
-CREATE FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], session bytea,
-    idle interval, life interval, address text, agent text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  IF NOT pgcron.note_user(name, shown, groups) THEN
-    PERFORM pgcron.refuse_login(name, 'oidc', address);
-    RETURN false;
-  END IF;
-  PERFORM pgcron.forget_attempt(pgcron.login_keys(NULL, address));
-  PERFORM pgcron.begin_session(name, session, 'oidc', idle, life, address, agent);
-  RETURN true;
+  RETURN pgcron.begin_session(FOUND, keys, name, 'password', session, idle, life, address, agent);
 END $$;
 
 -- What somebody else than this database knows of a user; false for one that is disabled.
@@ -193,43 +178,41 @@ BEGIN
   RETURN FOUND;
 END $$;
 
+-- A user whom a provider has named; whether there is a session: not for one that is disabled.
+CREATE FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], session bytea,
+    idle interval, life interval, address text, agent text) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.begin_session(pgcron.note_user(name, shown, groups),
+           pgcron.login_keys(NULL, address), name, 'oidc', session, idle, life, address, agent) $$;
+
 -- The roles of a user, as JSON: [[role, scope kind, scope], …].
 CREATE FUNCTION pgcron.grants_as_json(name text, groups text[]) RETURNS jsonb
 LANGUAGE sql STABLE
-BEGIN ATOMIC
-  SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
-  FROM pgcron.grants_of(grants_as_json.name, grants_as_json.groups) g;
-END;
+RETURN (SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
+        FROM pgcron.grants_of(grants_as_json.name, grants_as_json.groups) g);
 
 -- Whose session it is, if it is not over. When it was last seen is known to the minute.
-CREATE FUNCTION pgcron.user_of_session(session bytea,
-    OUT name text, OUT shown text, OUT grants jsonb)
+CREATE FUNCTION pgcron.user_of_session(session bytea)
+  RETURNS TABLE (name text, shown text, grants jsonb)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  seen timestamptz;
 BEGIN
-  SELECT u.name, coalesce(u.shown, u.name), pgcron.grants_as_json(u.name, u.groups), s.last_seen_at
-  INTO name, shown, grants, seen
-  FROM pgcron.web_session s JOIN pgcron.web_user u ON u.name = s.user_name
-  WHERE s.id = user_of_session.session AND s.expires_at > now()
-    AND s.last_seen_at > now() - s.idle AND u.disabled_at IS NULL;
-  IF seen < now() - interval '1 min' THEN
-    UPDATE pgcron.web_session s SET last_seen_at = now()
-    WHERE s.id = user_of_session.session AND s.last_seen_at < now() - interval '1 min';
-  END IF;
+  UPDATE pgcron.web_session s SET last_seen_at = now()
+  WHERE s.id = session AND s.last_seen_at < now() - interval '1 min'
+    AND s.last_seen_at > now() - s.idle;
+  RETURN QUERY
+    SELECT u.name, coalesce(u.shown, u.name), pgcron.grants_as_json(u.name, u.groups)
+    FROM pgcron.web_session s JOIN pgcron.web_user u ON u.name = s.user_name
+    WHERE s.id = session AND s.expires_at > now() AND s.last_seen_at > now() - s.idle
+      AND u.disabled_at IS NULL;
 END $$;
 
--- Of a user whom a proxy names: NULL for one that is disabled here.
-CREATE FUNCTION pgcron.grants_of_named(name text, groups text[]) RETURNS jsonb
+-- Of a user whom a proxy names: nothing for one that is disabled here.
+CREATE FUNCTION pgcron.user_of_proxy(user_name text, groups text[])
+  RETURNS TABLE (name text, shown text, grants jsonb)
 LANGUAGE sql STABLE SECURITY DEFINER AS $$
-  SELECT pgcron.grants_as_json(grants_of_named.name, grants_of_named.groups)
+  SELECT user_name, user_name, pgcron.grants_as_json(user_name, groups)
   WHERE NOT EXISTS (SELECT FROM pgcron.web_user u
-                    WHERE u.name = grants_of_named.name AND u.disabled_at IS NOT NULL) $$;
-
-CREATE FUNCTION pgcron.has_password(name text) RETURNS boolean
-LANGUAGE sql STABLE SECURITY DEFINER AS $$
-  SELECT EXISTS (SELECT FROM pgcron.web_user u
-                 WHERE u.name = has_password.name AND u.password_hash IS NOT NULL) $$;
+                    WHERE u.name = user_name AND u.disabled_at IS NOT NULL) $$;
 
 -- Ends sessions of a user: one by the beginning of its hash, or all of them but one.
 CREATE FUNCTION pgcron.revoke_sessions(name text, session text DEFAULT NULL,
@@ -249,12 +232,6 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pgcron.log_out(session bytea) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  who text;
-BEGIN
-  DELETE FROM pgcron.web_session s WHERE s.id = log_out.session RETURNING s.user_name INTO who;
-  IF FOUND THEN
-    PERFORM pgcron.record_audit('logout', 'user', who, 'ui:' || who);
-  END IF;
-END $$;
+LANGUAGE sql SECURITY DEFINER AS $$
+  WITH gone AS (DELETE FROM pgcron.web_session s WHERE s.id = session RETURNING s.user_name)
+  SELECT pgcron.record_audit('logout', 'user', g.user_name, 'ui:' || g.user_name) FROM gone g $$;

@@ -62,20 +62,13 @@ CREATE FUNCTION pgcron.schedule_in_scope(s pgcron.schedule, scopes text[] DEFAUL
 LANGUAGE sql STABLE
 RETURN pgcron.in_scope(NULL, s.queue, s.handler, s.name, s.tags, s.owner, scopes);
 
-CREATE FUNCTION pgcron.own_calendar_in_scope(name text, scopes text[] DEFAULT pgcron.scopes())
-  RETURNS boolean
+-- A calendar of no team is for everybody to use, unless said otherwise.
+CREATE FUNCTION pgcron.calendar_in_scope(name text, scopes text[] DEFAULT pgcron.scopes(),
+    or_of_no_team boolean DEFAULT true) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN scopes IS NULL OR pgcron.in_scope(NULL, NULL, NULL, NULL, NULL,
-  (SELECT o.team FROM pgcron.owned o
-   WHERE o.kind = 'calendar' AND o.name = own_calendar_in_scope.name), scopes);
-
--- A calendar of no team is for everybody to use.
-CREATE FUNCTION pgcron.calendar_in_scope(name text, scopes text[] DEFAULT pgcron.scopes())
-  RETURNS boolean
-LANGUAGE sql STABLE
-RETURN scopes IS NULL OR pgcron.own_calendar_in_scope(name, scopes)
-  OR NOT EXISTS (SELECT FROM pgcron.owned o
-                 WHERE o.kind = 'calendar' AND o.name = calendar_in_scope.name);
+RETURN scopes IS NULL OR coalesce(
+  (SELECT 'team:' || o.team LIKE ANY (scopes) FROM pgcron.owned o
+   WHERE o.kind = 'calendar' AND o.name = calendar_in_scope.name), or_of_no_team);
 
 -- Of what has a page: its kind and its name as addresses have them. NULL: there is none.
 CREATE FUNCTION pgcron.reaches(kind text, name text, scopes text[] DEFAULT pgcron.scopes())
@@ -162,7 +155,7 @@ BEGIN
     WHERE s LIKE 'team:%' AND strpos(s, '%') = 0 ORDER BY s LIMIT 1
     ON CONFLICT DO NOTHING;
   END IF;
-  IF NOT pgcron.own_calendar_in_scope(calendar) THEN
+  IF NOT pgcron.calendar_in_scope(calendar, or_of_no_team => false) THEN
     PERFORM pgcron.refuse_outside('calendar', calendar);
   END IF;
   RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
@@ -190,15 +183,14 @@ COMMENT ON FUNCTION pgcron.grant_role IS
 
 CREATE FUNCTION pgcron.revoke_role(subject_kind text, subject text, role text,
     scope_kind text DEFAULT 'all', scope text DEFAULT '*', actor text DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pgcron.act_as(actor);
-  DELETE FROM pgcron.role_grant g
-  WHERE (g.subject_kind, g.subject, g.role, g.scope_kind, g.scope)
-    = (revoke_role.subject_kind, revoke_role.subject, revoke_role.role, revoke_role.scope_kind,
-       revoke_role.scope);
-  RETURN FOUND;
-END $$;
+LANGUAGE sql AS $$
+  SELECT pgcron.act_as(actor);
+  WITH gone AS (
+    DELETE FROM pgcron.role_grant g
+    WHERE (g.subject_kind, g.subject, g.role, g.scope_kind, g.scope)
+      = (revoke_role.subject_kind, revoke_role.subject, revoke_role.role, revoke_role.scope_kind,
+         revoke_role.scope) RETURNING true)
+  SELECT EXISTS (SELECT FROM gone) $$;
 COMMENT ON FUNCTION pgcron.revoke_role IS
     'Takes a role back that grant_role gave; true if there was one.';
 

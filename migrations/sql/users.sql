@@ -19,11 +19,7 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('there is a user %L already', add_user.name),
         'Names of users are unique.', 'Choose another name, or set its password.');
   END IF;
-  IF role IS NOT NULL THEN
-    INSERT INTO pgcron.role_grant (subject_kind, subject, role, granted_by)
-    VALUES ('user', add_user.name, add_user.role, coalesce(actor, session_user))
-    ON CONFLICT DO NOTHING;
-  END IF;
+  PERFORM pgcron.grant_role('user', add_user.name, role, actor => actor) WHERE role IS NOT NULL;
   PERFORM pgcron.record_audit('add', 'user', add_user.name, actor,
                               after => jsonb_build_object('role', add_user.role));
 END $$;
@@ -31,41 +27,24 @@ END $$;
 -- Ends all sessions but the one in which it was changed.
 CREATE FUNCTION pgcron.set_password(name text, password_hash text, but bytea DEFAULT NULL,
     address text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  PERFORM pgcron.require_user(name);
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.require_user(name);
   UPDATE pgcron.web_user u SET password_hash = set_password.password_hash
   WHERE u.name = set_password.name;
   DELETE FROM pgcron.web_session s
   WHERE s.user_name = set_password.name AND s.id IS DISTINCT FROM set_password.but;
-  PERFORM pgcron.forget_attempt(pgcron.login_keys(name, address));
-  PERFORM pgcron.record_audit('set password', 'user', set_password.name, actor);
-END $$;
+  SELECT pgcron.forget_attempt(pgcron.login_keys(name, address));
+  SELECT pgcron.record_audit('set password', 'user', name, actor) $$;
 
 -- Sessions and tokens of a disabled user are worth nothing from the next request on.
 CREATE FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor text DEFAULT NULL)
   RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  PERFORM pgcron.require_user(name);
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.require_user(name);
   UPDATE pgcron.web_user u SET disabled_at = CASE WHEN is_disabled THEN now() END
   WHERE u.name = disable_user.name AND (u.disabled_at IS NOT NULL) <> is_disabled;
-  PERFORM pgcron.record_audit(CASE WHEN is_disabled THEN 'disable' ELSE 'enable' END,
-                              'user', disable_user.name, actor);
-END $$;
-
--- With sessions, tokens and roles: another user of that name begins with nothing.
-CREATE FUNCTION pgcron.remove_user(name text, actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  PERFORM pgcron.require_user(name);
-  DELETE FROM pgcron.role_grant g
-  WHERE (g.subject_kind = 'user' AND g.subject = remove_user.name)
-     OR (g.subject_kind = 'token' AND g.subject IN (
-           SELECT t.id FROM pgcron.api_token t WHERE t.owner = remove_user.name));
-  DELETE FROM pgcron.web_user u WHERE u.name = remove_user.name;
-  PERFORM pgcron.record_audit('remove', 'user', remove_user.name, actor);
-END $$;
+  SELECT pgcron.record_audit(CASE WHEN is_disabled THEN 'disable' ELSE 'enable' END, 'user', name,
+           actor) $$;
 
 CREATE TABLE pgcron.api_token (
   -- Stands in the token, before its secret.
@@ -91,6 +70,17 @@ CREATE TABLE pgcron.api_token (
 COMMENT ON TABLE pgcron.api_token IS 'Tokens of programs; what each may is in role_grant.';
 CREATE INDEX api_token_owner ON pgcron.api_token (owner);
 
+-- With sessions, tokens and roles: another user of that name begins with nothing.
+CREATE FUNCTION pgcron.remove_user(name text, actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.require_user(name);
+  DELETE FROM pgcron.role_grant g
+  WHERE (g.subject_kind = 'user' AND g.subject = remove_user.name)
+     OR (g.subject_kind = 'token' AND g.subject IN (
+           SELECT t.id FROM pgcron.api_token t WHERE t.owner = remove_user.name));
+  DELETE FROM pgcron.web_user u WHERE u.name = remove_user.name;
+  SELECT pgcron.record_audit('remove', 'user', name, actor) $$;
+
 -- A token with a role within scopes, written as kind:name; none is everything.
 CREATE FUNCTION pgcron.add_token(id text, secret_hash bytea, name text, role text,
     scopes text[] DEFAULT '{}', lifetime interval DEFAULT '90 days', owner text DEFAULT NULL,
@@ -107,11 +97,9 @@ BEGIN
   INSERT INTO pgcron.api_token (id, secret_hash, name, owner, created_by, expires_at)
   VALUES (add_token.id, add_token.secret_hash, add_token.name, add_token.owner,
           coalesce(actor, session_user), now() + lifetime);
-  INSERT INTO pgcron.role_grant (subject_kind, subject, role, scope_kind, scope, granted_by)
-  SELECT 'token', add_token.id, add_token.role, split_part(s, ':', 1),
-         substr(s, strpos(s, ':') + 1), coalesce(actor, session_user)
-  FROM unnest(CASE WHEN scopes = '{}' THEN ARRAY['all:*'] ELSE scopes END) s
-  ON CONFLICT DO NOTHING;
+  PERFORM pgcron.grant_role('token', add_token.id, add_token.role, split_part(s, ':', 1),
+      substr(s, strpos(s, ':') + 1), actor)
+  FROM unnest(CASE WHEN scopes = '{}' THEN ARRAY['all:*'] ELSE scopes END) s;
   PERFORM pgcron.record_audit('add', 'token', add_token.name, actor,
       after => jsonb_build_object('id', add_token.id, 'owner', add_token.owner,
                                   'role', add_token.role, 'scopes', to_jsonb(scopes)));
@@ -148,29 +136,24 @@ RETURN array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], role)
              OR right(scope, 1) = '*' AND starts_with(token_scope, left(scope, -1))));
 
 -- What a token may: never more than its owner at this moment. Its use is known to the minute.
-CREATE FUNCTION pgcron.user_of_token(id text, secret_hash bytea,
-    OUT name text, OUT shown text, OUT grants jsonb)
+CREATE FUNCTION pgcron.user_of_token(id text, secret_hash bytea)
+  RETURNS TABLE (name text, shown text, grants jsonb)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  token pgcron.api_token;
-  owner pgcron.web_user;
 BEGIN
-  SELECT t.* INTO token FROM pgcron.api_token t
+  UPDATE pgcron.api_token t SET last_used_at = now()
   WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash
-    AND t.expires_at > now();
-  SELECT u.* INTO owner FROM pgcron.web_user u WHERE u.name = token.owner;
-  IF token.id IS NULL OR owner.disabled_at IS NOT NULL THEN
-    RETURN;
-  END IF;
-  name := format('%s/%s', coalesce(token.owner, token.created_by), token.name);
-  shown := name;
-  SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]') INTO grants
-  FROM pgcron.role_grant g
-  WHERE g.subject_kind = 'token' AND g.subject = token.id
-    AND (token.owner IS NULL OR EXISTS (
-      SELECT FROM pgcron.grants_of(owner.name, owner.groups) o
-      WHERE pgcron.grant_covers(o.role, o.scope_kind, o.scope, g.role, g.scope_kind, g.scope)));
-  IF coalesce(token.last_used_at, '-infinity') < now() - interval '1 min' THEN
-    UPDATE pgcron.api_token t SET last_used_at = now() WHERE t.id = token.id;
-  END IF;
+    AND coalesce(t.last_used_at, '-infinity') < now() - interval '1 min';
+  RETURN QUERY
+    SELECT called.name, called.name,
+           (SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
+            FROM pgcron.role_grant g
+            WHERE g.subject_kind = 'token' AND g.subject = t.id
+              AND (t.owner IS NULL OR EXISTS (
+                SELECT FROM pgcron.grants_of(o.name, o.groups) h
+                WHERE pgcron.grant_covers(h.role, h.scope_kind, h.scope,
+                        g.role, g.scope_kind, g.scope))))
+    FROM pgcron.api_token t LEFT JOIN pgcron.web_user o ON o.name = t.owner
+    CROSS JOIN format('%s/%s', coalesce(t.owner, t.created_by), t.name) called(name)
+    WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash
+      AND t.expires_at > now() AND o.disabled_at IS NULL;
 END $$;

@@ -11,17 +11,13 @@ import click
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.client.options import POLICIES
-from pgcron_ha.db.driver.statements import in_schema, literal
+from pgcron_ha.db.driver.statements import literal
 from pgcron_ha.errors import InvalidInput
 
 # Column lists, so that nobody forges a state, an owner, a token or an attempt.
 _RUN = (
     "handler, args, queue, priority, due_at, timeout, max_attempts, delivery, retry, "
     "concurrency_key, weight, requires, expire_at, time_limits, tags, created_by"
-)
-_SCHEDULE = (
-    f"{_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
-    "retry_base, retry_cap, overlap"
 )
 _SCHEDULE = ", ".join(("name, spec, handler, paused_note, paused_until, source", *POLICIES))
 _VIEWS = (
@@ -49,44 +45,42 @@ _WORKED_ON = (
     "callback, cluster, concurrency_limit, cordon, cursor, dead_letter, diversion, failure_pause, "
     "fire_failure, given_back, history, history_overflow, idempotency, log, missed, node, "
     "occurrence, occurrence_override, offer, outdated_plan, overrun, progress, queue, rate_window, "
-    "retention_sweep, run, schedule, schedule_asset, schedule_preview, schedule_version, step, "
+    "retention_sweep, schedule, schedule_asset, schedule_preview, schedule_version, step, "
     "step_outbox, step_signal, timezone, unique_period, workflow_definition, workflow_edge, "
     "workflow_run, workflow_step"
 )
 
 _READ = (
-    f"GRANT SELECT ON {_VIEWS} TO",
-    f"GRANT SELECT ON {_READABLE} TO",
-    # All but the token, which says who holds a run. A grant of earlier versions included it.
-    "REVOKE SELECT ON run FROM",
-    f"GRANT SELECT ({_READABLE_OF_RUN}) ON run TO",
+    f"SELECT ON {_VIEWS}",
+    f"SELECT ON {_READABLE}",
+    # All but the token, which says who holds a run.
+    f"SELECT ({_READABLE_OF_RUN}) ON run",
     # To find a run by its key; who reads the args of runs learns no more from their keys.
-    "GRANT SELECT (namespace, key, run_id) ON idempotency TO",
-    "GRANT SELECT ON unique_period TO",
-    "GRANT EXECUTE ON FUNCTION scale_demand, calendars_of, ask_preview TO",
+    "SELECT (namespace, key, run_id) ON idempotency",
+    "SELECT ON unique_period",
+    "EXECUTE ON FUNCTION scale_demand, calendars_of, ask_preview",
 )
-_PAUSES = "GRANT EXECUTE ON FUNCTION pause_schedule, resume_schedule TO"
+_PAUSES = "EXECUTE ON FUNCTION pause_schedule, resume_schedule"
 # Skips, moves or edits one fire to come.
-_ONE_FIRE = "GRANT EXECUTE ON FUNCTION override_occurrence TO"
+_ONE_FIRE = "EXECUTE ON FUNCTION override_occurrence"
 _STATEMENTS: dict[str, tuple[str, ...]] = {
     "producer": (
-        "GRANT EXECUTE ON FUNCTION enqueue, enqueue_many TO",
-        f"GRANT INSERT ({_RUN}) ON run TO",
+        "EXECUTE ON FUNCTION enqueue, enqueue_many",
+        f"INSERT ({_RUN}) ON run",
         # What RETURNING needs: the rest of others stays unread.
-        "GRANT SELECT (id) ON run TO",
+        "SELECT (id) ON run",
         # Whether a workflow exists that it starts.
-        "GRANT SELECT (id, name, version, deleted_at) ON workflow_definition TO",
+        "SELECT (id, name, version, deleted_at) ON workflow_definition",
         # Its own runs with args and results, and their end.
-        "GRANT SELECT ON own_runs TO",
-        "GRANT EXECUTE ON FUNCTION cancel_own_run TO",
+        "SELECT ON own_runs",
+        "EXECUTE ON FUNCTION cancel_own_run",
     ),
     "scheduler": (
         *_READ,
-        f"GRANT INSERT ({_SCHEDULE}), UPDATE ({_SCHEDULE}), DELETE ON schedule TO",
+        f"INSERT ({_SCHEDULE}), UPDATE ({_SCHEDULE}), DELETE ON schedule",
         _PAUSES,
-        "GRANT EXECUTE ON FUNCTION put_calendar, delete_calendar, apply_calendars, "
-        "prune_calendars TO",
-        "GRANT EXECUTE ON FUNCTION put_workflow, delete_workflow, define_run TO",
+        "EXECUTE ON FUNCTION put_calendar, delete_calendar, apply_calendars, prune_calendars",
+        "EXECUTE ON FUNCTION put_workflow, delete_workflow, define_run",
         _ONE_FIRE,
     ),
     "operator": (
@@ -94,56 +88,56 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         _PAUSES,
         _ONE_FIRE,
         # No table: what it changes, functions change and record.
-        "GRANT EXECUTE ON FUNCTION enqueue, enqueue_many, begin_operation, end_operation, run_now, "
+        "EXECUTE ON FUNCTION enqueue, enqueue_many, begin_operation, end_operation, run_now, "
         "cancel_run, kill_run, retry_run, redrive, redrive_many, hold_letters, "
-        "archive_dead_letters TO",
-        "GRANT EXECUTE ON FUNCTION signal, approve_step, skip_step, succeed_step, clear_step, "
-        "set_step_args, pause_workflow, resume_workflow TO",
-        "GRANT EXECUTE ON FUNCTION pause_cluster, resume_cluster, pause_queue, resume_queue, "
+        "archive_dead_letters",
+        "EXECUTE ON FUNCTION signal, approve_step, skip_step, succeed_step, clear_step, "
+        "set_step_args, pause_workflow, resume_workflow",
+        "EXECUTE ON FUNCTION pause_cluster, resume_cluster, pause_queue, resume_queue, "
         "set_queue, set_concurrency, delete_concurrency, set_breaker, reset_breaker, "
-        "delete_breaker, cordon_node, uncordon_node TO",
-        "GRANT EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill TO",
+        "delete_breaker, cordon_node, uncordon_node",
+        "EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill",
     ),
     "viewer": _READ,
     # Who did what; updates how far the audit is complete, and nothing else.
-    "auditor": ("GRANT SELECT ON audit TO", "GRANT EXECUTE ON FUNCTION settle_audit TO"),
+    "auditor": ("SELECT ON audit", "EXECUTE ON FUNCTION settle_audit"),
     # It works, and owns nothing: partitions are made and dropped by functions of the owner.
     "node": (
         *_READ,
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {_WORKED_ON} TO",
-        "GRANT SELECT ON producer, producer_rule, claiming_node TO",
+        f"SELECT, INSERT, UPDATE, DELETE ON {_WORKED_ON}",
+        "SELECT ON producer, producer_rule, claiming_node",
         # Who may empty it is not judged as a producer is.
-        "GRANT TRUNCATE ON run TO",
-        "GRANT USAGE ON SEQUENCE asset_update_id_seq, backfill_id_seq, fence, given_back_id_seq, "
-        "run_id_seq, schedule_id_seq, step_outbox_id_seq, workflow_definition_id_seq TO",
+        "SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON run",
+        "USAGE ON SEQUENCE asset_update_id_seq, backfill_id_seq, fence, given_back_id_seq, "
+        "run_id_seq, schedule_id_seq, step_outbox_id_seq, workflow_definition_id_seq",
         # Its handlers enqueue; and it sends the audit to a webhook.
-        "GRANT EXECUTE ON FUNCTION enqueue, enqueue_many, settle_audit TO",
-        "GRANT SELECT ON audit TO",
-        "GRANT UPDATE ON audit_export TO",
-        "GRANT EXECUTE ON FUNCTION ensure_partitions, reopen_ledger, drop_outlived, sweep_history, "
+        "EXECUTE ON FUNCTION enqueue, enqueue_many, settle_audit",
+        "SELECT ON audit",
+        "UPDATE ON audit_export",
+        "EXECUTE ON FUNCTION ensure_partitions, reopen_ledger, drop_outlived, sweep_history, "
         "apply_edit, take_calendars, replace_run, end_waiting_runs, step_ended, stop_workflow, "
         "follow_workflow, define_run, put_workflow, delete_workflow, update_asset, assert_token, "
-        "finish_run, previous_of, results_of, answer_callback, known_callbacks TO",
+        "finish_run, previous_of, results_of, answer_callback, known_callbacks",
     ),
     # Who works for a run that a node executes: no table, and nothing without the claim's token.
-    "service": ("GRANT EXECUTE ON FUNCTION assert_token, finish_run, previous_of, results_of TO",),
+    "service": ("EXECUTE ON FUNCTION assert_token, finish_run, previous_of, results_of",),
     # Whose updates of assets start schedules.
-    "updater": ("GRANT EXECUTE ON FUNCTION update_asset TO",),
+    "updater": ("EXECUTE ON FUNCTION update_asset",),
     # Who removes what is personal from runs that are over.
-    "eraser": ("GRANT EXECUTE ON FUNCTION erase TO",),
+    "eraser": ("EXECUTE ON FUNCTION erase",),
     # Who shows secret args and results, on a host that has the key.
-    "revealer": ("GRANT EXECUTE ON FUNCTION reveal TO",),
+    "revealer": ("EXECUTE ON FUNCTION reveal",),
     # What serves the pages with login, beside the parts of viewer and operator.
     "login": (
-        "GRANT EXECUTE ON FUNCTION begin_login, end_login, refuse_login, login_by_provider, "
-        "note_user, user_of_session, user_of_token, grants_of_named, has_password, log_out, "
-        "revoke_sessions, set_password, add_token, revoke_token, record_refusal TO",
-        "GRANT SELECT ON web_session, api_token, role_grant TO",
+        "EXECUTE ON FUNCTION begin_login, end_login, refuse_login, login_by_provider, "
+        "note_user, user_of_session, user_of_token, user_of_proxy, log_out, revoke_sessions, "
+        "set_password, add_token, revoke_token, record_refusal",
+        "SELECT ON web_session, api_token, role_grant",
     ),
     # What takes callbacks: no table, and nothing without a callback's token.
-    "callbacks": ("GRANT EXECUTE ON FUNCTION answer_callback, known_callbacks TO",),
+    "callbacks": ("EXECUTE ON FUNCTION answer_callback, known_callbacks",),
     # What starts and stops nodes learns one number.
-    "autoscaler": ("GRANT EXECUTE ON FUNCTION scale_demand TO",),
+    "autoscaler": ("EXECUTE ON FUNCTION scale_demand",),
 }
 PARTS = tuple(_STATEMENTS)
 _MOST_CHARACTERS = 63
@@ -183,24 +177,20 @@ def grants_command(part: str, role: str, everything: bool, **options: Any) -> No
     own transaction. updater: say that assets were updated. eraser: erase args, results and logs.
     revealer: show secret args, where the key is. callbacks: take what called services say.
     autoscaler: read how many slots are wanted. auditor: read who did what. node: execute runs, and
-    do all that nodes do. A role may have several parts. A producer may enqueue what --queue and
-    --handler name; with --everything it may enqueue anything, also shell commands and SQL.
-    own transaction. updater: say that assets were updated. login: let users in to the
-    pages, which need viewer and operator, too. callbacks: take what called services
-    say. autoscaler: read how many slots are wanted. A role may have several parts. Nodes connect as
-    the role that migrated, which owns the tables and makes their partitions. A producer may enqueue
-    anything, unless --queue or --handler says what.
+    do all that nodes do. login: let users in to the pages, which need viewer and operator, too. A
+    role may have several parts. A producer may enqueue what --queue and --handler name; with
+    --everything it may enqueue anything, also shell commands and SQL.
     """
     limits = {name: value for name, value in options.items() if value not in (None, ())}
     schema = command_context().load().schema
     printed = list(statements(part, role, schema))
-    if part != "producer":
-        if limits or everything:
-            raise click.UsageError("only a producer has queues, handlers and limits")
-    else:
-        if everything and limits.keys() & {"queues", "handlers"}:
+    if part != "producer" and (limits or everything):
+        raise click.UsageError("only a producer has queues, handlers and limits")
+    if part == "producer":
+        named = limits.keys() & {"queues", "handlers"}
+        if everything and named:
             raise click.UsageError("--everything leaves no queue or handler to name")
-        if not everything and not limits.keys() >= {"queues", "handlers"}:
+        if not everything and len(named) < 2:
             raise click.UsageError(
                 "say what the producer may enqueue: --queue and --handler, for example "
                 "--queue mail --handler 'py:mail.*', or --everything"
@@ -213,19 +203,17 @@ def grants_command(part: str, role: str, everything: bool, **options: Any) -> No
 
 
 def statements(part: str, role: str, schema: str) -> Iterator[str]:
-    """The GRANTs of a part, and what earlier ones gave too much; each ends with a semicolon."""
-    in_schema("", schema)
+    """The GRANTs of a part; each ends with a semicolon."""
     receiver = _quoted(role)
     yield f"GRANT USAGE ON SCHEMA {schema} TO {receiver};"
     yield f"GRANT SELECT ON {schema}.alembic_version TO {receiver};"
     for statement in _STATEMENTS[part]:
-        verb, _, to = statement.rpartition(" ")
-        grant, on, relations = verb.rpartition(" ON ")
+        rights, _, relations = statement.rpartition(" ON ")
         word = relations.partition(" ")[0]
         kind = f"{word} " if word in ("SEQUENCE", "FUNCTION") else ""
         names = relations.removeprefix(kind).split(", ")
         listed = ", ".join(f"{schema}.{name}" for name in names)
-        yield f"{grant}{on}{kind}{listed} {to} {receiver};"
+        yield f"GRANT {rights} ON {kind}{listed} TO {receiver};"
 
 
 def confinement(role: str, schema: str, **limits: Sequence[str] | int) -> str:

@@ -100,15 +100,7 @@ def teams_command(team: str | None, limit: int) -> None:
 
 
 def _print(named: list[str], verb: str) -> None:
-    subject_kind, subject, role, scope_kind, scope = named
-    words = Grant(role, scope_kind, scope).words
-    print_result(
-        {
-            "subject_kind": subject_kind,
-            "subject": subject,
-            "role": role,
-            "scope_kind": scope_kind,
-            "scope": scope,
-        },
-        f"{subject_kind} '{subject}' {verb} the role {role} for {words}",
-    )
+    kind, subject, *held = named
+    said = f"{kind} '{subject}' {verb} the role {held[0]} for {Grant(*held).words}"
+    names = ("subject_kind", "subject", "role", "scope_kind", "scope")
+    print_result(dict(zip(names, named, strict=True)), said)

@@ -14,8 +14,9 @@ from pgcron_ha.cli.output import columns, plural, print_result, print_rows
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.credentials import hashed_password, new_token
 from pgcron_ha.db.commands import login
+from pgcron_ha.model.permissions import ROLES
 
-ROLES: Final = click.Choice(("viewer", "operator", "editor", "admin"))
+_ROLE: Final = click.Choice(list(ROLES))
 _USERS: Final = columns(
     "USER:40 SHOWN:32 ROLES:60 STATE SESSIONS LAST_SEEN ADDED_BY:16",
     USER="name",
@@ -51,7 +52,7 @@ def users_group() -> None:
 
 @users_group.command("add")
 @click.argument("name")
-@click.option("--role", type=ROLES, help="A role for everything.")
+@click.option("--role", type=_ROLE, help="A role for everything.")
 @click.option("--no-password", is_flag=True, help="For one who comes by a proxy.")
 def add_command(name: str, role: str | None, no_password: bool) -> None:
     """Add the user NAME; the password is asked for, or read from standard input."""
@@ -125,7 +126,7 @@ def tokens_group() -> None:
 
 @tokens_group.command("create")
 @click.argument("name")
-@click.option("--role", type=ROLES, default="viewer", show_default=True)
+@click.option("--role", type=_ROLE, default="viewer", show_default=True)
 @click.option(
     "--scope", "scopes", multiple=True, metavar="KIND:NAME", help="Only there: queue:mail-*."
 )

@@ -14,11 +14,9 @@ import uvloop
 
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.config.page_settings import AuthSettings, WebSettings
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import SocketPath
 from pgcron_ha.db.driver.dsn import unprotected_hosts
-from pgcron_ha.errors import ConfigError
 from pgcron_ha.operating_system import hide_from_others, within_hard_limit
 from pgcron_ha.telemetry import log
 from pgcron_ha.telemetry.events import DatabaseUnprotected
@@ -93,7 +91,6 @@ def page_servers(
     from pgcron_ha.web.serving import WebServer
 
     pages, auth = settings.web, settings.auth if settings.auth.has_login else None
-    require_whole(pages, settings.auth)
     is_private = isinstance(pages.listen, SocketPath)
     key = LocalKey(cookie) if auth is None and not is_private else None
     app = create_app(
@@ -110,10 +107,8 @@ def page_servers(
             is_private=is_private,
         ),
     )
-    tls = (
-        (pages.tls_certificate, pages.tls_key) if pages.tls_certificate and pages.tls_key else None
-    )
-    is_encrypted = tls is not None or (pages.public_url or "").startswith("https:")
+    tls = pages.tls_certificate, pages.tls_key
+    is_encrypted = tls != (None, None) or (pages.public_url or "").startswith("https:")
     server = WebServer(app, pages.listen, tls=tls, may_be_reached=auth is not None and is_encrypted)
     echo(f"serving {server.url}{' with login' if auth is not None else ''}")
     if key is not None:
@@ -133,28 +128,12 @@ def ops_server(
     from pgcron_ha.web.ops import ops_listener
     from pgcron_ha.web.services import Services
 
-    services = shared or Services.made(
+    services = shared or Services(
         settings.pages_dsn(), schema=settings.schema, version=installed_version(), look=look
     )
     server = ops_listener(services, settings.ops.listen, is_alone=shared is None)
     echo(f"probes and metrics at {server.url}")
     return [server]
-
-
-def require_whole(pages: WebSettings, auth: AuthSettings) -> None:
-    """Raises ConfigError for settings that need others."""
-    if (pages.tls_certificate is None) != (pages.tls_key is None):
-        raise ConfigError(
-            "TLS needs web.tls_certificate and web.tls_key",
-            "Only one of them is set.",
-            "Name the files of both.",
-        )
-    if auth.oidc_issuer is not None and None in (auth.oidc_client_id, pages.public_url):
-        raise ConfigError(
-            "auth.oidc_issuer needs auth.oidc_client_id and web.public_url",
-            "The provider sends browsers back to web.public_url, never to what a request names.",
-            "Set both; `pgcron-ha docs log-in` has an example.",
-        )
 
 
 def free_port(usual: int) -> int:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from pgcron_ha.config import values
 from pgcron_ha.config.secret_references import SecretReference, parse_secret_reference
-from pgcron_ha.config.setting import setting
+from pgcron_ha.config.setting import optional_setting, setting
 
-DSN = values.optional(values.database_url)
 _HOSTS = values.text_list(
     r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\]", "the name or address of a host, without a port"
 )
@@ -32,23 +31,20 @@ class WebSettings:
         "Names that browsers use for the pages, beside the one of web.public_url and those of"
         " this machine's loopback.",
     )
-    tls_certificate: str | None = setting(
-        values.optional(values.absolute_path),
-        None,
+    tls_certificate: str | None = optional_setting(
+        values.absolute_path,
         "A file with the certificate of the pages and its chain (PEM), for https.",
     )
-    tls_key: str | None = setting(
-        values.optional(values.absolute_path), None, "The file with its private key (PEM)."
+    tls_key: str | None = optional_setting(
+        values.absolute_path, "The file with its private key (PEM)."
     )
-    callbacks: values.Address | None = setting(
-        values.optional(values.address),
-        None,
+    callbacks: values.Address | None = optional_setting(
+        values.address,
         "Where `pgcron-ha web` takes callbacks of called services, and nothing else; any address"
         " behind an https web.public_url, as each of them brings its token.",
     )
-    public_url: str | None = setting(
-        values.optional(values.base_url),
-        None,
+    public_url: str | None = optional_setting(
+        values.base_url,
         "How browsers reach the pages, and services web.callbacks, through any proxies before"
         " them: https://jobs.example.com.",
     )
@@ -57,16 +53,14 @@ class WebSettings:
         False,
         "Callbacks come over a private network: their tokens may be sent in the clear (http).",
     )
-    dsn: str | None = setting(
-        DSN,
-        None,
+    dsn: str | None = optional_setting(
+        values.database_url,
         "The database as the pages read it, by a role of their own (`pgcron-ha grants viewer`);"
         " that of dsn by default.",
         is_secret=True,
     )
-    write_dsn: str | None = setting(
-        DSN,
-        None,
+    write_dsn: str | None = optional_setting(
+        values.database_url,
         "The same for what pages change and callbacks report (`grants operator`, `callbacks`);"
         " that of web.dsn by default.",
         is_secret=True,
@@ -80,19 +74,16 @@ class AuthSettings:
     local: bool = setting(
         values.flag, False, "Users with passwords log in; `pgcron-ha users add` makes them."
     )
-    oidc_issuer: str | None = setting(
-        values.optional(values.text(r"https?://\S{1,200}", "the URL of an issuer")),
-        None,
+    oidc_issuer: str | None = optional_setting(
+        values.text(r"https?://\S{1,200}", "the URL of an issuer"),
         "Users of this OpenID Connect provider log in, as its discovery document names it.",
     )
-    oidc_client_id: str | None = setting(
-        values.optional(values.text(r"[!-~]{1,200}", "the id of a client")),
-        None,
+    oidc_client_id: str | None = optional_setting(
+        values.text(r"[!-~]{1,200}", "the id of a client"),
         "What the provider calls the pages.",
     )
-    oidc_client_secret: SecretReference | None = setting(
-        values.optional(parse_secret_reference),
-        None,
+    oidc_client_secret: SecretReference | None = optional_setting(
+        parse_secret_reference,
         "Where the client's secret is: file:/path, env:NAME, credential:NAME or command:PROGRAM;"
         " a public client has none.",
         is_secret=True,

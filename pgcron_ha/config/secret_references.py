@@ -14,9 +14,8 @@ import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
-from typing import Final, Literal, NoReturn, get_args
+from typing import Final, Literal, NoReturn
 
 from pgcron_ha.config.capability_table import Refused
 from pgcron_ha.errors import ConfigError
@@ -34,7 +33,12 @@ _SHOWN: Final = 300
 _CREDENTIALS: Final = "CREDENTIALS_DIRECTORY"
 
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_CREDENTIAL: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_PLACES: Final = {
+    "env": VARIABLE,
+    "file": re.compile(r"/[^\0]*"),
+    "credential": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}"),
+    "command": re.compile(r"[^\0]+"),
+}
 _printed: dict[str, tuple[float, str]] = {}
 
 
@@ -128,7 +132,7 @@ def parse_secret_reference(raw: object) -> SecretReference:
     secret that somebody wrote into the file.
     """
     kind, _, place = raw.partition(":") if isinstance(raw, str) else ("", "", "")
-    if kind in get_args(Kind) and _is_place(kind, place):
+    if kind in _PLACES and _is_place(kind, place):
         return SecretReference(kind, place)  # type: ignore[arg-type]
     raise Refused(
         "expected env:NAME (a variable of the node), file:/absolute/path, credential:NAME (of"
@@ -145,11 +149,8 @@ def secret_references(raw: object) -> tuple[SecretReference, ...]:
 
 
 def _is_place(kind: str, place: str) -> bool:
-    if kind == "command":
-        try:
-            return bool(shlex.split(place)) and "\0" not in place
-        except ValueError:  # a quotation without its end
-            return False
-    if kind == "file":
-        return Path(place).is_absolute() and "\0" not in place
-    return bool((VARIABLE if kind == "env" else _CREDENTIAL).fullmatch(place))
+    try:
+        is_whole = kind != "command" or bool(shlex.split(place))
+    except ValueError:  # a quotation without its end
+        return False
+    return is_whole and _PLACES[kind].fullmatch(place) is not None

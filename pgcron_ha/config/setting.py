@@ -54,3 +54,8 @@ def setting(
 ) -> Any:
     """A field of a section that is a setting, and what `Setting` says of it."""
     return field(repr=not is_secret, metadata={"setting": (read, default, help, is_secret)})
+
+
+def optional_setting(read: values.Reader, help: str, *, is_secret: bool = False) -> Any:
+    """The same for one that has no default: None while it is not given."""
+    return setting(lambda raw: None if raw is None else read(raw), None, help, is_secret=is_secret)

@@ -13,13 +13,13 @@ from pgcron_ha.config import values
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.http_destinations import HttpDestination
-from pgcron_ha.config.page_settings import DSN, AuthSettings, WebSettings
+from pgcron_ha.config.page_settings import AuthSettings, WebSettings
 from pgcron_ha.config.secret_references import (
     SecretReference,
     parse_secret_reference,
     secret_references,
 )
-from pgcron_ha.config.setting import ENVIRONMENT_PREFIX, Setting, setting
+from pgcron_ha.config.setting import ENVIRONMENT_PREFIX, Setting, optional_setting, setting
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.errors import ConfigError
 
@@ -140,9 +140,8 @@ class LogSettings:
 class OpsSettings:
     """Where machines ask how a process is."""
 
-    listen: values.Address | None = setting(
-        values.optional(values.address),
-        None,
+    listen: values.Address | None = optional_setting(
+        values.address,
         "Where a node or `pgcron-ha web` serves probes and metrics, and nothing else; any address.",
     )
 
@@ -151,14 +150,12 @@ class OpsSettings:
 class AuditSettings:
     """Where the audit is sent."""
 
-    webhook: str | None = setting(
-        values.optional(values.base_url),
-        None,
+    webhook: str | None = optional_setting(
+        values.base_url,
         "Where nodes send the rows of the audit, as JSON lines: https://log.example.com/audit.",
     )
-    secret: SecretReference | None = setting(
-        values.optional(parse_secret_reference),
-        None,
+    secret: SecretReference | None = optional_setting(
+        parse_secret_reference,
         "Where the key is that signs what is sent (HMAC-SHA-256, header Pgcron-Signature):"
         " file:/path, env:NAME, credential:NAME or command:PROGRAM.",
         is_secret=True,
@@ -197,19 +194,17 @@ class Settings:
     sql: Mapping[str, SqlProfile]
     plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
     """Tables of executors of other packages, by kind and name."""
-    dsn: str | None = setting(
-        DSN, None, "The database. The one setting production needs.", is_secret=True
+    dsn: str | None = optional_setting(
+        values.database_url, "The database. The one setting production needs.", is_secret=True
     )
-    password_from: SecretReference | None = setting(
-        values.optional(parse_secret_reference),
-        None,
+    password_from: SecretReference | None = optional_setting(
+        parse_secret_reference,
         "Where the password of now is, for a DSN without one: file:/path, env:NAME,"
         " credential:NAME, or command:PROGRAM that prints it (IAM tokens).",
         is_secret=True,
     )
-    listen_dsn: str | None = setting(
-        DSN,
-        None,
+    listen_dsn: str | None = optional_setting(
+        values.database_url,
         "Where to LISTEN, past a pooler that passes no notifications: the same database's server.",
         is_secret=True,
     )

@@ -239,11 +239,6 @@ def database_url(raw: object) -> str:
     return url
 
 
-def optional(reader: Reader) -> Reader:
-    """None stays None, for what has no default."""
-    return lambda raw: None if raw is None else reader(raw)
-
-
 def flag(raw: object) -> bool:
     """Read true or false, in a variable also as a word."""
     word = str(raw).lower() if isinstance(raw, bool | str) else ""

@@ -78,15 +78,11 @@ class Person:
         """Those of the role, or of one that includes it."""
         return tuple(one for one in self.grants if _RANKS.get(one.role, -1) >= _RANKS[role])
 
-    def scopes_as(self, role: str) -> Scopes:
-        """Where the person has the role."""
-        return self._scopes[role]
-
     def scopes(self, permission: str) -> Scopes:
         """Where the person has the permission."""
         if permission in OWN_ACCOUNT:
             return None
-        found = self._scopes[ROLE_OF[permission]]
+        found = self.scopes_as[ROLE_OF[permission]]
         return () if found is not None and permission in OF_THE_CLUSTER else found
 
     def may(self, permission: str) -> bool:
@@ -96,10 +92,11 @@ class Person:
     @cached_property
     def is_scoped(self) -> bool:
         """Whether what the person may do depends on the object."""
-        return any(scopes for scopes in self._scopes.values())
+        return any(scopes for scopes in self.scopes_as.values())
 
     @cached_property
-    def _scopes(self) -> dict[str, Scopes]:
+    def scopes_as(self) -> dict[str, Scopes]:
+        """Where the person has each role."""
         found: dict[str, Scopes] = {}
         for role in ROLES:
             grants = self.grants_as(role)

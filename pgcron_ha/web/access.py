@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import json
 import re
 import secrets
 from collections import OrderedDict
@@ -26,7 +25,6 @@ from starlette.responses import Response
 from pgcron_ha.config.page_settings import AuthSettings
 from pgcron_ha.credentials import hashed, read_token
 from pgcron_ha.db.commands import login
-from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.session import Statement
 from pgcron_ha.errors import DatabaseUnavailable
@@ -40,9 +38,6 @@ Authenticate: TypeAlias = Callable[[Request], Awaitable[Person | None]]
 
 REMEMBERED_SECONDS: Final = 600.0
 """While the database is away, who was let in within this time may go on reading."""
-
-CALLBACK: Final = "/login/oidc/callback"
-"""Where a provider sends browsers back."""
 
 _MOST_REMEMBERED: Final = 1000
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@+-]{1,100}")
@@ -101,29 +96,16 @@ class Entry:
         return Site.of(self.hosts, self.public_url)
 
 
-@dataclass(frozen=True)
-class Accounts:
-    """Users, sessions and tokens, in the database."""
-
-    dsn: str
-    schema: str
-    pools: ClientPools
-
-    async def call(self, statement: Statement[Any], *values: Any, **options: Any) -> Any:
-        """One statement, in a transaction of its own."""
-        async with self.pools.connection(self.dsn) as connection:
-            with answers():
-                return await statement(connection, *values, schema=self.schema, **options)
-
-
 class Access:
     """Says of each request who sent it. Belongs to one application."""
 
     def __init__(
-        self, entry: Entry, accounts: Accounts, reader: Reader, metrics: WebMetrics
+        self, entry: Entry, dsn: str, pools: ClientPools, reader: Reader, metrics: WebMetrics
     ) -> None:
+        """Users, sessions and tokens are in the database of `dsn`."""
         self.entry = entry
-        self.accounts = accounts
+        self._dsn = dsn
+        self._pools = pools
         self.auth = entry.auth
         self.passwords = None
         if self.auth is not None and self.auth.local:
@@ -133,9 +115,14 @@ class Access:
             self.passwords = Passwords(metrics)
         self.provider = None
         if self.auth is not None and self.auth.oidc_issuer is not None:
-            self.provider = Provider(self.auth, f"{entry.public_url}{CALLBACK}")
+            self.provider = Provider(self.auth, entry.public_url)
         self._reader = reader
         self._remembered: OrderedDict[Any, tuple[float, Person]] = OrderedDict()
+
+    async def call(self, statement: Statement[Any], *values: Any, **options: Any) -> Any:
+        """One statement about them, in a transaction of its own."""
+        async with self._pools.connection(self._dsn) as connection:
+            return await statement(connection, *values, schema=self._reader.schema, **options)
 
     async def person(self, request: Request) -> Person | None:
         """Who sent it; None: somebody who has not logged in. BadToken, DatabaseUnavailable."""
@@ -149,10 +136,10 @@ class Access:
         given = request.cookies.get(self.cookie_name(request), "")
         if entry.key is not None:
             return LOCAL if _same(given, entry.key.cookie) else None
-        named = self._named(request)
+        named = self.named(request)
         if named is not None:
-            return await self._of_named(request, *named)
-        return await self._of_session(request, given) if given else None
+            return await self._asked(request, login.user_of_proxy, *named)
+        return await self._asked(request, login.user_of_session, hashed(given)) if given else None
 
     def cookie_name(self, request: HTTPConnection, what: str = "") -> str:
         """Of the session, or of something else. Over http it has the port: all ports of a host
@@ -183,11 +170,6 @@ class Access:
             secure=name.startswith("__Host-"),
         )
 
-    def proxied_groups(self, request: Request) -> tuple[str, ...] | None:
-        """The groups of a user whom a proxy names; None: none does."""
-        named = self._named(request)
-        return None if named is None else named[1]
-
     def session_id(self, request: Request) -> bytes:
         """The hash of the session that the browser says it has."""
         return hashed(request.cookies.get(self.cookie_name(request), ""))
@@ -198,10 +180,9 @@ class Access:
             found = ipaddress.ip_address((address or "").partition("%")[0])
         except ValueError:
             return False
-        if self.auth is None:
-            return False
         mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-        return any((mapped or found) in network for network in self.auth.proxy_addresses)
+        proxies = self.auth.proxy_addresses if self.auth is not None else ()
+        return any((mapped or found) in network for network in proxies)
 
     def address(self, request: Request) -> str | None:
         """Where it comes from: of the addresses that proxies name the last that is no proxy's."""
@@ -215,8 +196,8 @@ class Access:
                 break
         return found and found.partition("%")[0].removeprefix("::ffff:")
 
-    def _named(self, request: Request) -> tuple[str, tuple[str, ...]] | None:
-        """The user and the groups that a proxy names."""
+    def named(self, request: Request) -> tuple[str, tuple[str, ...]] | None:
+        """The user and the groups that a proxy names; None: none does."""
         peer = None if request.client is None else request.client.host
         if self.auth is None or not self.is_proxy(peer):
             return None
@@ -227,60 +208,36 @@ class Access:
         groups = (group.strip() for group in listed)
         return names[0], tuple(group for group in groups if 0 < len(group) <= 200)[:_MOST_GROUPS]
 
-    async def _of_named(
-        self, request: Request, name: str, groups: tuple[str, ...]
-    ) -> Person | None:
-        async def ask() -> Any:
-            grants = await self.accounts.call(login.grants_of_named, name, groups)
-            return grants and {"name": name, "shown": name, "grants": json.loads(grants)}
-
-        return await self._asked(request, ("named", name, groups), ask)
-
-    async def _of_session(self, request: Request, given: str) -> Person | None:
-        session = hashed(given)
-        return await self._asked(
-            request, session, lambda: self.accounts.call(login.user_of_session, session)
-        )
-
     async def _of_token(self, request: Request) -> Person:
         token = read_token(request.headers["authorization"].partition(" ")[2].strip())
-        if token is None:
-            raise BadToken
-        person = await self._asked(
-            request,
-            token,
-            lambda: self.accounts.call(login.user_of_token, token.id, token.secret_hash),
-        )
-        if person is None:
-            raise BadToken
-        return person
+        if token is not None:
+            found = await self._asked(request, login.user_of_token, token.id, token.secret_hash)
+            if found is not None:
+                return found
+        raise BadToken
 
-    async def _asked(
-        self, request: Request, key: Any, ask: Callable[[], Awaitable[Any]]
-    ) -> Person | None:
+    async def _asked(self, request: Request, user: Statement[Any], *values: Any) -> Person | None:
         """Of the database; while it is away what it said of late, to those who only read."""
+        at, known = self._remembered.get(values, (0.0, None))
+        if request.method not in SAFE_METHODS or monotonic() - at > REMEMBERED_SECONDS:
+            known = None
+        if known is not None and isinstance(self._reader.problem, DatabaseUnavailable):
+            return known
         try:
-            if isinstance(self._reader.problem, DatabaseUnavailable) and self._last(request, key):
-                return self._last(request, key)
-            row = await ask()
+            row = await self.call(user, *values)
         except DatabaseUnavailable:
-            if (person := self._last(request, key)) is None:
+            if known is None:
                 raise
-            return person
-        self._remembered.pop(key, None)
+            return known
+        self._remembered.pop(values, None)
         if row is None:
             return None
         grants = tuple(Grant(*grant) for grant in row["grants"])
         person = Person(f"ui:{row['name']}", grants, row["shown"])
-        self._remembered[key] = (monotonic(), person)
-        while len(self._remembered) > _MOST_REMEMBERED:
+        self._remembered[values] = (monotonic(), person)
+        if len(self._remembered) > _MOST_REMEMBERED:
             self._remembered.popitem(last=False)
         return person
-
-    def _last(self, request: Request, key: Any) -> Person | None:
-        at, person = self._remembered.get(key, (0.0, None))
-        is_new = request.method in SAFE_METHODS and monotonic() - at < REMEMBERED_SECONDS
-        return person if is_new else None
 
 
 def inner_path(given: str | None, otherwise: str) -> str:

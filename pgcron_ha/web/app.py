@@ -1,12 +1,11 @@
-"""The application: routes, errors as pages, and what lives as long as it does."""
+"""The application: routes, who may open them, and errors as pages."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from time import perf_counter
 from typing import Final
 
@@ -17,14 +16,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from pgcron_ha.db.commands.roles import reached, record_refusal
+from pgcron_ha.db.driver.scopes import SCOPES
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
-from pgcron_ha.model.permissions import NOBODY, Grant, Person
+from pgcron_ha.model.permissions import NOBODY, ROLES, Grant, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import BadToken, Entry
 from pgcron_ha.web.address import starlette_path
-from pgcron_ha.web.authorization import authorize, keep_refusal
 from pgcron_ha.web.failures import failure_page
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import turned_away
@@ -35,6 +35,7 @@ from pgcron_ha.web.templating import templates
 
 __all__ = ["Entry", "Grant", "Person", "create_app"]
 
+_ONE: Final = {"dead": "dead letter", "storage": "table"}
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
 _BAD_TOKEN: Final = (
     "The token is not valid, or not any more: `pgcron-ha tokens list` shows those that are.\n"
@@ -59,7 +60,7 @@ def create_app(
     It serves one event loop; its lifespan must be run, as any server does.
     """
     templates()  # compiled now, and not while the first viewer waits
-    services = Services.made(
+    services = Services(
         dsn,
         schema=schema,
         version=version,
@@ -70,8 +71,8 @@ def create_app(
         permissions={route.name: route.permission for route in ROUTES},
     )
     app = Starlette(
-        routes=[_route(route, services) for route in ROUTES],
-        lifespan=lambda _: _life(services),
+        routes=[routed(route, services, _answer) for route in ROUTES],
+        lifespan=lambda _: services.life(),
         exception_handlers={404: _no_route(services), 405: _no_route(services)},
     )
     app.state.services = services
@@ -81,27 +82,22 @@ def create_app(
     return app
 
 
-@asynccontextmanager
-async def _life(services: Services) -> AsyncIterator[None]:
-    pulse = asyncio.create_task(services.pulse.run())
-    try:
-        yield
-    finally:
-        pulse.cancel()
-        await services.reader.close()
-        await services.writers.close()
+def routed(
+    route: WebRoute,
+    services: Services,
+    answer: Callable[[Request, Services, WebRoute], Awaitable[Response]],
+) -> Route:
+    """A line of the table for Starlette's router: what `answer` gives, counted and timed."""
 
-
-def _route(route: WebRoute, services: Services) -> Route:
-    async def answer(request: Request) -> Response:
+    async def counted(request: Request) -> Response:
         began = perf_counter()
-        response = await _answer(request, services, route)
+        response = await answer(request, services, route)
         services.metrics.answered(
             route.name, request.method, response.status_code, perf_counter() - began
         )
         return response
 
-    return Route(starlette_path(route.path), answer, methods=[route.method], name=route.name)
+    return Route(starlette_path(route.path), counted, methods=[route.method], name=route.name)
 
 
 async def _answer(request: Request, services: Services, route: WebRoute) -> Response:
@@ -113,13 +109,13 @@ async def _answer(request: Request, services: Services, route: WebRoute) -> Resp
                 return turned_away(page_request)
             page_request.person = person
         page_request.require_known_zone()
-        await authorize(page_request, route.permission, route.path)
+        await _authorize(page_request, route.permission, route.path)
         return await route.endpoint(page_request)
     except BadToken:
         return PlainTextResponse(_BAD_TOKEN, 401, {"www-authenticate": "Bearer"})
     except PgcronError as error:
         if isinstance(error, Refused) and page_request.permission:
-            await keep_refusal(page_request, route.name, error)
+            await _keep_refusal(page_request, route.name, error)
         return await failure_page(page_request, error)
     except BodyTooLarge:
         return PlainTextResponse("The body is too large.\n", 413)
@@ -130,6 +126,48 @@ async def _answer(request: Request, services: Services, route: WebRoute) -> Resp
         number = secrets.token_hex(4)
         logging.getLogger(LOGGER).exception("request %s of %s failed", number, route.name)
         return PlainTextResponse(_BROKEN.format(number=number), 500)
+
+
+async def _authorize(page_request: PageRequest, permission: str, path: str) -> None:
+    """Everything that is read from here on is within the person's scopes.
+
+    `path` is the route's. Raises Refused without the permission, and NotFound for an object that
+    is beyond these scopes: the same whether it exists or not.
+    """
+    person = page_request.person
+    SCOPES.set(person.scopes_as["viewer"])
+    if permission == "open":
+        return
+    page_request.permission = permission
+    kind, _, rest = path[1:].partition("/")
+    if rest.startswith("{"):
+        page_request.object = kind, str(next(iter(page_request.segments.values())))
+    if not person.may(permission):
+        raise page_request.refusal()
+    if page_request.object is None or not person.is_scoped:
+        return
+    kind, name = page_request.object
+    found = await page_request.read("reached", reached, kind, name, *person.scopes_as.values())
+    if not found.value["viewer"]:
+        what = _ONE.get(kind, kind[:-1])
+        raise NotFound(
+            f"{what} '{name[:200]}' does not exist",
+            "Or it is none of those that your roles are for.",
+            f"Look for it in the list of {what}s.",
+        )
+    page_request.roles = {role: bool(found.value[role]) for role in ROLES}
+    if not page_request.may(permission):
+        raise page_request.refusal()
+
+
+async def _keep_refusal(page_request: PageRequest, route: str, error: Refused) -> None:
+    """Records what was refused; where that can't be, the refusal stands."""
+    kind, name = page_request.object or ("page", "")
+    with suppress(PgcronError):
+        async with page_request.session() as session:
+            await session.act(record_refusal, route, kind, name, error.message)
+            return
+    logging.getLogger(LOGGER).warning("%s of %s %s was refused: %s", route, kind, name, error)
 
 
 def _no_route(services: Services) -> Callable[[Request, Exception], Awaitable[Response]]:

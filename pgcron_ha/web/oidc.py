@@ -26,6 +26,9 @@ from pgcron_ha.errors import ConfigError, PgcronError, Refused
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet
 
+CALLBACK: Final = "/login/oidc/callback"
+"""Where the provider sends browsers back."""
+
 ALGORITHMS: Final = ["RS256", "ES256"]
 LEEWAY_SECONDS: Final = 60
 FLOW_SECONDS: Final = 600
@@ -55,8 +58,14 @@ class Identity(NamedTuple):
 class Provider:
     """One provider; the document and the keys are read when they are needed, and kept."""
 
-    def __init__(self, auth: AuthSettings, redirect_uri: str) -> None:
+    def __init__(self, auth: AuthSettings, public_url: str | None) -> None:
         assert auth.oidc_issuer is not None
+        if None in (auth.oidc_client_id, public_url):
+            raise ConfigError(
+                "auth.oidc_issuer needs auth.oidc_client_id and web.public_url",
+                "The provider sends browsers back to that URL, never to what a request names.",
+                "Set both; `pgcron-ha docs log-in` has an example.",
+            )
         if find_spec("joserfc") is None:
             raise ConfigError(
                 "login through a provider needs the package joserfc",
@@ -65,7 +74,7 @@ class Provider:
             )
         self.issuer = auth.oidc_issuer
         self._auth = auth
-        self._redirect_uri = redirect_uri
+        self._redirect_uri = f"{public_url}{CALLBACK}"
         self._document: tuple[float, dict[str, Any]] | None = None
         self._keys: KeySet | None = None
         self._read_again = -inf
@@ -73,7 +82,7 @@ class Provider:
 
     async def address(self, secret: str) -> str:
         """Where the browser goes to log in. ProviderAway."""
-        document = await self._discovered()
+        endpoint = await self._endpoint("authorization_endpoint")
         challenge = hashlib.sha256(_derived(secret, "verifier").encode()).digest()
         query = {
             "response_type": "code",
@@ -85,7 +94,6 @@ class Provider:
             "code_challenge": _base64(challenge),
             "code_challenge_method": "S256",
         }
-        endpoint = self._endpoint(document, "authorization_endpoint")
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
 
     async def identity(self, secret: str, state: str, code: str) -> Identity:
@@ -93,12 +101,10 @@ class Provider:
         if state != _derived(secret, "state"):
             raise _refused("the answer belongs to no login that this browser has begun")
         async with self._turns:
-            document = await self._discovered()
-            token = await self._id_token(document, secret, code)
-            claims = await self._claims(document, token, secret)
-        return self._named(claims)
+            token = await self._id_token(secret, code)
+            return self._named(await self._claims(token, secret))
 
-    async def _id_token(self, document: dict[str, Any], secret: str, code: str) -> str:
+    async def _id_token(self, secret: str, code: str) -> str:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -107,33 +113,34 @@ class Provider:
         }
         client, reference = str(self._auth.oidc_client_id), self._auth.oidc_client_secret
         password = None if reference is None else await asyncio.to_thread(reference.read)
-        methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        document, basic = await self._discovered(), "client_secret_basic"
+        methods = document.get("token_endpoint_auth_methods_supported", [basic])
         headers = {}
-        if password is not None and "client_secret_basic" in methods:
+        if password is not None and basic in methods:
             pair = f"{quote(client, safe='')}:{quote(password, safe='')}"
             headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:
             form |= {"client_id": client} | ({"client_secret": password} if password else {})
-        endpoint = self._endpoint(document, "token_endpoint")
+        endpoint = await self._endpoint("token_endpoint")
         answer = await self._fetched("POST", endpoint, data=form, headers=headers)
         token = answer.get("id_token")
         if not isinstance(token, str):
             raise _refused("the provider gave no ID token")
         return token
 
-    async def _claims(self, document: dict[str, Any], token: str, secret: str) -> dict[str, Any]:
+    async def _claims(self, token: str, secret: str) -> dict[str, Any]:
         """The claims of a token that is this provider's, for this client, and of this login."""
         # Without such a login it need not be installed.
         from joserfc import jwt
         from joserfc.errors import JoseError
 
-        keys = await self._known_keys(document, is_new=False)
+        keys = await self._known_keys(is_new=False)
         try:
             try:
                 found = jwt.decode(token, keys, algorithms=ALGORITHMS)
             except (JoseError, ValueError):
                 # The provider may have a new key.
-                keys = await self._known_keys(document, is_new=True)
+                keys = await self._known_keys(is_new=True)
                 found = jwt.decode(token, keys, algorithms=ALGORITHMS)
             jwt.JWTClaimsRegistry(
                 leeway=LEEWAY_SECONDS,
@@ -175,7 +182,7 @@ class Provider:
         self._document = (monotonic(), document)
         return document
 
-    async def _known_keys(self, document: dict[str, Any], *, is_new: bool) -> KeySet:
+    async def _known_keys(self, *, is_new: bool) -> KeySet:
         if self._keys is not None:
             if not is_new or monotonic() - self._read_again < _KEYS_SECONDS:
                 return self._keys
@@ -183,20 +190,19 @@ class Provider:
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
-        found = await self._fetched("GET", self._endpoint(document, "jwks_uri"))
+        found = await self._fetched("GET", await self._endpoint("jwks_uri"))
         try:
             usable = [
                 k for k in found["keys"] if k["kty"] in ("RSA", "EC") and k.get("use") != "enc"
             ]
-            keys = KeySet.import_key_set({"keys": usable})
+            self._keys = KeySet.import_key_set({"keys": usable})
         except (JoseError, KeyError, TypeError, ValueError) as error:
             raise self._away(f"its keys can't be read ({type(error).__name__})") from None
-        self._keys = keys
-        return keys
+        return self._keys
 
-    def _endpoint(self, document: dict[str, Any], name: str) -> str:
-        """An address of the document, encrypted if the issuer's is."""
-        address = document.get(name)
+    async def _endpoint(self, name: str) -> str:
+        """An address of the provider's document, encrypted if the issuer's is."""
+        address = (await self._discovered()).get(name)
         if not isinstance(address, str) or not _is_safe(address):
             raise self._away(f"its discovery document has no {name} with https")
         return address

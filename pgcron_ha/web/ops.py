@@ -6,34 +6,25 @@ and no ``/statusz``, which has the ids of runs and what the database said.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from time import perf_counter
 from typing import Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from pgcron_ha.config.values import Address
 from pgcron_ha.model.permissions import NOBODY
-from pgcron_ha.web import probes
+from pgcron_ha.web.app import routed
 from pgcron_ha.web.connections import Bounds
-from pgcron_ha.web.page_request import Endpoint, PageRequest
+from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.services import Services
 from pgcron_ha.web.serving import WebServer
 
 BOUNDS: Final = Bounds(most=128, head_seconds=10, body_seconds=10, answer_seconds=30)
 """Of the connections to the listener: a few scrapers and probes."""
 
-_PROBES: Final[dict[str, Endpoint]] = {
-    "livez": probes.show_livez,
-    "readyz": probes.show_readyz,
-    "startupz": probes.show_startupz,
-    "metrics": probes.show_metrics,
-}
+_PROBES: Final = frozenset({"livez", "readyz", "startupz", "metrics"})
 _HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
@@ -49,38 +40,19 @@ def ops_listener(services: Services, listen: Address, *, is_alone: bool) -> WebS
 def create_ops_app(services: Services, *, is_alone: bool) -> Starlette:
     """Answers GET and HEAD of `_PROBES`, and 404 or 405 to everything else."""
 
-    @asynccontextmanager
-    async def life(_: Starlette) -> AsyncIterator[None]:
-        if not is_alone:
-            yield
-            return
-        pulse = asyncio.create_task(services.pulse.run())
-        try:
-            yield
-        finally:
-            pulse.cancel()
-            await services.reader.close()
-
     app = Starlette(
-        routes=[_route(name, probe, services) for name, probe in _PROBES.items()],
-        lifespan=life,
+        routes=[routed(route, services, _answer) for route in ROUTES if route.name in _PROBES],
+        lifespan=(lambda _: services.life()) if is_alone else None,
         exception_handlers={404: _no_route, 405: _no_route},
     )
     app.router.redirect_slashes = False
     return app
 
 
-def _route(name: str, probe: Endpoint, services: Services) -> Route:
-    async def answer(request: Request) -> Response:
-        began = perf_counter()
-        response = await probe(PageRequest(request, services, NOBODY))
-        response.headers.update(_HEADERS)
-        services.metrics.answered(
-            name, request.method, response.status_code, perf_counter() - began
-        )
-        return response
-
-    return Route(f"/{name}", answer, methods=["GET"])
+async def _answer(request: Request, services: Services, route: WebRoute) -> Response:
+    response = await route.endpoint(PageRequest(request, services, NOBODY))
+    response.headers.update(_HEADERS)
+    return response
 
 
 async def _no_route(_: Request, problem: Exception) -> Response:

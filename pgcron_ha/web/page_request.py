@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from types import SimpleNamespace
@@ -147,18 +148,22 @@ class PageRequest:
 
     async def act(self, verb: Callable[[Session], Awaitable[T]]) -> T:
         """What `verb(session)` does, in a transaction of its own. Later reads see it."""
-        async with self.services.writers.connection(self.services.dsn) as connection:
+        async with self.session() as session:
             with answers(), within(self.person.scopes(self.permission)):
-                async with connection.transaction():
-                    actor = self.person.actor
-                    session = Session(connection, self.schema, actor, INTERFACE, self.address)
-                    await enter(connection)
+                async with session.connection.transaction():
+                    await enter(session.connection)
                     about = None if SCOPES.get() is None else self.object
                     if about is not None and not await session.call(reaches, *about):
                         raise self.refusal()
                     done = await verb(session)
             self.services.reader.expire()
             return done
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """What is written with it is said to be of this person."""
+        async with self.services.writers.connection(self.services.dsn) as connection:
+            yield Session(connection, self.schema, self.person.actor, INTERFACE, self.address)
 
     @property
     def address(self) -> str | None:

@@ -51,12 +51,6 @@ class Passwords:
         async with self._turns:
             return await asyncio.to_thread(hashed_password, new)
 
-    async def renewed(self, known: str, typed: str) -> str | None:
-        """A new hash of the password, if the one that is known was made with older parameters."""
-        if not self._hasher.check_needs_rehash(known):
-            return None
-        return await asyncio.to_thread(self._hasher.hash, typed)
-
     def _compare(self, known: str, typed: str) -> bool:
         try:
             return self._hasher.verify(known, typed)

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Self
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import MappingProxyType
 
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
-from pgcron_ha.web.access import Access, Accounts, Entry
+from pgcron_ha.web.access import Access, Entry
 from pgcron_ha.web.metrics import NodeCollector, Pulse, WebMetrics
 from pgcron_ha.web.reading import Reader
 
 
-@dataclass(frozen=True)
 class Services:
     """What the pages of one application share."""
 
-    dsn: str
-    """Where verbs are executed; what is read comes from `reader`."""
-    version: str
-    reader: Reader
-    writers: ClientPools
-    paths: Mapping[str, str]
-    """Of all routes, by name, such as ``/schedules/{name}``."""
-    permissions: Mapping[str, str]
-    """What each route needs."""
-    metrics: WebMetrics
-    pulse: Pulse
-    access: Access
-    look: LookAtNode | None = None
-    """At the node of this process, if it has one."""
-
-    @classmethod
-    def made(
-        cls,
+    def __init__(
+        self,
         dsn: str,
         *,
         schema: str = DEFAULT_SCHEMA,
@@ -43,23 +27,34 @@ class Services:
         look: LookAtNode | None = None,
         write_dsn: str | None = None,
         entry: Entry = Entry(),
-        paths: Mapping[str, str] | None = None,
-        permissions: Mapping[str, str] | None = None,
-    ) -> Self:
+        paths: Mapping[str, str] = MappingProxyType({}),
+        permissions: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Those of `create_app`; without `paths` those of probes and metrics alone."""
-        metrics = WebMetrics(version)
+        self.dsn = write_dsn or dsn
+        """Where verbs are executed; what is read comes from `reader`."""
+        self.version = version
+        self.paths = paths
+        """Of all routes, by name, such as ``/schedules/{name}``."""
+        self.permissions = permissions
+        """What each route needs."""
+        self.look = look
+        """At the node of this process, if it has one."""
+        self.metrics = WebMetrics(version)
         if look is not None:
-            metrics.registry.register(NodeCollector(look))
-        reader, writers, verbs = Reader(dsn, metrics, schema), ClientPools(), write_dsn or dsn
-        return cls(
-            dsn=verbs,
-            version=version,
-            reader=reader,
-            writers=writers,
-            paths=paths or {},
-            permissions=permissions or {},
-            metrics=metrics,
-            pulse=Pulse(metrics),
-            access=Access(entry, Accounts(verbs, schema, writers), reader, metrics),
-            look=look,
-        )
+            self.metrics.registry.register(NodeCollector(look))
+        self.pulse = Pulse(self.metrics)
+        self.reader = Reader(dsn, self.metrics, schema)
+        self.writers = ClientPools()
+        self.access = Access(entry, self.dsn, self.writers, self.reader, self.metrics)
+
+    @asynccontextmanager
+    async def life(self) -> AsyncIterator[None]:
+        """Pulses in this block, and closes at its end what was opened."""
+        pulse = asyncio.create_task(self.pulse.run())
+        try:
+            yield
+        finally:
+            pulse.cancel()
+            await self.reader.close()
+            await self.writers.close()

@@ -35,7 +35,7 @@ class WebServer:
         app: ASGIApp,
         listen: Address | SocketPath,
         *,
-        tls: tuple[str, str] | None = None,
+        tls: tuple[str | None, str | None] = (None, None),
         may_be_reached: bool = False,
         bounds: Bounds = Bounds(),
         refuse: Refuse | None = None,
@@ -45,8 +45,9 @@ class WebServer:
         `may_be_reached` from other machines, too: only for what asks each caller for a proof, or
         has nothing to protect. `tls` are the files of the certificate and of its key.
         """
-        if tls is not None:
-            _require_certificate(*tls)
+        certificate, key = tls
+        if certificate is not None:
+            _require_certificate(certificate, key)
         self.address = listen
         if isinstance(listen, Address):
             if not may_be_reached:
@@ -55,7 +56,7 @@ class WebServer:
             self.address = Address(listen.host, self._socket.getsockname()[1])
         else:
             self._socket = _listen_privately(listen)
-        self._scheme = "http" if tls is None else "https"
+        self._scheme = "http" if certificate is None else "https"
         self._connections = Connections(bounds, refuse)
         self._server = _Server(
             uvicorn.Config(
@@ -67,8 +68,8 @@ class WebServer:
                 proxy_headers=False,
                 ws="none",
                 lifespan="on",
-                ssl_certfile=None if tls is None else tls[0],
-                ssl_keyfile=None if tls is None else tls[1],
+                ssl_certfile=certificate,
+                ssl_keyfile=key,
                 http=bounded_protocol(self._connections),
                 backlog=_BACKLOG,
                 timeout_keep_alive=int(bounds.head_seconds) + 1,  # closed by then
@@ -113,7 +114,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _require_certificate(certificate: str, key: str) -> None:
+def _require_certificate(certificate: str, key: str | None) -> None:
     """Raises ConfigError for files that can't be used, before anything is served."""
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
@@ -127,8 +128,8 @@ def _require_certificate(certificate: str, key: str) -> None:
 
 def _listen_privately(place: SocketPath) -> socket.socket:
     """A socket that this user alone may open. One that a dead server has left is replaced."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
+    hint = "The folder must be there and yours, and no other program may use the socket."
+    with _listener(place, hint, socket.AF_UNIX) as listener:
         if _is_left_over(place.path):
             Path(place.path).unlink()
         before = os.umask(0o177)
@@ -136,16 +137,7 @@ def _listen_privately(place: SocketPath) -> socket.socket:
             listener.bind(place.path)
         finally:
             os.umask(before)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            f"the web can't listen on '{place}'",
-            error.strerror,
-            "The folder must be there and yours, and no other program may use the socket.",
-        ) from error
-    listener.setblocking(False)
-    return listener
+        return listener
 
 
 def _is_left_over(path: str) -> bool:
@@ -158,22 +150,27 @@ def _is_left_over(path: str) -> bool:
 
 
 def _listen(address: Address) -> socket.socket:
-    is_version_6 = ":" in address.host
-    family = socket.AF_INET6 if is_version_6 else socket.AF_INET
-    # "localhost" may be resolved to anything by a careless hosts file.
-    host = "127.0.0.1" if address.host.lower() == "localhost" else address.host
+    hint = "Another program may use the port; choose another one (0: any that is free)."
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # Named as TCP, or asyncio leaves Nagle's algorithm on and small answers wait 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
+    with _listener(address, hint, family, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # "localhost" may be resolved to anything by a careless hosts file.
+        host = "127.0.0.1" if address.host.lower() == "localhost" else address.host
         listener.bind((host, address.port))
+        return listener
+
+
+@contextmanager
+def _listener(
+    place: Address | SocketPath, hint: str, family: int, protocol: int = 0
+) -> Iterator[socket.socket]:
+    """A socket that listens once it was bound in this block. ConfigError if it can't be."""
+    listener = socket.socket(family, socket.SOCK_STREAM, protocol)
+    try:
+        yield listener
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise ConfigError(
-            f"the web can't listen on '{address}'",
-            error.strerror,
-            "Another program may use the port; choose another one (0: any that is free).",
-        ) from error
+        raise ConfigError(f"the web can't listen on '{place}'", error.strerror, hint) from error
     listener.setblocking(False)
-    return listener

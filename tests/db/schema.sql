@@ -2531,8 +2531,6 @@ REVOKE ALL ON FUNCTION pgcron.begin_login(name text, address text, OUT wait doub
 
 REVOKE ALL ON FUNCTION pgcron.begin_operation(key text, lifetime interval) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.begin_session(name text, session bytea, method text, idle interval, life interval, address text, agent text) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.block_new_run() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.calendars_of(spec text, known jsonb) FROM PUBLIC;
@@ -2561,7 +2559,7 @@ REVOKE ALL ON FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor
 
 REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.end_login(name text, password_hash text, is_right boolean, new_hash text, session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.end_login(name text, password_hash text, session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.end_operation(key text, run_id bigint) FROM PUBLIC;
 
@@ -2578,10 +2576,6 @@ REVOKE ALL ON FUNCTION pgcron.erase(run_ids bigint[], concurrency_key text, uniq
 REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed double precision, result jsonb, node text, keep_args boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.forget_owner() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.grants_of_named(name text, groups text[]) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.has_password(name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
 
@@ -2697,9 +2691,11 @@ REVOKE ALL ON FUNCTION pgcron.uncordon_node(node text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.update_asset(asset text, metadata jsonb, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.user_of_session(session bytea, OUT name text, OUT shown text, OUT grants jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.user_of_proxy(user_name text, groups text[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.user_of_token(id text, secret_hash bytea, OUT name text, OUT shown text, OUT grants jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.user_of_session(session bytea) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION pgcron.user_of_token(id text, secret_hash bytea) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.wake_idle_nodes() FROM PUBLIC;
 

@@ -208,7 +208,8 @@ class Scenario:
             self._ask("users add", "alice", "--role", "admin")
             self._ask("users password", "alice")
         begin = (
-            "SELECT pgcron.begin_session('alice', sha256('x'), 'password', '1 h', '1 h', '', '')"
+            "SELECT pgcron.begin_session(true, '{}', 'alice', 'password', sha256('x'), '1 h',"
+            " '1 h', '', '')"
         )
         with psycopg.connect(self._cluster.dsn, autocommit=True) as connection:
             connection.execute(begin)

@@ -22,7 +22,7 @@ from tests.web.test_probes import all_refused, is_ready
 @pytest.fixture
 async def ops(database: str) -> AsyncIterator[Site]:
     listen = Address("0.0.0.0", 0)
-    server = ops_listener(Services.made(database), listen, is_alone=True)
+    server = ops_listener(Services(database), listen, is_alone=True)
     assert isinstance(server.address, Address)
     running = asyncio.create_task(server.run())
     try:

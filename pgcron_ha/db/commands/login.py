@@ -15,8 +15,8 @@ begin_login: Final = Rows("begin_login", "name", "address").the
 the `password_hash` to compare with, None for no such user.
 """
 
-end_login: Final = Call[bool]("end_login", "name", "password_hash", "is_right")
-"""What came of an attempt; whether there is a session now."""
+end_login: Final = Call[bool]("end_login", "name", "password_hash")
+"""What came of an attempt (None: it was wrong); whether there is a session now."""
 
 refuse_login: Final = Call[None]("refuse_login", "name", "method", "address")
 """Records an attempt that came to nothing."""
@@ -33,11 +33,8 @@ user_of_session: Final = Rows("user_of_session", "session").one
 user_of_token: Final = Rows("user_of_token", "id", "secret_hash").one
 """As `user_of_session`."""
 
-grants_of_named: Final = Call[str | None]("grants_of_named", "name", "groups")
-"""The grants of a user whom a proxy names, as JSON; None: the user is disabled here."""
-
-has_password: Final = Call[bool]("has_password", "name")
-"""Whether a user has one, or comes by a provider or a proxy."""
+user_of_proxy: Final = Rows("user_of_proxy", "user_name", "groups").one
+"""As `user_of_session`, of one whom a proxy names; None: the user is disabled here."""
 
 log_out: Final = Call[None]("log_out", "session")
 """Ends the session, if there is one."""

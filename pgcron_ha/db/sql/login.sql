@@ -9,16 +9,10 @@
 -- name: note_user
 
 -- name: user_of_session
-SELECT u.name, u.shown, u.grants FROM pgcron.user_of_session(:session::bytea) u
-WHERE u.name IS NOT NULL;
 
 -- name: user_of_token
-SELECT u.name, u.shown, u.grants FROM pgcron.user_of_token(:id::text, :secret_hash::bytea) u
-WHERE u.name IS NOT NULL;
 
--- name: grants_of_named
-
--- name: has_password
+-- name: user_of_proxy
 
 -- name: log_out
 

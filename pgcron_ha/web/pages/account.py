@@ -11,13 +11,12 @@ from pgcron_ha.credentials import Token, new_token
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import Conflict, InvalidInput, PgcronError, Refused
-from pgcron_ha.model.permissions import Grant
+from pgcron_ha.model.permissions import ROLES
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import no_login
 from pgcron_ha.web.security import brings_token
 
 MOST_LISTED: Final = 100
-ROLES: Final = ("viewer", "operator", "editor", "admin")
 DAYS: Final = 90
 
 
@@ -33,8 +32,7 @@ async def set_password(page_request: PageRequest) -> Response:
     given = await page_request.form("current", "new")
     if access.passwords is None:
         raise no_login()
-    address = access.address(page_request.request)
-    begun = await access.accounts.call(login.begin_login, name, address)
+    begun = await access.call(login.begin_login, name, page_request.address)
     typed = given.get("current", "")[:1000]
     try:
         if begun["wait"] > 0:
@@ -44,8 +42,8 @@ async def set_password(page_request: PageRequest) -> Response:
         new = await access.passwords.hashed(given.get("new", ""))
     except PgcronError as error:
         return await _page(page_request, problem=error)
-    kept = {"but": access.session_id(page_request.request), "address": address}
-    await page_request.do(login.set_password, name, new, **kept)
+    but = access.session_id(page_request.request)
+    await page_request.do(login.set_password, name, new, but=but, address=page_request.address)
     return page_request.redirect("account", "password_set")
 
 
@@ -67,16 +65,15 @@ async def add_token(page_request: PageRequest) -> Response:
     days, token = given.get("days", str(DAYS)), new_token()
 
     async def add(session: Session) -> None:
-        person = page_request.person
-        groups = page_request.services.access.proxied_groups(page_request.request)
-        if groups is not None:  # a proxy's user has no row before
-            await session.call(login.note_user, name, person.shown, groups)
+        named = page_request.services.access.named(page_request.request)
+        if named is not None:  # a proxy's user has no row before
+            await session.call(login.note_user, name, page_request.person.shown, named[1])
         await session.act(
             login.add_token,
             token.id,
             token.secret_hash,
             given.get("name", ""),
-            given.get("role", ROLES[0]),
+            given.get("role", "viewer"),
             given.get("scopes", "").split(),
             lifetime=timedelta(days=int(days)),
             owner=name,
@@ -104,9 +101,9 @@ async def _page(
 ) -> Response:
     name, access = _own(page_request), page_request.services.access
     own = access.session_id(page_request.request)
-    sessions = await access.accounts.call(login.sessions, name, limit=MOST_LISTED, own=own)
-    tokens = await access.accounts.call(login.tokens, name, limit=MOST_LISTED)
-    has_password = await access.accounts.call(login.has_password, name)
+    sessions = await access.call(login.sessions, name, limit=MOST_LISTED, own=own)
+    tokens = await access.call(login.tokens, name, limit=MOST_LISTED)
+    this = next((row for row in sessions if row["is_own"]), None)
     return page_request.page(
         "account.html",
         None,
@@ -115,20 +112,15 @@ async def _page(
         is_still=True,
         problem=problem,
         name=name,
-        roles=[_words(grant) for grant in page_request.person.grants],
-        has_password=has_password and access.passwords is not None,
-        has_session=any(row["is_own"] for row in sessions),
+        roles=[f"{grant.role} of {grant.words}" for grant in page_request.person.grants],
+        has_password=this is not None and this["method"] == "password",
+        has_session=this is not None,
         sessions=sessions,
         tokens=tokens,
         token=token,
         choices=ROLES,
         days=DAYS,
     )
-
-
-def _words(grant: Grant) -> str:
-    scope = "everything" if grant.scope_kind == "all" else f"{grant.scope_kind} {grant.scope}"
-    return f"{grant.role} of {scope}"
 
 
 def _own(page_request: PageRequest) -> str:

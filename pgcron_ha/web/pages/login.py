@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from pgcron_ha.config.page_settings import AuthSettings
 from pgcron_ha.credentials import hashed
 from pgcron_ha.db.commands import login
+from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
 from pgcron_ha.web.access import inner_path
 from pgcron_ha.web.oidc import FLOW_SECONDS, Provider, ProviderAway
@@ -62,31 +63,20 @@ async def show_login(page_request: PageRequest) -> Response:
 
 async def log_in(page_request: PageRequest) -> Response:
     """Gives a session for a name and a password: an attempt counts when it begins."""
-    auth, request = _auth(page_request), page_request.request
-    given = await page_request.form("name", "password", "next")
     access = page_request.services.access
+    given = await page_request.form("name", "password", "next")
     if access.passwords is None:
         raise no_login()
     name, typed = given.get("name", "").strip()[:200], given.get("password", "")
-    address, then = access.address(request), given.get("next")
-    begun = await access.accounts.call(login.begin_login, name, address)
+    then = given.get("next")
+    begun = await access.call(login.begin_login, name, page_request.address)
     if begun["wait"] > 0:
         return _form(page_request, then, name, _later(begun["wait"]), 429)
     known = begun["password_hash"]
     is_right = await access.passwords.is_right(known, typed[:1000])
-    new = await access.passwords.renewed(known, typed) if is_right else None
-    session = secrets.token_urlsafe(32)
-    has_session = await access.accounts.call(
-        login.end_login,
-        name,
-        known,
-        is_right,
-        new_hash=new,
-        **session_values(page_request, auth, session),
-    )
-    if not has_session:
-        return _form(page_request, then, name, WRONG, 403)
-    return with_session(page_request, auth, session, then)
+    proof = known if is_right else None
+    answer = await _session(page_request, then, login.end_login, name, proof)
+    return answer or _form(page_request, then, name, WRONG, 403)
 
 
 async def login_by_provider(page_request: PageRequest) -> Response:
@@ -107,13 +97,13 @@ async def login_by_provider(page_request: PageRequest) -> Response:
 
 async def provider_callback(page_request: PageRequest) -> Response:
     """Gives a session to whom the provider has named."""
-    auth, provider, request = _auth(page_request), _provider(page_request), page_request.request
+    provider, request = _provider(page_request), page_request.request
     access, given = page_request.services.access, request.query_params
-    address, kept = access.address(request), request.cookies.get(access.cookie_name(request, FLOW))
-    secret, then = (kept or "")[:_SECRET_CHARACTERS], unquote((kept or "")[_SECRET_CHARACTERS:])
+    kept = request.cookies.get(access.cookie_name(request, FLOW), "")
+    secret, then = kept[:_SECRET_CHARACTERS], unquote(kept[_SECRET_CHARACTERS:])
     if request.method != "GET" or len(secret) < _SECRET_CHARACTERS:
         return _form(page_request, then, problem="Begin the login here.", status=403)
-    begun = await access.accounts.call(login.begin_login, None, address)
+    begun = await access.call(login.begin_login, None, page_request.address)
     if begun["wait"] > 0:
         return _form(page_request, then, problem=_later(begun["wait"]), status=429)
     try:
@@ -122,13 +112,11 @@ async def provider_callback(page_request: PageRequest) -> Response:
         if given.get("iss", provider.issuer) != provider.issuer:
             raise Refused("the answer is another provider's")
         who = await provider.identity(secret, given.get("state", ""), given.get("code", "")[:4000])
-        session = secrets.token_urlsafe(32)
-        values = session_values(page_request, auth, session)
-        if not await access.accounts.call(login.login_by_provider, *who, **values):
+        answer = await _session(page_request, then, login.login_by_provider, *who)
+        if answer is None:
             raise Refused("this user is disabled here")
-        answer = with_session(page_request, auth, session, then)
     except (Refused, InvalidInput, ProviderAway) as error:
-        await access.accounts.call(login.refuse_login, None, "oidc", address)
+        await access.call(login.refuse_login, None, "oidc", page_request.address)
         status = 503 if isinstance(error, ProviderAway) else 403
         answer = _form(page_request, then, problem=_in_words(error), status=status)
     access.set_cookie(request, answer, "", 0, FLOW)
@@ -138,37 +126,35 @@ async def provider_callback(page_request: PageRequest) -> Response:
 async def log_out(page_request: PageRequest) -> Response:
     """Ends the session."""
     _auth(page_request)
-    request = page_request.request
+    request, access = page_request.request, page_request.services.access
     await page_request.form()
-    access = page_request.services.access
-    await access.accounts.call(login.log_out, access.session_id(request))
+    await access.call(login.log_out, access.session_id(request))
     answer = RedirectResponse(page_request.link("login"), 303)
     access.set_cookie(request, answer, "", 0)
     return answer
 
 
-def session_values(page_request: PageRequest, auth: AuthSettings, session: str) -> dict[str, Any]:
-    """What a new session is kept with. Its id is new: whatever the browser had before is worth
-    nothing.
+async def _session(
+    page_request: PageRequest, then: str | None, begin: Call[bool], *values: Any
+) -> Response | None:
+    """Shows the page that was asked for, with a session, if `begin` begins one. Its id is new:
+    whatever the browser had before is worth nothing.
     """
-    request = page_request.request
-    return {
-        "session": hashed(session),
-        "idle": auth.session_idle,
-        "life": auth.session_life,
-        "address": page_request.services.access.address(request),
-        "agent": request.headers.get("user-agent"),
-    }
-
-
-def with_session(
-    page_request: PageRequest, auth: AuthSettings, session: str, then: str | None
-) -> Response:
-    """Shows the page that was asked for."""
-    answer = RedirectResponse(inner_path(then, page_request.link("overview")), 303)
-    page_request.services.access.set_cookie(
-        page_request.request, answer, session, auth.session_life
+    auth, request, access = _auth(page_request), page_request.request, page_request.services.access
+    session = secrets.token_urlsafe(32)
+    has_begun = await access.call(
+        begin,
+        *values,
+        session=hashed(session),
+        idle=auth.session_idle,
+        life=auth.session_life,
+        address=page_request.address,
+        agent=request.headers.get("user-agent"),
     )
+    if not has_begun:
+        return None
+    answer = RedirectResponse(inner_path(then, page_request.link("overview")), 303)
+    access.set_cookie(request, answer, session, auth.session_life)
     return answer
 
 
