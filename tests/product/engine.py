@@ -33,7 +33,7 @@ from pgcron_ha.engine.lease.session import Identity, Session, SessionHooks
 from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.maintain import janitor
 from pgcron_ha.engine.maintain.audit_webhook import ROWS, AuditWebhook
-from pgcron_ha.engine.maintain.janitor import Janitor, Sweep
+from pgcron_ha.engine.maintain.janitor import Janitor
 from pgcron_ha.engine.materialize import materializer
 from pgcron_ha.engine.materialize.backfills import BATCH as BACKFILLS_BATCH
 from pgcron_ha.engine.materialize.backfills import BUSY_SECONDS, MOST_AT_ONCE, Backfills
@@ -118,7 +118,6 @@ __all__ = [
     "Session",
     "SessionHooks",
     "SetAside",
-    "Sweep",
     "TimeLimits",
     "Watch",
     "acceptance",
