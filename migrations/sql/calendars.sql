@@ -90,47 +90,23 @@ LANGUAGE sql SECURITY DEFINER AS $$
 
 -- Refuses calendars that name an unknown one, or themselves by way of others.
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  calendar text;
-  part text;
-  way text[];
-  met text[];
-  named_by jsonb;
-  place int;
-BEGIN
-  SELECT c.name, p INTO calendar, part FROM pgcron.calendar c CROSS JOIN LATERAL unnest(c.parts) p
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC005',
+           format('calendar %L names calendar %L, which is not known', c.name, part),
+           'A calendar names others that exist, spelled exactly.', 'Make the other one first.')
+  FROM pgcron.calendar c CROSS JOIN LATERAL unnest(c.parts) part
   WHERE c.name = ANY(names)
-    AND NOT (EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = p)
-             AND pgcron.calendar_in_scope(p))
-  ORDER BY 1, 2 LIMIT 1;
-  IF part IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC005',
-        format('calendar %L names calendar %L, which is not known', calendar, part),
-        'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
-  END IF;
-  FOREACH calendar IN ARRAY names LOOP
-    met := ARRAY[calendar];
-    named_by := '{}';
-    place := 1;
-    WHILE place <= cardinality(met) LOOP      -- each calendar once, the nearest first
-      FOR part IN SELECT unnest(c.parts) FROM pgcron.calendar c WHERE c.name = met[place] LOOP
-        IF part = calendar THEN
-          way := ARRAY[met[place], part];
-          WHILE way[1] <> part LOOP way := (named_by ->> way[1]) || way; END LOOP;
-          PERFORM pgcron.refuse('PC005',
-              format('calendar %L contains itself: %s', calendar, array_to_string(way, ' > ')),
-              'A calendar may name others, but not in a circle.',
-              'Remove one of the `calendar` lines.');
-        ELSIF part <> ALL(met) THEN
-          met := met || part;
-          named_by := named_by || jsonb_build_object(part, met[place]);
-        END IF;
-      END LOOP;
-      place := place + 1;
-    END LOOP;
-  END LOOP;
-END $$;
+    AND NOT (EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = part)
+             AND pgcron.calendar_in_scope(part))
+  ORDER BY c.name, part LIMIT 1;
+  WITH RECURSIVE within(name, by, part) AS (
+    SELECT c.name, c.name, unnest(c.parts) FROM pgcron.calendar c WHERE c.name = ANY(names)
+    UNION
+    SELECT w.name, c.name, unnest(c.parts) FROM within w JOIN pgcron.calendar c ON c.name = w.part)
+  SELECT pgcron.refuse('PC005', format('calendar %L contains itself: %L names it', w.name, w.by),
+           'A calendar may name others, but not in a circle.',
+           'Remove one of the `calendar` lines.')
+  FROM within w WHERE w.part = w.name ORDER BY w.name, w.by LIMIT 1 $$;
 
 -- One transaction at a time writes calendars.
 CREATE FUNCTION pgcron.lock_calendars() RETURNS void

@@ -7,11 +7,7 @@ CREATE TABLE pgcron.cordon (
   note text CONSTRAINT cordon_note_is_short CHECK (pgcron.is_short('note', note, 500)),
   set_by text NOT NULL DEFAULT session_user CONSTRAINT cordon_set_by_is_short
     CHECK (pgcron.is_short('set_by', set_by, 300)),
-  set_at timestamptz NOT NULL DEFAULT now(),
-  lifted_by text CONSTRAINT cordon_lifted_by_is_short
-    CHECK (pgcron.is_short('lifted_by', lifted_by, 300)),
-  lifted_at timestamptz,
-  CONSTRAINT a_lifted_cordon_says_by_whom CHECK ((lifted_at IS NULL) = (lifted_by IS NULL))
+  set_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE pgcron.cordon IS
     'Which nodes claim nothing: by a name, for every process of that name until it is lifted, or '
@@ -34,7 +30,7 @@ CREATE VIEW pgcron.claiming_node AS
   SELECT n.incarnation FROM pgcron.node n CROSS JOIN pgcron.cluster k
   WHERE n.state IN ('alive', 'cordoned') AND n.lease_until > now()
     AND NOT EXISTS (SELECT FROM pgcron.cordon c
-                    WHERE c.lifted_at IS NULL AND c.node IN (n.name, n.incarnation::text))
+                    WHERE c.node IN (n.name, n.incarnation::text))
     AND k.quarantine_until <= now() AND k.paused_at IS NULL
     AND coalesce(k.timeline = pgcron.server_timeline(), true);
 
@@ -46,13 +42,11 @@ CREATE FUNCTION pgcron.cordon_node(node text, note text DEFAULT NULL, actor text
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   SELECT pgcron.require_node(cordon_node.node);
-  INSERT INTO pgcron.cordon AS c (node, incarnation, note, set_by)
+  INSERT INTO pgcron.cordon (node, incarnation, note, set_by)
   VALUES (cordon_node.node,
           (SELECT n.incarnation FROM pgcron.node n WHERE n.incarnation::text = cordon_node.node),
           cordon_node.note, coalesce(cordon_node.actor, session_user))
-  ON CONFLICT (node) DO UPDATE SET note = EXCLUDED.note, set_by = EXCLUDED.set_by,
-    lifted_by = NULL, lifted_at = NULL,
-    set_at = CASE WHEN c.lifted_at IS NULL THEN c.set_at ELSE EXCLUDED.set_at END;
+  ON CONFLICT (node) DO UPDATE SET note = EXCLUDED.note, set_by = EXCLUDED.set_by;
   SELECT pgcron.notify(pgcron.channel(), 'node');
   SELECT count(*)::int FROM pgcron.node n
   WHERE n.state <> 'dead' AND cordon_node.node IN (n.name, n.incarnation::text) $$;
@@ -66,7 +60,7 @@ CREATE FUNCTION pgcron.uncordon_node(node text, actor text DEFAULT NULL) RETURNS
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   whole text := (SELECT n.name FROM pgcron.node n
-                 JOIN pgcron.cordon c ON c.node = n.name AND c.lifted_at IS NULL
+                 JOIN pgcron.cordon c ON c.node = n.name
                  WHERE n.incarnation::text = uncordon_node.node AND n.name <> uncordon_node.node);
 BEGIN
   PERFORM pgcron.act_as(uncordon_node.actor);
@@ -76,12 +70,10 @@ BEGIN
         'A cordon of a name holds for every process of that name.',
         format('Lift that of %L.', whole));
   END IF;
-  UPDATE pgcron.cordon c
-  SET lifted_at = now(), lifted_by = coalesce(uncordon_node.actor, session_user)
-  WHERE c.lifted_at IS NULL
-    AND (c.node = uncordon_node.node
-         OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n
-                              WHERE n.name = uncordon_node.node));
+  DELETE FROM pgcron.cordon c
+  WHERE c.node = uncordon_node.node
+    OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n
+                         WHERE n.name = uncordon_node.node);
   PERFORM pgcron.notify(pgcron.channel(), 'node');
   RETURN (SELECT count(*) FROM pgcron.nodes n
           WHERE n.state = 'alive' AND uncordon_node.node IN (n.name, n.incarnation::text));

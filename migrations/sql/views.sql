@@ -86,7 +86,7 @@ CREATE VIEW pgcron.nodes AS
          c.set_by AS cordoned_by, c.note AS cordon_note, n.is_pooled, n.tzdata, n.health
   FROM pgcron.node n
   LEFT JOIN LATERAL (SELECT e.* FROM pgcron.cordon e
-                     WHERE e.lifted_at IS NULL AND e.node IN (n.name, n.incarnation::text)
+                     WHERE e.node IN (n.name, n.incarnation::text)
                      ORDER BY e.incarnation IS NOT NULL, e.set_at LIMIT 1) c ON n.state <> 'dead';
 COMMENT ON VIEW pgcron.nodes IS
     'Worker processes, past ones too: what they offer, and whether they hold their lease.';

@@ -1269,10 +1269,6 @@ CREATE TABLE pgcron.cordon (
     note text,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
-    lifted_by text,
-    lifted_at timestamp with time zone,
-    CONSTRAINT a_lifted_cordon_says_by_whom CHECK (((lifted_at IS NULL) = (lifted_by IS NULL))),
-    CONSTRAINT cordon_lifted_by_is_short CHECK (pgcron.is_short('lifted_by'::text, lifted_by, 300)),
     CONSTRAINT cordon_note_is_short CHECK (pgcron.is_short('note'::text, note, 500)),
     CONSTRAINT cordon_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
@@ -1318,7 +1314,7 @@ CREATE VIEW pgcron.claiming_node AS
      CROSS JOIN pgcron.cluster k)
   WHERE ((n.state = ANY (ARRAY['alive'::text, 'cordoned'::text])) AND (n.lease_until > now()) AND (NOT (EXISTS ( SELECT
            FROM pgcron.cordon c
-          WHERE ((c.lifted_at IS NULL) AND (c.node = ANY (ARRAY[n.name, (n.incarnation)::text])))))) AND (k.quarantine_until <= now()) AND (k.paused_at IS NULL) AND COALESCE((k.timeline = pgcron.server_timeline()), true));
+          WHERE (c.node = ANY (ARRAY[n.name, (n.incarnation)::text]))))) AND (k.quarantine_until <= now()) AND (k.paused_at IS NULL) AND COALESCE((k.timeline = pgcron.server_timeline()), true));
 
 COMMENT ON VIEW pgcron.claiming_node IS 'Private: of the engine.';
 
@@ -1493,11 +1489,9 @@ CREATE VIEW pgcron.nodes AS
             e.incarnation,
             e.note,
             e.set_by,
-            e.set_at,
-            e.lifted_by,
-            e.lifted_at
+            e.set_at
            FROM pgcron.cordon e
-          WHERE ((e.lifted_at IS NULL) AND (e.node = ANY (ARRAY[n.name, (n.incarnation)::text])))
+          WHERE (e.node = ANY (ARRAY[n.name, (n.incarnation)::text]))
           ORDER BY (e.incarnation IS NOT NULL), e.set_at
          LIMIT 1) c ON ((n.state <> 'dead'::text)));
 
@@ -2399,7 +2393,7 @@ CREATE TRIGGER audit_change AFTER UPDATE OF paused_at, paused_note ON pgcron.clu
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.concurrency_limit FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('concurrency', 'concurrency_key', 'set', 'set', 'delete');
 
-CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.cordon FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon');
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.cordon FOR EACH ROW WHEN ((pg_trigger_depth() = 0)) EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon', 'uncordon');
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.producer FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'delete');
 

@@ -143,10 +143,22 @@ async def test_who_cordoned_and_lifted_is_kept(connection: Connection) -> None:
     assert (row["cordoned_by"], row["cordon_note"]) == ("ann", "a new disk")
 
     await uncordon(connection, name)
-    kept = await connection.fetchrow("SELECT * FROM pgcron.cordon")
-    assert kept is not None
-    assert (kept["set_by"], kept["note"], kept["lifted_by"]) == ("ann", "a new disk", "bob")
-    assert kept["lifted_at"] is not None
+    kept = await connection.fetch(
+        "SELECT verb, actor, note FROM pgcron.audit WHERE name = $1", name
+    )
+    assert [tuple(row) for row in kept] == [
+        ("cordon", "ann", "a new disk"),
+        ("uncordon", "bob", None),
+    ]
+
+
+async def test_the_cordon_of_a_process_is_forgotten_with_it(connection: Connection) -> None:
+    node = await join(connection)
+    await cordon(connection, str(node.incarnation))
+    await connection.execute("DELETE FROM pgcron.node")
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.cordon") == 0
+    assert await connection.fetch("SELECT FROM pgcron.audit WHERE verb = 'uncordon'") == []
 
 
 @pytest.mark.parametrize("verb", ["cordon_node", "uncordon_node"])

@@ -6,7 +6,7 @@ VALUES (:incarnation, :name, :host, :process_id, :version, :tzdata::text, :home,
         make_interval(secs => :lease_ttl::float8),
         now() + make_interval(secs => :lease_ttl::float8), :slots, :queues, :labels::text::jsonb,
         CASE WHEN EXISTS (SELECT FROM pgcron.cordon c
-            WHERE c.node = :name::text AND c.lifted_at IS NULL) THEN 'cordoned'
+            WHERE c.node = :name::text) THEN 'cordoned'
              ELSE 'alive' END)
 RETURNING now() AS now;
 
@@ -81,8 +81,7 @@ WITH renewed AS (
          health = :health::text::jsonb, is_pooled = :is_unresponsive,
          state = CASE WHEN :is_draining OR state = 'draining' THEN 'draining'
                       WHEN EXISTS (SELECT FROM pgcron.cordon c
-                          WHERE c.node IN (node.name, node.incarnation::text)
-                            AND c.lifted_at IS NULL) THEN 'cordoned'
+                          WHERE c.node IN (node.name, node.incarnation::text)) THEN 'cordoned'
                       ELSE 'alive' END
   WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation, state)
 SELECT now() AS now,
