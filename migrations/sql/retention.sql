@@ -37,7 +37,6 @@ CREATE TABLE pgcron.retention_sweep (
   remaining bigint NOT NULL DEFAULT 0,
   -- Removed since the file was last rewritten; nothing when its space was given back.
   gone bigint NOT NULL DEFAULT 0,
-  bytes bigint,
   tries int NOT NULL DEFAULT 0,
   tried_at timestamptz
 );
@@ -269,8 +268,7 @@ LANGUAGE sql VOLATILE AS $$
   WHERE to_regclass(format('pgcron.%I', s.partition)) IS NULL
     AND s.until < pgcron.kept_since('history');
   UPDATE pgcron.retention_sweep s
-  SET tries = s.tries + 1, tried_at = now(),
-      bytes = pg_relation_size(to_regclass(format('pgcron.%I', s.partition)))
+  SET tries = s.tries + 1, tried_at = now()
   WHERE s.partition = ANY(ARRAY(
         SELECT e.partition FROM pgcron.retention_sweep e
         WHERE e.ended_at IS NOT NULL AND e.gone > 0 AND e.gone >= e.remaining

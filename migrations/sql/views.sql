@@ -29,14 +29,7 @@ COMMENT ON VIEW pgcron.runs IS
     'keeps a run that is due from beginning, as a word and as a sentence.';
 
 CREATE VIEW pgcron.schedules AS
-  SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args, s.queue, s.priority,
-         s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup, s.catchup_window,
-         s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version,
-         s.created_at, s.updated_at, s.concurrency_key, s.requires, s.give_up_after,
-         s.silence_timeout,
-         s.weight, s.source, s.max_running, s.max_queued, s.queue_drops, s.paused_until,
-         s.after_pause, s.jitter, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after,
-         s.depends_on_previous, s.owner, s.description, s.tags, s.links,
+  SELECT s.*, c.runs_made,
          CASE WHEN c.status = 'valid' AND c.next_fire = 'infinity'
                    AND (s.max_runs <= c.runs_made OR c.canonical NOT LIKE 'on asset %')
                    AND NOT EXISTS (SELECT FROM pgcron.run r

@@ -23,14 +23,13 @@ ORDER BY s.name;
 SELECT a.* FROM pgcron.assets a ORDER BY a.name LIMIT :limit::int;
 
 -- name: one_schedule
-SELECT v.*, s.retry, s.retry_base, s.retry_cap, s.calendars, c.since, c.edit_is_pending,
+SELECT v.*, c.since, c.edit_is_pending,
        (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p
         WHERE p.schedule_id = v.id) AS probe_at,
        (SELECT concat_ws(' ', e.actor, 'by', e.interface) FROM pgcron.schedule_version e
         WHERE e.schedule_id = v.id ORDER BY e.version DESC LIMIT 1) AS last_editor,
        pgcron.largest_server(v.handler, v.queue, v.requires) IS NOT NULL AS is_served
-FROM pgcron.schedules v
-JOIN pgcron.cursor c ON c.schedule_id = v.id JOIN pgcron.schedule s ON s.id = v.id
+FROM pgcron.schedules v JOIN pgcron.cursor c ON c.schedule_id = v.id
 WHERE v.name = :name::text AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags, v.owner);
 
 -- name: one_run
