@@ -12,9 +12,9 @@ from math import inf
 from time import monotonic
 from typing import ClassVar, Final
 
-from pgcron_ha.db.driver.link import Busy, Link, Row, Unanswered
+from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
-from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate, one_by_one
+from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
 from pgcron_ha.engine.run.timeouts import notice_overruns
@@ -54,9 +54,6 @@ _SWEEPS: Final = (
     *("forget_nodes", "forget_missed", "forget_overrides", "forget_backfills", "forget_letters"),
     *("forget_workflows", "forget_definitions", "forget_assets"),
 )
-
-PARTITIONS_AT_ONCE: Final = 50
-"""Which the database makes in one call; it may have made fewer than are missing."""
 
 
 PAGES: Final = 64
@@ -105,7 +102,8 @@ class Janitor(Service):
         return min(map(self.aside.until_retry, failed), default=inf)
 
     async def _all_other_duties(self) -> None:
-        await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
+        make_partitions = partial(self._link.value, "ensure_partitions")
+        await self._in_turn("partitions", PARTITIONS_EVERY, make_partitions)
         await self._in_turn("retries", 0, self._give_up)
         await self._in_turn("previews", 0, partial(write_previews, self._link))
         await self._in_turn("settings", 0, self._name_broken_settings)
@@ -113,7 +111,8 @@ class Janitor(Service):
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
         await self._in_turn("overflow", SWEEPS_EVERY, partial(self._sweep, "drain_overflow"))
-        await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
+        recheck = partial(self._sweep, "recheck_invalid", judge=judge())
+        await self._in_turn("recheck", RECHECK_EVERY, recheck)
         await self._in_turn("retention", RETENTION_EVERY, self._drop_outlived)
         await self._in_turn("sweep of history", RETENTION_EVERY, self._sweep_history)
 
@@ -128,16 +127,6 @@ class Janitor(Service):
         for known in self.aside.all_keys():
             if known[0] == "setting" and known not in broken:
                 self.aside.forget(known)
-
-    async def _make_partitions(self) -> None:
-        async def make_some() -> int:
-            made = await self._link.value("ensure_partitions") or 0
-            return BATCH if made >= PARTITIONS_AT_ONCE else 0
-
-        await self._repeat(make_some)
-
-    async def _recheck(self) -> None:
-        await self._sweep("recheck_invalid", judge=judge())
 
     async def _expire(self) -> None:
         """Remove expired runs at once, since many of them would delay the runs behind them."""
@@ -195,16 +184,9 @@ class Janitor(Service):
                 return
 
     async def _drop_outlived(self) -> None:
-        """One that a long reader holds is left: the next hour will do."""
-
-        def leave(row: Row, error: Exception) -> None:
-            if not isinstance(error, Busy):
-                raise error
-
-        await one_by_one(await self._link.rows("outlived_partitions"), self._drop, leave)
-
-    async def _drop(self, row: Row) -> None:
-        await self._link.rows("drop_outlived", partition=row["partition"])
+        for row in await self._link.rows("outlived_partitions"):
+            with suppress(Busy):  # a long reader holds it: the next hour will do
+                await self._link.rows("drop_outlived", partition=row["partition"])
 
     async def _sweep_history(self) -> None:
         """Remove ended runs that a rule of retention keeps no longer, a few pages of one day at a
