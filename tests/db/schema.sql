@@ -592,7 +592,6 @@ CREATE TABLE pgcron.backfill (
     definition jsonb NOT NULL,
     since timestamp with time zone NOT NULL,
     until timestamp with time zone NOT NULL,
-    direction text NOT NULL,
     parallelism integer NOT NULL,
     overlap text,
     if_ran text NOT NULL,
@@ -612,7 +611,6 @@ CREATE TABLE pgcron.backfill (
     changed_by text,
     ended_at timestamp with time zone,
     CONSTRAINT a_backfill_has_1_to_1000_runs_at_once CHECK (pgcron.is_within('parallelism'::text, parallelism, 1, 1000, 'Of a backfill 1 to 1000 runs are open at once.'::text, 'Leave it out for 1.'::text)),
-    CONSTRAINT a_backfill_has_a_direction CHECK (pgcron.is_one_of('direction'::text, direction, '{forward,backward}'::text[], 'A backfill goes forward (the oldest instant first) or backward.'::text, 'Leave it out for forward.'::text)),
     CONSTRAINT a_backfill_has_up_to_a_million_instants CHECK (((planned IS NULL) OR (planned <= 1000000) OR pgcron.refuse('PC004'::text, format('the range has more than 1000000 instants of the schedule, %s at least'::text, planned), 'A backfill has up to 1000000 instants.'::text, 'Ask for several ranges, one after the other.'::text))),
     CONSTRAINT a_backfill_lies_in_the_past CHECK ((((since < until) AND (until <= created_at) AND ((until - since) <= '3660 days'::interval)) OR pgcron.refuse('PC001'::text, format('a backfill from %s to %s'::text, since, until),
 CASE
@@ -631,7 +629,7 @@ END))),
     CONSTRAINT backfill_changed_by_is_short CHECK (pgcron.is_short('changed_by'::text, changed_by, 300)),
     CONSTRAINT backfill_created_by_is_short CHECK (pgcron.is_short('created_by'::text, created_by, 300)),
     CONSTRAINT backfill_note_is_short CHECK (pgcron.is_short('note'::text, note, 2000)),
-    CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR ((direction = 'forward'::text) AND (parallelism = 1)) OR pgcron.refuse('PC001'::text, format('direction %s and parallelism %s with depends_on_previous'::text, direction, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other, the oldest first.'::text, 'Leave both out, or set depends_on_previous to false first.'::text)))
+    CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR (parallelism = 1) OR pgcron.refuse('PC001'::text, format('parallelism %s with depends_on_previous'::text, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other.'::text, 'Leave it out, or set depends_on_previous to false first.'::text)))
 )
 WITH (fillfactor='50');
 
@@ -1157,7 +1155,6 @@ CREATE VIEW pgcron.backfills AS
     b.schedule_id,
     b.since,
     b.until,
-    b.direction,
     b.parallelism,
     COALESCE(b.overlap, (b.definition ->> 'overlap'::text)) AS overlap,
     b.if_ran,
@@ -2521,7 +2518,7 @@ REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLI
 
 REVOKE ALL ON FUNCTION pgcron.audit_change() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.begin_login(name text, address text, OUT wait double precision, OUT password_hash text) FROM PUBLIC;
 
