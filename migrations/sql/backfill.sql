@@ -11,19 +11,17 @@ CREATE TABLE pgcron.backfill (
   -- Instants from since on and before until are filled in.
   since timestamptz NOT NULL,
   until timestamptz NOT NULL,
-  parallelism int NOT NULL CONSTRAINT a_backfill_has_1_to_1000_runs_at_once
-    CHECK (pgcron.is_within('parallelism', parallelism, 1, 1000,
+  parallelism int NOT NULL CHECK (pgcron.is_within('parallelism', parallelism, 1, 1000,
         'Of a backfill 1 to 1000 runs are open at once.', 'Leave it out for 1.')),
   -- Of its runs; NULL is the schedule's, with its max_running.
   overlap text,
-  if_ran text NOT NULL CONSTRAINT a_backfill_says_what_of_instants_that_ran
-    CHECK (pgcron.is_one_of('if_ran', if_ran, '{skip,failed,all}',
+  if_ran text NOT NULL CHECK (pgcron.is_one_of('if_ran', if_ran, '{skip,failed,all}',
         'Instants that were decided already are left alone (skip), run again if they did not '
         'succeed (failed), or all run again (all).',
         'Leave it out for skip.')),
   args jsonb CONSTRAINT backfill_args_are_an_object_of_256_kib
     CHECK (args IS NULL OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args)),
-  note text CONSTRAINT backfill_note_is_short CHECK (pgcron.is_short('note', note, 2000)),
+  note text CHECK (pgcron.is_short('note', note, 2000)),
   state text NOT NULL DEFAULT 'open' CONSTRAINT a_backfill_state_is_known
     CHECK (state IN ('open', 'paused', 'stopping', 'stopped', 'done')),
   -- The last instant that was looked at; NULL before the first.
@@ -36,11 +34,9 @@ CREATE TABLE pgcron.backfill (
   failed int NOT NULL DEFAULT 0,
   error jsonb,
   created_at timestamptz NOT NULL DEFAULT now(),
-  created_by text NOT NULL CONSTRAINT backfill_created_by_is_short
-    CHECK (pgcron.is_short('created_by', created_by, 300)),
+  created_by text NOT NULL CHECK (pgcron.is_short('created_by', created_by, 300)),
   changed_at timestamptz NOT NULL DEFAULT now(),
-  changed_by text CONSTRAINT backfill_changed_by_is_short
-    CHECK (pgcron.is_short('changed_by', changed_by, 300)),
+  changed_by text CHECK (pgcron.is_short('changed_by', changed_by, 300)),
   ended_at timestamptz,
   CONSTRAINT a_backfill_lies_in_the_past
     CHECK ((since < until AND until <= created_at AND until - since <= '3660 days')

@@ -30,8 +30,7 @@ CREATE TABLE pgcron.calendar (
         'Split a longer one, and name the parts with `calendar` lines.')),
   version int NOT NULL DEFAULT 1,
   updated_at timestamptz NOT NULL DEFAULT now(),
-  updated_by text NOT NULL CONSTRAINT calendar_updated_by_is_short
-    CHECK (pgcron.is_short('updated_by', updated_by, 300)),
+  updated_by text NOT NULL CHECK (pgcron.is_short('updated_by', updated_by, 300)),
   parts text[] NOT NULL GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED,
   source text CONSTRAINT a_source_has_a_name
     CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')

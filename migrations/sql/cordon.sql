@@ -4,9 +4,8 @@
 CREATE TABLE pgcron.cordon (
   node text PRIMARY KEY,
   incarnation uuid REFERENCES pgcron.node ON DELETE CASCADE,
-  note text CONSTRAINT cordon_note_is_short CHECK (pgcron.is_short('note', note, 500)),
-  set_by text NOT NULL DEFAULT session_user CONSTRAINT cordon_set_by_is_short
-    CHECK (pgcron.is_short('set_by', set_by, 300)),
+  note text CHECK (pgcron.is_short('note', note, 500)),
+  set_by text NOT NULL DEFAULT session_user CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE pgcron.cordon IS

@@ -8,11 +8,10 @@ CREATE TABLE pgcron.retention (
     CHECK (period IN ('day', 'month')),
   ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead
     CHECK (ahead BETWEEN '1 day' AND '1 year'),
-  keep interval NOT NULL CONSTRAINT rows_are_kept_for_a_day_to_a_century
-    CHECK (pgcron.is_within('retention', keep, '1 day', '36525 days',
+  keep interval NOT NULL CHECK (pgcron.is_within('retention', keep, '1 day', '36525 days',
         'Rows are kept for a day to 36525 days (a century).', 'Write for example ''400 days''.')),
   -- NULL: as it came with the schema.
-  set_by text CONSTRAINT retention_set_by_is_short CHECK (pgcron.is_short('set_by', set_by, 300)),
+  set_by text CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz
 );
 COMMENT ON TABLE pgcron.retention IS

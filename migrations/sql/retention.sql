@@ -4,8 +4,7 @@
 
 CREATE TABLE pgcron.retention_rule (
   queue text CONSTRAINT a_retention_rule_names_a_queue CHECK (pgcron.is_queue(queue)),
-  outcome text CONSTRAINT a_retention_rule_names_an_outcome
-    CHECK (pgcron.is_one_of('outcome', outcome,
+  outcome text CHECK (pgcron.is_one_of('outcome', outcome,
         '{succeeded,dead,cancelled,skipped,superseded,expired,lost,upstream_failed}',
         'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or '
         'upstream_failed.',
