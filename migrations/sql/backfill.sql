@@ -91,7 +91,6 @@ CREATE FUNCTION pgcron.backfill(schedule text, since timestamptz, until timestam
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   filled pgcron.schedule;
-  other pgcron.backfill;
   new_id bigint;
   ends timestamptz := coalesce(backfill.until, now());
 BEGIN
@@ -103,19 +102,16 @@ BEGIN
   filled := pgcron.hold_schedule(backfill.schedule);
   PERFORM pgcron.run_overlap(backfill.overlap, filled);
   PERFORM FROM pgcron.cursor c WHERE c.schedule_id = filled.id FOR UPDATE;
-  SELECT b.* INTO other FROM pgcron.backfill b
-  WHERE b.schedule_id = filled.id AND b.state IN ('open', 'paused', 'stopping') AND b.since < ends
-    AND b.until > backfill.since
-  ORDER BY b.id LIMIT 1;
-  IF other.id IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011',
-        format('backfill %s of schedule %L is %s and has a part of this range', other.id,
-          left(filled.name, 200), other.state),
-        format('It goes from %s to %s; two would run an instant twice.', other.since, other.until),
-        format('Wait until it is done, stop it (`pgcron-ha backfills stop %s`), or ask for '
-          'another range.',
-          other.id));
-  END IF;
+  PERFORM pgcron.refuse('PC011',
+      format('backfill %s of schedule %L is %s and has a part of this range', b.id,
+        left(filled.name, 200), b.state),
+      format('It goes from %s to %s; two would run an instant twice.', b.since, b.until),
+      format('Wait until it is done, stop it (`pgcron-ha backfills stop %s`), or ask for '
+        'another range.', b.id))
+    FROM pgcron.backfill b
+    WHERE b.schedule_id = filled.id AND b.state IN ('open', 'paused', 'stopping')
+      AND b.since < ends AND b.until > backfill.since
+    ORDER BY b.id LIMIT 1;
   INSERT INTO pgcron.backfill AS made (schedule_id, schedule, definition, since, until, parallelism,
         overlap, if_ran, args, note, planned, created_by)
   VALUES (filled.id, filled.name, to_jsonb(filled), backfill.since, ends,

@@ -56,27 +56,21 @@ COMMENT ON FUNCTION pgcron.cordon_node IS
 -- By a name it lifts those of its processes, too. Returns how many living processes take runs
 -- again.
 CREATE FUNCTION pgcron.uncordon_node(node text, actor text DEFAULT NULL) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  whole text := (SELECT n.name FROM pgcron.node n
-                 JOIN pgcron.cordon c ON c.node = n.name
-                 WHERE n.incarnation::text = uncordon_node.node AND n.name <> uncordon_node.node);
-BEGIN
-  PERFORM pgcron.act_as(uncordon_node.actor);
-  PERFORM pgcron.require_node(uncordon_node.node);
-  IF whole IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', format('node %L is cordoned by its name', uncordon_node.node),
-        'A cordon of a name holds for every process of that name.',
-        format('Lift that of %L.', whole));
-  END IF;
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.act_as(uncordon_node.actor);
+  SELECT pgcron.require_node(uncordon_node.node);
+  SELECT pgcron.refuse('PC011', format('node %L is cordoned by its name', uncordon_node.node),
+           'A cordon of a name holds for every process of that name.',
+           format('Lift that of %L.', n.name))
+  FROM pgcron.node n JOIN pgcron.cordon c ON c.node = n.name
+  WHERE n.incarnation::text = uncordon_node.node AND n.name <> uncordon_node.node;
   DELETE FROM pgcron.cordon c
   WHERE c.node = uncordon_node.node
     OR c.incarnation IN (SELECT n.incarnation FROM pgcron.node n
                          WHERE n.name = uncordon_node.node);
-  PERFORM pgcron.notify(pgcron.channel(), 'node');
-  RETURN (SELECT count(*) FROM pgcron.nodes n
-          WHERE n.state = 'alive' AND uncordon_node.node IN (n.name, n.incarnation::text));
-END $$;
+  SELECT pgcron.notify(pgcron.channel(), 'node');
+  SELECT count(*)::int FROM pgcron.node n
+  WHERE n.state IN ('alive', 'cordoned') AND uncordon_node.node IN (n.name, n.incarnation::text) $$;
 COMMENT ON FUNCTION pgcron.uncordon_node IS
     'The nodes of that name, or the process of that incarnation, claim runs again. Returns how '
     'many do.';

@@ -103,18 +103,16 @@ SELECT pgcron.ensure_partitions();
 CREATE FUNCTION pgcron.reopen_ledger(instants timestamptz[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
-  kept pgcron.retention;
   gap record;
 BEGIN
-  SELECT * INTO kept FROM pgcron.retention r WHERE r.relation = 'occurrence';
   FOR gap IN
       WITH bound AS MATERIALIZED (SELECT p.* FROM pgcron.partitions_of('occurrence') p)
       SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'),
                  (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
              least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval,
                  (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
-      FROM unnest(instants) i WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i)
-      ORDER BY 1 LOOP
+      FROM unnest(instants) i JOIN pgcron.retention kept ON kept.relation = 'occurrence'
+      WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i) ORDER BY 1 LOOP
     PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
     PERFORM pgcron.add_partition('occurrence', gap.low, gap.high);
   END LOOP;
