@@ -19,8 +19,7 @@ CREATE TABLE pgcron.backfill (
         'Instants that were decided already are left alone (skip), run again if they did not '
         'succeed (failed), or all run again (all).',
         'Leave it out for skip.')),
-  args jsonb CONSTRAINT backfill_args_are_an_object_of_256_kib
-    CHECK (args IS NULL OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args)),
+  args jsonb CHECK (args IS NULL OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args)),
   note text CHECK (pgcron.is_short('note', note, 2000)),
   state text NOT NULL DEFAULT 'open' CONSTRAINT a_backfill_state_is_known
     CHECK (state IN ('open', 'paused', 'stopping', 'stopped', 'done')),

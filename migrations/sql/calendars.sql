@@ -14,8 +14,7 @@ LANGUAGE sql IMMUTABLE AS $$
 
 CREATE TABLE pgcron.calendar (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  name text NOT NULL UNIQUE CONSTRAINT a_calendar_name_is_one_word
-    CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'
+  name text NOT NULL UNIQUE CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'
       OR pgcron.refuse('PC005', format('%L is not a name of a calendar', left(name, 200)),
         'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a '
         'digit.',
@@ -32,8 +31,7 @@ CREATE TABLE pgcron.calendar (
   updated_at timestamptz NOT NULL DEFAULT now(),
   updated_by text NOT NULL CHECK (pgcron.is_short('updated_by', updated_by, 300)),
   parts text[] NOT NULL GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED,
-  source text CONSTRAINT a_source_has_a_name
-    CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
+  source text CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
       OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
         'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
         'Give it a short name, for example ''billing''.'))

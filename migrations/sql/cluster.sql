@@ -106,8 +106,7 @@ COMMENT ON TABLE pgcron.queue IS
     'Settings of queues; a queue without a row exists as soon as a run names it.';
 
 CREATE TABLE pgcron.concurrency_limit (
-  concurrency_key text COLLATE "C" PRIMARY KEY CONSTRAINT a_limit_names_a_key_or_its_beginning
-    CHECK (concurrency_key = '*'
+  concurrency_key text COLLATE "C" PRIMARY KEY CHECK (concurrency_key = '*'
       OR pgcron.concurrency_key_is_fine(regexp_replace(concurrency_key, '\*$', ''))
       OR pgcron.refuse_concurrency_key(concurrency_key)),
   rate int,

@@ -69,8 +69,7 @@ CREATE TABLE pgcron.schedule (
   give_up_after interval,
   silence_timeout interval,
   weight int NOT NULL DEFAULT 1,
-  paused_until timestamptz CONSTRAINT a_pause_ends_within_the_calendar
-    CHECK (paused_until IS NULL
+  paused_until timestamptz CHECK (paused_until IS NULL
       OR (isfinite(paused_until) AND paused_until < to_timestamp(253370764800))
       OR pgcron.refuse('PC001', format('paused_until %s is outside of the calendar', paused_until),
         'A pause ends in the year 9998 at the latest, or when the schedule is resumed.',
@@ -97,15 +96,13 @@ CREATE TABLE pgcron.schedule (
         'resumed.')),
   calendars jsonb,
   -- What people want to know of it; no run is other for it.
-  owner text CONSTRAINT an_owner_has_1_to_200_characters
-    CHECK (owner IS NULL
+  owner text CHECK (owner IS NULL
       OR (length(owner) BETWEEN 1 AND 200 AND btrim(owner) <> ''
         AND owner !~ '[\x01-\x1f\x7f-\x9f]')
       OR pgcron.refuse('PC001', 'the owner is empty, too long or has a control character',
         'An owner has 1 to 200 characters that can be shown.',
         'Name a team or a person, for example ''billing''.')),
-  description text CONSTRAINT a_description_has_1_to_2000_characters
-    CHECK (description IS NULL
+  description text CHECK (description IS NULL
       OR (length(description) BETWEEN 1 AND 2000 AND btrim(description) <> ''
         AND description !~ '[\x01-\x09\x0b-\x1f\x7f-\x9f]')
       OR pgcron.refuse('PC001',
@@ -113,10 +110,8 @@ CREATE TABLE pgcron.schedule (
           length(description)),
         'A description has 1 to 2000 characters, in lines.',
         'Say it in a few sentences, and link to the rest.')),
-  tags text[] CONSTRAINT tags_are_up_to_20_words
-    CHECK (tags IS NULL OR pgcron.tags_are_fine(tags) OR pgcron.refuse_tags(tags)),
-  links jsonb CONSTRAINT links_are_up_to_10_addresses
-    CHECK (links IS NULL OR pgcron.links_are_fine(links)
+  tags text[] CHECK (tags IS NULL OR pgcron.tags_are_fine(tags) OR pgcron.refuse_tags(tags)),
+  links jsonb CHECK (links IS NULL OR pgcron.links_are_fine(links)
       OR pgcron.refuse('PC001', format('links %s are not titles and addresses',
           left(links::text, 200)),
         'There are 1 to 10: a title of up to 100 characters and an address of up to 2000 ASCII '
@@ -127,8 +122,7 @@ CREATE TABLE pgcron.schedule (
         'A schedule is managed by cli, code, file, sql or ui.',
         'Leave it out: it stays as it is, and for a new schedule it is the interface that makes '
         'it.')),
-  source text CONSTRAINT a_source_has_a_name
-    CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
+  source text CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
       OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
         'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
         'Give it a short name, for example ''billing''.')),

@@ -94,8 +94,7 @@ BEGIN
     FROM clock_timestamp() AS begin;
     PERFORM pgcron.record_version(NEW, 'create',
         (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
-  ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD)
-      - '{version,updated_at}'::text[] THEN
+  ELSIF NEW.version <> OLD.version THEN
     IF NEW.enabled AND NOT OLD.enabled THEN
       PERFORM pgcron.forget_failures(NEW.id);
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
