@@ -1,4 +1,4 @@
-"""Nodes that take nothing new: by a name or of one process, until it is lifted."""
+"""Nodes that take nothing new, by their name, until it is lifted."""
 
 from __future__ import annotations
 
@@ -94,23 +94,6 @@ async def test_a_cordon_of_a_name_outlives_the_process(connection: Connection) -
     assert len(await claim(connection, again)) == 1
 
 
-async def test_a_cordon_of_an_incarnation_is_of_that_process_alone(connection: Connection) -> None:
-    one = await join(connection)
-    name = await name_of(connection, one)
-    other = await join(connection, name=name)
-    await cordon(connection, str(one.incarnation))
-    await enqueue(connection, 2)
-
-    assert await claim(connection, one, limit=1) == []
-    assert len(await claim(connection, other, limit=1)) == 1
-    await cordon(connection, name)
-    with pytest.raises(asyncpg.PostgresError, match="is cordoned by its name") as refusal:
-        await uncordon(connection, str(one.incarnation))
-    assert refusal.value.sqlstate == "PC011"
-    assert await uncordon(connection, name) == 2
-    assert len(await claim(connection, one, limit=1)) == 1
-
-
 async def test_a_beat_finds_a_cordon_that_came_while_the_node_joined(
     connection: Connection,
 ) -> None:
@@ -150,15 +133,6 @@ async def test_who_cordoned_and_lifted_is_kept(connection: Connection) -> None:
         ("cordon", "ann", "a new disk"),
         ("uncordon", "bob", None),
     ]
-
-
-async def test_the_cordon_of_a_process_is_forgotten_with_it(connection: Connection) -> None:
-    node = await join(connection)
-    await cordon(connection, str(node.incarnation))
-    await connection.execute("DELETE FROM pgcron.node")
-
-    assert await connection.fetchval("SELECT count(*) FROM pgcron.cordon") == 0
-    assert await connection.fetch("SELECT FROM pgcron.audit WHERE verb = 'uncordon'") == []
 
 
 @pytest.mark.parametrize("verb", ["cordon_node", "uncordon_node"])
