@@ -27,7 +27,7 @@ LIMIT :limit::int;
 -- is due.
 
 -- name: spent_partitions
--- Days whose table is worth rewriting, each assigned to one node.
+-- Days whose table is worth rewriting; of two nodes that do it at once one skips it.
 SELECT pgcron.spent_partitions() AS partition;
 
 -- name: note_given_back
