@@ -45,9 +45,6 @@ LOCK_TRIES: Final = 15
 TURN_SECONDS: Final = 60
 """Longest wait of a migration for another one, or for another holder of its lock."""
 
-SINCE: Final = "pgcron_ha_since"
-"""The attribute of our own config that says at which revision a printed migration begins."""
-
 _TURN = threading.Lock()
 
 
@@ -111,7 +108,6 @@ def as_sql(schema: str = DEFAULT_SCHEMA, since: str = BASE) -> str:
     """
     output = io.StringIO()
     config = _config(schema, output_buffer=output)
-    config.attributes[SINCE] = since
     try:
         command.upgrade(config, f"{since}:{NEWEST}", sql=True)
     except CommandError as error:
@@ -146,8 +142,7 @@ def run_environment(context: EnvironmentContext) -> None:
             for setting in (f"search_path = {PATH}", "statement_timeout = 0"):
                 context.execute(f"SET LOCAL {setting}")
             refuse_unsupported(context.get_context())
-            if context.config.attributes.get(SINCE, BASE) == BASE:
-                context.execute(making(schema))
+            context.execute(making(schema))
             context.run_migrations()
         return
     connection = context.config.attributes.get("connection")
