@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-import os
 import random
 import threading
 from typing import Any, Final
@@ -145,11 +144,15 @@ def run_environment(context: EnvironmentContext) -> None:
             context.execute(making(schema))
             context.run_migrations()
         return
-    connection = context.config.attributes.get("connection")
-    if connection is None:
-        asyncio.run(migrate(os.environ["PGCRON_HA_DSN"], schema))
-        return
-    _run_on(context, connection, schema)
+    connection: Connection = context.config.attributes["connection"]
+    # Nodes start together: the lock comes before alembic reads its version table.
+    _take_turn(connection)
+    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
+    context.configure(connection=connection, version_table_schema=schema)
+    with context.begin_transaction():
+        refuse_unsupported(context.get_context())
+        connection.execute(text(making(schema)))
+        context.run_migrations()
 
 
 def _config(schema: str, **options: Any) -> Config:
@@ -163,17 +166,6 @@ def _migrate_on(connection: Connection, schema: str) -> None:
     config = _config(schema)
     config.attributes["connection"] = connection
     command.upgrade(config, NEWEST)
-
-
-def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:
-    # Nodes start together: the lock comes before alembic reads its version table.
-    _take_turn(connection)
-    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
-    context.configure(connection=connection, version_table_schema=schema)
-    with context.begin_transaction():
-        refuse_unsupported(context.get_context())
-        connection.execute(text(making(schema)))
-        context.run_migrations()
 
 
 def _take_turn(connection: Connection) -> None:
