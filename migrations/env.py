@@ -1,8 +1,7 @@
-"""Alembic's entry: one connection (its own or the caller's), one advisory lock, one transaction.
+"""Alembic's entry: one connection, one advisory lock, one transaction.
 
-The connection is made by `pgcron_ha.db.schema.migrate` and handed over in the config's attributes;
-`alembic` from a checkout makes its own from PGCRON_HA_DSN. The schema's name is the attribute
-``schema`` (default pgcron).
+The connection is made by `pgcron_ha.db.schema.migrate` and handed over in the config's attributes.
+The schema's name is the attribute ``schema`` (default pgcron).
 """
 
 from typing import Any, cast

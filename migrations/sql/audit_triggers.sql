@@ -7,8 +7,8 @@ CREATE FUNCTION pgcron.audit_change() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   left_out text[] := '{id,uuid,version,calendars,parts,hash,steps,set_by,set_at,updated_by,'
-    'updated_at,created_by,created_at,granted_by,granted_at,paused_by,lifted_by,is_plain,'
-    'incarnation,state,failed_at,openings}';
+    'updated_at,created_by,created_at,granted_by,granted_at,paused_by,is_plain,'
+    'state,failed_at,openings}';
   of_pauses CONSTANT text[] := '{enabled,paused_at,paused_note,paused_until}';
   named CONSTANT text[] := string_to_array(TG_ARGV[1], ' ');
   old_row jsonb := CASE WHEN TG_OP = 'INSERT' THEN '{}' ELSE to_jsonb(OLD) END;
@@ -27,9 +27,7 @@ BEGIN
     verb := CASE WHEN coalesce((new_row -> 'enabled')::boolean, new_row -> 'paused_at' = 'null')
                    THEN 'resume' ELSE 'pause' END;
   ELSIF TG_OP = 'UPDATE' THEN
-    verb := CASE WHEN after ? 'name' THEN 'rename'
-                 WHEN after ->> 'lifted_at' IS NOT NULL THEN 'uncordon'
-                 ELSE verb END;
+    verb := CASE WHEN after ? 'name' THEN 'rename' ELSE verb END;
   END IF;
   PERFORM pgcron.record_audit(verb, TG_ARGV[0],
       (SELECT string_agg(CASE TG_OP WHEN 'INSERT' THEN new_row ELSE old_row END ->> n, ' ')
@@ -63,9 +61,8 @@ CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE OF failures, within
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.breaker_handler FOR EACH ROW
   WHEN (NEW.handler <> NEW.breaker)
   EXECUTE FUNCTION pgcron.audit_change('breaker_handler', 'handler', 'set', 'set');
--- A cordon of a process goes with it.
-CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.cordon FOR EACH ROW
-  EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon');
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.cordon FOR EACH ROW
+  EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon', 'uncordon');
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.retention FOR EACH ROW
   EXECUTE FUNCTION pgcron.audit_change('table_retention', 'relation', 'set', 'set', 'delete');
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.retention_rule FOR EACH ROW

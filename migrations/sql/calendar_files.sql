@@ -49,24 +49,19 @@ CREATE FUNCTION pgcron.prune_calendars(source text, kept text[], actor text DEFA
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   outdated text[];
-  used text;
-  users text;
 BEGIN
   PERFORM pgcron.act_as(prune_calendars.actor, 'file');
   PERFORM pgcron.lock_calendars();
   outdated := ARRAY(SELECT c.name FROM pgcron.calendar c
                     WHERE c.source = prune_calendars.source AND c.name <> ALL(kept) ORDER BY c.id
                     FOR UPDATE);
-  FOREACH used IN ARRAY outdated LOOP
-    users := pgcron.users_of_calendar(used, outdated);
-    IF users IS NOT NULL THEN
-      PERFORM pgcron.refuse('PC011',
-          format('calendar %L is used, and no file of %L defines it any more', used,
-            prune_calendars.source),
-          'By ' || users || '.',
-          'Take it out of their specs first, or define it again; `pgcron-ha calendars put '
-          '--take-over` detaches it from files.');
-    END IF;
-  END LOOP;
+  PERFORM pgcron.refuse('PC011',
+      format('calendar %L is used, and no file of %L defines it any more', used,
+        prune_calendars.source),
+      'By ' || users || '.',
+      'Take it out of their specs first, or define it again; `pgcron-ha calendars put '
+      '--take-over` detaches it from files.')
+    FROM unnest(outdated) used CROSS JOIN pgcron.users_of_calendar(used, outdated) users
+    WHERE users IS NOT NULL LIMIT 1;
   RETURN QUERY DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.name, c;
 END $$;

@@ -14,8 +14,7 @@ LANGUAGE sql IMMUTABLE AS $$
 
 CREATE TABLE pgcron.calendar (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  name text NOT NULL UNIQUE CONSTRAINT a_calendar_name_is_one_word
-    CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'
+  name text NOT NULL UNIQUE CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'
       OR pgcron.refuse('PC005', format('%L is not a name of a calendar', left(name, 200)),
         'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a '
         'digit.',
@@ -30,11 +29,9 @@ CREATE TABLE pgcron.calendar (
         'Split a longer one, and name the parts with `calendar` lines.')),
   version int NOT NULL DEFAULT 1,
   updated_at timestamptz NOT NULL DEFAULT now(),
-  updated_by text NOT NULL CONSTRAINT calendar_updated_by_is_short
-    CHECK (pgcron.is_short('updated_by', updated_by, 300)),
+  updated_by text NOT NULL CHECK (pgcron.is_short('updated_by', updated_by, 300)),
   parts text[] NOT NULL GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED,
-  source text CONSTRAINT a_source_has_a_name
-    CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
+  source text CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
       OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
         'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
         'Give it a short name, for example ''billing''.'))
@@ -90,47 +87,23 @@ LANGUAGE sql SECURITY DEFINER AS $$
 
 -- Refuses calendars that name an unknown one, or themselves by way of others.
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  calendar text;
-  part text;
-  way text[];
-  met text[];
-  named_by jsonb;
-  place int;
-BEGIN
-  SELECT c.name, p INTO calendar, part FROM pgcron.calendar c CROSS JOIN LATERAL unnest(c.parts) p
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC005',
+           format('calendar %L names calendar %L, which is not known', c.name, part),
+           'A calendar names others that exist, spelled exactly.', 'Make the other one first.')
+  FROM pgcron.calendar c CROSS JOIN LATERAL unnest(c.parts) part
   WHERE c.name = ANY(names)
-    AND NOT (EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = p)
-             AND pgcron.calendar_in_scope(p))
-  ORDER BY 1, 2 LIMIT 1;
-  IF part IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC005',
-        format('calendar %L names calendar %L, which is not known', calendar, part),
-        'A calendar names others that exist, spelled exactly.', 'Make the other one first.');
-  END IF;
-  FOREACH calendar IN ARRAY names LOOP
-    met := ARRAY[calendar];
-    named_by := '{}';
-    place := 1;
-    WHILE place <= cardinality(met) LOOP      -- each calendar once, the nearest first
-      FOR part IN SELECT unnest(c.parts) FROM pgcron.calendar c WHERE c.name = met[place] LOOP
-        IF part = calendar THEN
-          way := ARRAY[met[place], part];
-          WHILE way[1] <> part LOOP way := (named_by ->> way[1]) || way; END LOOP;
-          PERFORM pgcron.refuse('PC005',
-              format('calendar %L contains itself: %s', calendar, array_to_string(way, ' > ')),
-              'A calendar may name others, but not in a circle.',
-              'Remove one of the `calendar` lines.');
-        ELSIF part <> ALL(met) THEN
-          met := met || part;
-          named_by := named_by || jsonb_build_object(part, met[place]);
-        END IF;
-      END LOOP;
-      place := place + 1;
-    END LOOP;
-  END LOOP;
-END $$;
+    AND NOT (EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = part)
+             AND pgcron.calendar_in_scope(part))
+  ORDER BY c.name, part LIMIT 1;
+  WITH RECURSIVE within(name, by, part) AS (
+    SELECT c.name, c.name, unnest(c.parts) FROM pgcron.calendar c WHERE c.name = ANY(names)
+    UNION
+    SELECT w.name, c.name, unnest(c.parts) FROM within w JOIN pgcron.calendar c ON c.name = w.part)
+  SELECT pgcron.refuse('PC005', format('calendar %L contains itself: %L names it', w.name, w.by),
+           'A calendar may name others, but not in a circle.',
+           'Remove one of the `calendar` lines.')
+  FROM within w WHERE w.part = w.name ORDER BY w.name, w.by LIMIT 1 $$;
 
 -- One transaction at a time writes calendars.
 CREATE FUNCTION pgcron.lock_calendars() RETURNS void
@@ -188,13 +161,10 @@ DECLARE
   owner text;
   known bigint;
 BEGIN
-  IF num_nulls(put_calendar.calendar, put_calendar.content) > 0 THEN
-    PERFORM pgcron.refuse('PC005',
-        format('the %s of the calendar is NULL',
-          CASE WHEN put_calendar.calendar IS NULL THEN 'name' ELSE 'content' END),
-        'A calendar has a name and a text.',
-        'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').');
-  END IF;
+  PERFORM pgcron.refuse('PC005', 'the name or the content of the calendar is NULL',
+      'A calendar has a name and a text.',
+      'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').')
+    WHERE num_nulls(put_calendar.calendar, put_calendar.content) > 0;
   PERFORM pgcron.lock_calendars();
   PERFORM pgcron.act_as(put_calendar.actor, put_calendar.interface);
   changed := pgcron.write_calendars(jsonb_build_object(put_calendar.calendar, put_calendar.content),

@@ -35,88 +35,82 @@ LANGUAGE sql STABLE AS $$
     LEFT JOIN pgcron.run r ON r.id = o.run_id
     LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began
                        FROM pgcron.ended_runs h WHERE h.id = o.run_id LIMIT 1) past ON true
-    LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id)
-  (SELECT 'a run is gone', d.schedule_id, d.fire_at, d.run_id,
-          'the fire became a run that is neither alive nor in history'
-   FROM decided d CROSS JOIN scope a
-   WHERE d.run_id IS NOT NULL AND d.live_run IS NULL AND d.outcome IS NULL AND d.letter IS NULL
-     AND d.decided_at > a.history_since
-   LIMIT at_most)
-  UNION ALL
-  (SELECT 'a run is alive and over', d.schedule_id, d.fire_at, d.run_id,
-          'the run is alive, and history has its end'
-   FROM decided d WHERE d.live_run IS NOT NULL AND d.outcome IS NOT NULL LIMIT at_most)
-  UNION ALL
-  (SELECT 'decision and outcome disagree', d.schedule_id, d.fire_at, d.run_id,
-          format('the ledger says %s, history says %s', d.decision, d.outcome)
-   FROM decided d
-   WHERE d.outcome IS NOT NULL
-     AND (d.outcome <> d.decision AND d.decision <> 'run'
-          OR d.decision = 'run' AND d.outcome IN ('skipped', 'superseded', 'expired'))
-   LIMIT at_most)
-  UNION ALL
-  (SELECT 'a fire that does not run has a live run', d.schedule_id, d.fire_at, d.run_id,
-          format('the ledger says %s', d.decision)
-   FROM decided d WHERE d.live_run IS NOT NULL AND d.decision <> 'run' LIMIT at_most)
-  UNION ALL
-  (SELECT r.rule, r.schedule_id, r.scheduled_for, r.id,
-          'the ledger has another run for its fire time, or none'
-   FROM scope a
-   CROSS JOIN LATERAL (SELECT 'a run has no fire' AS rule, w.id, w.schedule_id, w.scheduled_for,
-                              w.origin
-                       FROM pgcron.run w WHERE w.scheduled_for IS NOT NULL
-                       UNION ALL
-                       SELECT 'a run that is over has no fire', h.id, h.schedule_id,
-                              h.scheduled_for, h.origin
-                       FROM pgcron.history h
-                       WHERE h.finished_at >= a.since AND h.schedule_id IS NOT NULL) r
-   WHERE r.schedule_id BETWEEN a.low AND a.high AND r.scheduled_for > a.ledger_since
-     AND r.origin IN ('schedule', 'backfill')
-     AND NOT EXISTS (SELECT FROM pgcron.occurrence o
-                     WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for
-                       AND o.run_id = r.id)
-   LIMIT at_most)
-  UNION ALL
-  (SELECT 'a fire lies beyond what is decided', d.schedule_id, d.fire_at, d.run_id,
-          format('all fires up to %s are decided, and none after', c.watermark)
-   FROM decided d JOIN pgcron.cursor c ON c.schedule_id = d.schedule_id
-   WHERE d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_early IS NOT TRUE
-     AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
-     AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
-                     WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
-     -- its probes
-     AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id)
-   LIMIT at_most)
-  UNION ALL
-  (SELECT 'ranges overlap', m.schedule_id, m.first_at, NULL,
-          format('the range up to %s goes on when the next begins at %s', m.last_at, m.next_at)
-   FROM (SELECT e.*,
-                lead(e.first_at) OVER (PARTITION BY e.schedule_id ORDER BY e.first_at) AS next_at
-         FROM scope a
-         JOIN pgcron.missed e ON e.schedule_id BETWEEN a.low AND a.high AND e.last_at >= a.since) m
-   WHERE m.next_at <= m.last_at LIMIT at_most)
-  UNION ALL
-  (SELECT 'a range lies beyond what is decided', m.schedule_id, m.first_at, NULL,
-          format('it ends at %s, and all fires up to %s are decided', m.last_at, c.watermark)
-   FROM scope a
-   JOIN pgcron.missed m ON m.schedule_id BETWEEN a.low AND a.high AND m.last_at >= a.since
-   JOIN pgcron.cursor c ON c.schedule_id = m.schedule_id WHERE m.last_at > c.watermark
-   LIMIT at_most)
-  UNION ALL
-  (SELECT 'the next fire is decided', c.schedule_id, c.next_fire, NULL,
-          format('all fires up to %s are decided', c.watermark)
-   FROM scope a JOIN pgcron.cursor c ON c.schedule_id BETWEEN a.low AND a.high
-   WHERE c.status = 'valid' AND c.next_fire <= c.watermark LIMIT at_most)
-  UNION ALL
-  (SELECT 'a schedule has no cursor', s.id, NULL, NULL, 'nothing of it can be decided' FROM scope a
-   JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
-   WHERE NOT EXISTS (SELECT FROM pgcron.cursor c WHERE c.schedule_id = s.id) LIMIT at_most)
-  UNION ALL
-  (SELECT 'the version is not kept', s.id, NULL, NULL, format('version %s is in force', s.version)
-   FROM scope a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
-   WHERE NOT EXISTS (SELECT FROM pgcron.schedule_version v
-                     WHERE v.schedule_id = s.id AND v.version = s.version)
-   LIMIT at_most) $$;
+    LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id),
+  broken AS (
+    SELECT b.rule, d.schedule_id, d.fire_at, d.run_id, b.detail
+    FROM scope a CROSS JOIN decided d LEFT JOIN pgcron.cursor c ON c.schedule_id = d.schedule_id
+    CROSS JOIN LATERAL (VALUES
+      ('a run is gone', 'the fire became a run that is neither alive nor in history',
+       d.run_id IS NOT NULL AND d.live_run IS NULL AND d.outcome IS NULL AND d.letter IS NULL
+         AND d.decided_at > a.history_since),
+      ('a run is alive and over', 'the run is alive, and history has its end',
+       d.live_run IS NOT NULL AND d.outcome IS NOT NULL),
+      ('decision and outcome disagree',
+       format('the ledger says %s, history says %s', d.decision, d.outcome),
+       CASE d.decision WHEN 'run' THEN d.outcome IN ('skipped', 'superseded', 'expired')
+                       ELSE d.outcome <> d.decision END),
+      ('a fire that does not run has a live run', format('the ledger says %s', d.decision),
+       d.live_run IS NOT NULL AND d.decision <> 'run'),
+      ('a fire lies beyond what is decided',
+       format('all fires up to %s are decided, and none after', c.watermark),
+       d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_early IS NOT TRUE
+         AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
+         AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
+                         WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
+         -- its probes
+         AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id)))
+      b(rule, detail, is_broken)
+    WHERE b.is_broken
+    UNION ALL
+    SELECT r.rule, r.schedule_id, r.scheduled_for, r.id,
+           'the ledger has another run for its fire time, or none'
+    FROM scope a
+    CROSS JOIN LATERAL (SELECT 'a run has no fire' AS rule, w.id, w.schedule_id, w.scheduled_for,
+                               w.origin
+                        FROM pgcron.run w WHERE w.scheduled_for IS NOT NULL
+                        UNION ALL
+                        SELECT 'a run that is over has no fire', h.id, h.schedule_id,
+                               h.scheduled_for, h.origin
+                        FROM pgcron.history h
+                        WHERE h.finished_at >= a.since AND h.schedule_id IS NOT NULL) r
+    WHERE r.schedule_id BETWEEN a.low AND a.high AND r.scheduled_for > a.ledger_since
+      AND r.origin IN ('schedule', 'backfill')
+      AND NOT EXISTS (SELECT FROM pgcron.occurrence o
+                      WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for
+                        AND o.run_id = r.id)
+    UNION ALL
+    SELECT b.rule, m.schedule_id, m.first_at, NULL, b.detail
+    FROM (SELECT e.*,
+                 lead(e.first_at) OVER (PARTITION BY e.schedule_id ORDER BY e.first_at) AS next_at
+          FROM scope a
+          JOIN pgcron.missed e
+            ON e.schedule_id BETWEEN a.low AND a.high AND e.last_at >= a.since) m
+    LEFT JOIN pgcron.cursor c ON c.schedule_id = m.schedule_id
+    CROSS JOIN LATERAL (VALUES
+      ('ranges overlap',
+       format('the range up to %s goes on when the next begins at %s', m.last_at, m.next_at),
+       m.next_at <= m.last_at),
+      ('a range lies beyond what is decided',
+       format('it ends at %s, and all fires up to %s are decided', m.last_at, c.watermark),
+       m.last_at > c.watermark)) b(rule, detail, is_broken)
+    WHERE b.is_broken
+    UNION ALL
+    SELECT b.rule, s.id, b.fire_at, NULL, b.detail
+    FROM scope a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
+    LEFT JOIN pgcron.cursor c ON c.schedule_id = s.id
+    CROSS JOIN LATERAL (VALUES
+      ('the next fire is decided', c.next_fire,
+       format('all fires up to %s are decided', c.watermark),
+       c.status = 'valid' AND c.next_fire <= c.watermark),
+      ('a schedule has no cursor', NULL, 'nothing of it can be decided', c.schedule_id IS NULL),
+      ('the version is not kept', NULL, format('version %s is in force', s.version),
+       NOT EXISTS (SELECT FROM pgcron.schedule_version v
+                   WHERE v.schedule_id = s.id AND v.version = s.version)))
+      b(rule, fire_at, detail, is_broken)
+    WHERE b.is_broken)
+  SELECT b.rule, b.schedule_id, b.fire_at, b.run_id, b.detail
+  FROM (SELECT e.*, row_number() OVER (PARTITION BY e.rule) AS place FROM broken e) b
+  WHERE b.place <= check_ledger.at_most $$;
 COMMENT ON FUNCTION pgcron.check_ledger IS
     'Rows that break the invariant of the ledger: nothing is missing, nothing is double. There '
     'should be none. Looks at what fired, ended or was dropped since (a day).';

@@ -9,16 +9,11 @@ CREATE TABLE pgcron.cluster (
   is_synchronous boolean,
   quarantine_until timestamptz NOT NULL DEFAULT '-infinity',
   paused_at timestamptz,
-  paused_by text CONSTRAINT cluster_paused_by_is_short
-    CHECK (pgcron.is_short('paused_by', paused_by, 300)),
-  paused_note text CONSTRAINT cluster_paused_note_is_short
-    CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
+  paused_by text CHECK (pgcron.is_short('paused_by', paused_by, 300)),
+  paused_note text CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
   -- The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes with
   -- another one materialize no schedules. NULL: none came so far.
-  tzdata text COLLATE "C",
-  -- Another tzdata decides: schedules with larger ids may have fires ahead that the one before
-  -- decided. NULL: none has.
-  replan_after bigint
+  tzdata text COLLATE "C"
 );
 COMMENT ON TABLE pgcron.cluster IS
     'One row: the server''s timeline as last seen, claims refused until quarantine_until or while '
@@ -90,10 +85,8 @@ CREATE INDEX offer_handler ON pgcron.offer (handler);
 CREATE TABLE pgcron.queue (
   name text PRIMARY KEY CONSTRAINT a_queue_name_is_simple CHECK (pgcron.is_queue(name)),
   paused_at timestamptz,
-  paused_by text CONSTRAINT queue_paused_by_is_short
-    CHECK (pgcron.is_short('paused_by', paused_by, 300)),
-  paused_note text CONSTRAINT queue_paused_note_is_short
-    CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
+  paused_by text CHECK (pgcron.is_short('paused_by', paused_by, 300)),
+  paused_note text CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
   -- How many of its runs execute at once, on all nodes together; NULL is no limit.
   max_running int CONSTRAINT a_queue_runs_1_to_100000_at_once
     CHECK (pgcron.is_within('max_running', max_running, 1, 100000,
@@ -101,7 +94,7 @@ CREATE TABLE pgcron.queue (
         'NULL is no limit; pausing the queue lets nothing run.')),
   rate int,
   per interval,
-  set_by text CONSTRAINT queue_set_by_is_short CHECK (pgcron.is_short('set_by', set_by, 300)),
+  set_by text CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz,
   -- Its runs can be claimed without a look at what runs: neither paused nor limited.
   is_plain boolean NOT NULL GENERATED ALWAYS AS (paused_at IS NULL AND max_running IS NULL
@@ -113,8 +106,7 @@ COMMENT ON TABLE pgcron.queue IS
     'Settings of queues; a queue without a row exists as soon as a run names it.';
 
 CREATE TABLE pgcron.concurrency_limit (
-  concurrency_key text COLLATE "C" PRIMARY KEY CONSTRAINT a_limit_names_a_key_or_its_beginning
-    CHECK (concurrency_key = '*'
+  concurrency_key text COLLATE "C" PRIMARY KEY CHECK (concurrency_key = '*'
       OR pgcron.concurrency_key_is_fine(regexp_replace(concurrency_key, '\*$', ''))
       OR pgcron.refuse_concurrency_key(concurrency_key)),
   rate int,
@@ -123,8 +115,7 @@ CREATE TABLE pgcron.concurrency_limit (
     CHECK (slots IS NULL OR slots BETWEEN 1 AND 10000
       OR pgcron.refuse('PC001', format('%s slots are out of range', slots),
         'A concurrency key has 1 to 10000 slots.', 'NULL is no limit.')),
-  set_by text NOT NULL DEFAULT session_user CONSTRAINT concurrency_limit_set_by_is_short
-    CHECK (pgcron.is_short('set_by', set_by, 300)),
+  set_by text NOT NULL DEFAULT session_user CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
   CONSTRAINT a_key_starts_1_to_1000000_runs_in_a_time
     CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))

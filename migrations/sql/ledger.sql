@@ -40,10 +40,8 @@ CREATE TABLE pgcron.occurrence_override (
   due_at timestamptz,
   args jsonb CONSTRAINT override_args_are_an_object_of_256_kib
     CHECK (args IS NULL OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args)),
-  note text CONSTRAINT occurrence_override_note_is_short
-    CHECK (pgcron.is_short('note', note, 2000)),
-  actor text NOT NULL DEFAULT session_user CONSTRAINT occurrence_override_actor_is_short
-    CHECK (pgcron.is_short('actor', actor, 300)),
+  note text CHECK (pgcron.is_short('note', note, 2000)),
+  actor text NOT NULL DEFAULT session_user CHECK (pgcron.is_short('actor', actor, 300)),
   at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (schedule_id, fire_at),
   CONSTRAINT a_fire_lies_within_the_calendar
@@ -183,7 +181,7 @@ CREATE TABLE pgcron.dead_letter (
   redriven_as bigint,
   closed_at timestamptz,
   closed_by text,
-  note text CONSTRAINT dead_letter_note_is_short CHECK (pgcron.is_short('note', note, 2000)),
+  note text CHECK (pgcron.is_short('note', note, 2000)),
   CONSTRAINT a_redriven_dead_letter_is_closed CHECK (redriven_as IS NULL OR closed_at IS NOT NULL)
 );
 COMMENT ON TABLE pgcron.dead_letter IS

@@ -177,16 +177,16 @@ COMMENT ON FUNCTION pgcron.restore_occurrence IS
 CREATE FUNCTION pgcron.end_late_fires(grace interval, most int) RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  silent_since timestamptz;
-  ended int := 0;
-  late record;
+  silent_since timestamptz := (
+      SELECT coalesce(max(n.lease_until - n.lease_ttl), '-infinity') FROM pgcron.node n
+      WHERE n.lease_ttl <= '1 day');
 BEGIN
   IF EXISTS (SELECT FROM pgcron.node n WHERE n.state <> 'dead' AND n.lease_until > now()) THEN
     RETURN 0;
   END IF;
-  SELECT coalesce(max(n.lease_until - n.lease_ttl), '-infinity') INTO silent_since
-  FROM pgcron.node n WHERE n.lease_ttl <= '1 day';
-  FOR late IN SELECT judged.reason, array_agg(judged.id ORDER BY judged.id) AS runs
+  RETURN (
+    SELECT count(*) FROM (
+      SELECT judged.reason, array_agg(judged.id ORDER BY judged.id) AS runs
       FROM (SELECT r.id,
                    CASE WHEN s.catchup = 'none'
                           THEN 'it was late, and its schedule does not catch up'
@@ -205,9 +205,6 @@ BEGIN
             WHERE s.catchup <> 'all'
               AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
                               WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for)) judged
-      WHERE judged.reason IS NOT NULL GROUP BY judged.reason LOOP
-    SELECT ended + count(*) INTO ended
-    FROM pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason);
-  END LOOP;
-  RETURN ended;
+      WHERE judged.reason IS NOT NULL GROUP BY judged.reason) late
+    CROSS JOIN LATERAL pgcron.end_each_waiting_run(late.runs[:most], 'skipped', late.reason));
 END $$;

@@ -8,11 +8,10 @@ CREATE TABLE pgcron.retention (
     CHECK (period IN ('day', 'month')),
   ahead interval NOT NULL CONSTRAINT partitions_are_made_a_day_to_a_year_ahead
     CHECK (ahead BETWEEN '1 day' AND '1 year'),
-  keep interval NOT NULL CONSTRAINT rows_are_kept_for_a_day_to_a_century
-    CHECK (pgcron.is_within('retention', keep, '1 day', '36525 days',
+  keep interval NOT NULL CHECK (pgcron.is_within('retention', keep, '1 day', '36525 days',
         'Rows are kept for a day to 36525 days (a century).', 'Write for example ''400 days''.')),
   -- NULL: as it came with the schema.
-  set_by text CONSTRAINT retention_set_by_is_short CHECK (pgcron.is_short('set_by', set_by, 300)),
+  set_by text CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz
 );
 COMMENT ON TABLE pgcron.retention IS
@@ -104,18 +103,16 @@ SELECT pgcron.ensure_partitions();
 CREATE FUNCTION pgcron.reopen_ledger(instants timestamptz[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
 DECLARE
-  kept pgcron.retention;
   gap record;
 BEGIN
-  SELECT * INTO kept FROM pgcron.retention r WHERE r.relation = 'occurrence';
   FOR gap IN
       WITH bound AS MATERIALIZED (SELECT p.* FROM pgcron.partitions_of('occurrence') p)
       SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'),
                  (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
              least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval,
                  (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
-      FROM unnest(instants) i WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i)
-      ORDER BY 1 LOOP
+      FROM unnest(instants) i JOIN pgcron.retention kept ON kept.relation = 'occurrence'
+      WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i) ORDER BY 1 LOOP
     PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
     PERFORM pgcron.add_partition('occurrence', gap.low, gap.high);
   END LOOP;

@@ -30,22 +30,17 @@ CREATE TABLE pgcron.schedule (
   queue text NOT NULL DEFAULT 'default',
   priority smallint NOT NULL DEFAULT 5,
   enabled boolean NOT NULL DEFAULT true,
-  paused_note text CONSTRAINT schedule_paused_note_is_short
-    CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
-  paused_by text CONSTRAINT schedule_paused_by_is_short
-    CHECK (pgcron.is_short('paused_by', paused_by, 300)),
+  paused_note text CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
+  paused_by text CHECK (pgcron.is_short('paused_by', paused_by, 300)),
   overlap text NOT NULL DEFAULT 'skip' CONSTRAINT an_overlap_policy_is_known
     CHECK (overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate')
       OR pgcron.refuse_overlap(overlap)),
-  max_running int CONSTRAINT at_once_run_1_to_1000
-    CHECK (pgcron.is_within('max_running', max_running, 1, 1000,
+  max_running int CHECK (pgcron.is_within('max_running', max_running, 1, 1000,
         'So many runs of a schedule may execute at once: 1 to 1000.',
         'Leave it out for 1 (for no limit with overlap allow).')),
-  max_queued int CONSTRAINT at_most_1_to_1000_wait
-    CHECK (pgcron.is_within('max_queued', max_queued, 1, 1000,
+  max_queued int CHECK (pgcron.is_within('max_queued', max_queued, 1, 1000,
         'So many runs may wait with overlap queue: 1 to 1000.', 'Leave it out for 1000.')),
-  queue_drops text CONSTRAINT a_full_queue_drops_the_newest_or_oldest
-    CHECK (pgcron.is_one_of('queue_drops', queue_drops, '{newest,oldest}',
+  queue_drops text CHECK (pgcron.is_one_of('queue_drops', queue_drops, '{newest,oldest}',
         'A full queue drops the newest or the oldest of its runs.', 'Leave it out for newest.')),
   catchup text NOT NULL DEFAULT 'latest' CONSTRAINT a_catchup_policy_is_known
     CHECK (catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'
@@ -74,8 +69,7 @@ CREATE TABLE pgcron.schedule (
   give_up_after interval,
   silence_timeout interval,
   weight int NOT NULL DEFAULT 1,
-  paused_until timestamptz CONSTRAINT a_pause_ends_within_the_calendar
-    CHECK (paused_until IS NULL
+  paused_until timestamptz CHECK (paused_until IS NULL
       OR (isfinite(paused_until) AND paused_until < to_timestamp(253370764800))
       OR pgcron.refuse('PC001', format('paused_until %s is outside of the calendar', paused_until),
         'A pause ends in the year 9998 at the latest, or when the schedule is resumed.',
@@ -85,35 +79,30 @@ CREATE TABLE pgcron.schedule (
         'What a pause held back is dropped (drop), or the catch-up policy decides about it '
         '(catchup).',
         'Leave it out for drop.')),
-  jitter interval CONSTRAINT a_jitter_is_at_most_a_day
-    CHECK (pgcron.is_within('jitter', jitter, '1 microsecond', '1 day',
+  jitter interval CHECK (pgcron.is_within('jitter', jitter, '1 microsecond', '1 day',
         'All fires are due later by one delay within it: more than nothing, up to 1 day.',
         'Write for example ''10 minutes''; leave it out for none.')),
   depends_on_previous boolean NOT NULL DEFAULT false,
-  max_runs int CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs
-    CHECK (pgcron.is_within('max_runs', max_runs, 1, 1000000000,
+  max_runs int CHECK (pgcron.is_within('max_runs', max_runs, 1, 1000000000,
         'A schedule ends after 1 to 1000000000 runs.',
         'Leave it out for a schedule that goes on.')),
   pause_after_failures int CONSTRAINT a_schedule_pauses_after_1_to_1000_failures
     CHECK (pgcron.is_within('pause_after_failures', pause_after_failures, 1, 1000,
         'A schedule pauses itself after 1 to 1000 failures in a row.',
         'Leave it out to go on whatever fails.')),
-  probe_after interval CONSTRAINT a_probe_comes_after_1_second_to_1_day
-    CHECK (pgcron.is_within('probe_after', probe_after, '1 second', '1 day',
+  probe_after interval CHECK (pgcron.is_within('probe_after', probe_after, '1 second', '1 day',
         'A schedule that failures have paused is probed after 1 second to 1 day.',
         'Write for example ''10 minutes''; leave it out to stay paused until it is '
         'resumed.')),
   calendars jsonb,
   -- What people want to know of it; no run is other for it.
-  owner text CONSTRAINT an_owner_has_1_to_200_characters
-    CHECK (owner IS NULL
+  owner text CHECK (owner IS NULL
       OR (length(owner) BETWEEN 1 AND 200 AND btrim(owner) <> ''
         AND owner !~ '[\x01-\x1f\x7f-\x9f]')
       OR pgcron.refuse('PC001', 'the owner is empty, too long or has a control character',
         'An owner has 1 to 200 characters that can be shown.',
         'Name a team or a person, for example ''billing''.')),
-  description text CONSTRAINT a_description_has_1_to_2000_characters
-    CHECK (description IS NULL
+  description text CHECK (description IS NULL
       OR (length(description) BETWEEN 1 AND 2000 AND btrim(description) <> ''
         AND description !~ '[\x01-\x09\x0b-\x1f\x7f-\x9f]')
       OR pgcron.refuse('PC001',
@@ -121,10 +110,8 @@ CREATE TABLE pgcron.schedule (
           length(description)),
         'A description has 1 to 2000 characters, in lines.',
         'Say it in a few sentences, and link to the rest.')),
-  tags text[] CONSTRAINT tags_are_up_to_20_words
-    CHECK (tags IS NULL OR pgcron.tags_are_fine(tags) OR pgcron.refuse_tags(tags)),
-  links jsonb CONSTRAINT links_are_up_to_10_addresses
-    CHECK (links IS NULL OR pgcron.links_are_fine(links)
+  tags text[] CHECK (tags IS NULL OR pgcron.tags_are_fine(tags) OR pgcron.refuse_tags(tags)),
+  links jsonb CHECK (links IS NULL OR pgcron.links_are_fine(links)
       OR pgcron.refuse('PC001', format('links %s are not titles and addresses',
           left(links::text, 200)),
         'There are 1 to 10: a title of up to 100 characters and an address of up to 2000 ASCII '
@@ -135,8 +122,7 @@ CREATE TABLE pgcron.schedule (
         'A schedule is managed by cli, code, file, sql or ui.',
         'Leave it out: it stays as it is, and for a new schedule it is the interface that makes '
         'it.')),
-  source text CONSTRAINT a_source_has_a_name
-    CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
+  source text CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
       OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
         'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
         'Give it a short name, for example ''billing''.')),
@@ -254,8 +240,7 @@ CREATE TABLE pgcron.schedule_version (
   schedule_id bigint NOT NULL,
   version int NOT NULL,
   at timestamptz NOT NULL DEFAULT now(),
-  actor text NOT NULL CONSTRAINT schedule_version_actor_is_short
-    CHECK (pgcron.is_short('actor', actor, 300)),
+  actor text NOT NULL CHECK (pgcron.is_short('actor', actor, 300)),
   interface text NOT NULL,
   operation text NOT NULL CONSTRAINT a_version_is_a_creation_edit_or_deletion
     CHECK (operation IN ('create', 'edit', 'delete')),

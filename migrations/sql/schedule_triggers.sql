@@ -2,18 +2,16 @@
 
 CREATE FUNCTION pgcron.judge_schedule() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  similar_names text;
 BEGIN
   IF NOT EXISTS (SELECT FROM pgcron.timezone t WHERE t.name = NEW.timezone) THEN
-    SELECT string_agg(near.name, ', ') INTO similar_names
-    FROM (SELECT t.name FROM pgcron.timezone t
-          WHERE strpos(lower(t.name), lower(substring(NEW.timezone FROM '([^/]{3})[^/]*$'))) > 0
-          ORDER BY NOT starts_with(t.name, split_part(NEW.timezone, '/', 1)), t.name LIMIT 3) near;
     PERFORM pgcron.refuse('PC003', format('time zone %L is not known', left(NEW.timezone, 100)),
         'A zone is a name of the IANA database, written exactly.',
-        'Similar names: ' || coalesce(similar_names, 'none; write for example Europe/Berlin')
-          || '.');
+        'Similar names: ' || coalesce(string_agg(near.name, ', '),
+            'none; write for example Europe/Berlin') || '.')
+      FROM (SELECT t.name FROM pgcron.timezone t
+            WHERE strpos(lower(t.name), lower(substring(NEW.timezone FROM '([^/]{3})[^/]*$'))) > 0
+            ORDER BY NOT starts_with(t.name, split_part(NEW.timezone, '/', 1)), t.name
+            LIMIT 3) near;
   END IF;
   IF TG_OP = 'UPDATE' THEN
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at;
@@ -96,8 +94,7 @@ BEGIN
     FROM clock_timestamp() AS begin;
     PERFORM pgcron.record_version(NEW, 'create',
         (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
-  ELSIF to_jsonb(NEW) - '{version,updated_at}'::text[] IS DISTINCT FROM to_jsonb(OLD)
-      - '{version,updated_at}'::text[] THEN
+  ELSIF NEW.version <> OLD.version THEN
     IF NEW.enabled AND NOT OLD.enabled THEN
       PERFORM pgcron.forget_failures(NEW.id);
     ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
@@ -157,7 +154,6 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   cursor_before pgcron.cursor;
   deletion_time timestamptz;
-  unrecorded text;
 BEGIN
   UPDATE pgcron.backfill b
   SET state = 'stopping', changed_at = now(), changed_by = pgcron.actor(),
@@ -178,11 +174,10 @@ BEGIN
         SELECT array_agg(r.id) FROM pgcron.run r
         WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
       'cancelled', 'schedule was deleted');
-  unrecorded := pgcron.unrecorded(cursor_before, deletion_time);
-  IF unrecorded IS NOT NULL THEN
-    PERFORM pgcron.record_missed(cursor_before, deletion_time,
-        CASE WHEN unrecorded IN ('paused', 'completed') THEN unrecorded ELSE 'deleted' END);
-  END IF;
+  PERFORM pgcron.record_missed(cursor_before, deletion_time,
+      CASE WHEN unrecorded IN ('paused', 'completed') THEN unrecorded ELSE 'deleted' END)
+    FROM pgcron.unrecorded(cursor_before, deletion_time) unrecorded
+    WHERE unrecorded IS NOT NULL;
   OLD.version := OLD.version + 1;
   PERFORM pgcron.record_version(OLD, 'delete', deletion_time);
   RETURN OLD;

@@ -128,9 +128,8 @@ LANGUAGE sql VOLATILE AS $$
 
 CREATE FUNCTION pgcron.rate_is_fine(rate int, per interval) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN rate IS NULL AND per IS NULL THEN true
-            ELSE rate IS NOT NULL AND per IS NOT NULL AND rate BETWEEN 1 AND 1000000
-                 AND per BETWEEN '100 milliseconds' AND '31 days' END;
+RETURN num_nulls(rate, per) = 2
+  OR (rate BETWEEN 1 AND 1000000 AND per BETWEEN '100 milliseconds' AND '31 days') IS TRUE;
 
 CREATE FUNCTION pgcron.refuse_rate(rate int, per interval) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

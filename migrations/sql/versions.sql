@@ -136,17 +136,14 @@ CREATE FUNCTION pgcron.edit_schedule(schedule text, changes jsonb,
 LANGUAGE plpgsql AS $$
 DECLARE
   known pgcron.schedule;
-  unknown text;
 BEGIN
-  SELECT min(k) INTO unknown FROM jsonb_object_keys(changes) k
-  WHERE k = 'name' OR k <> ALL (pgcron.written_columns());
-  IF unknown IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC001',
-        format('a schedule has no column %L that can be edited', left(unknown, 100)),
-        'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a '
-        'name.',
-        'Correct its spelling, or leave it out.');
-  END IF;
+  PERFORM pgcron.refuse('PC001',
+      format('a schedule has no column %L that can be edited', left(unknown, 100)),
+      'What can be is what INSERT INTO pgcron.schedule takes; pgcron.rename_schedule changes a '
+      'name.',
+      'Correct its spelling, or leave it out.')
+    FROM jsonb_object_keys(changes) unknown
+    WHERE unknown = 'name' OR unknown <> ALL (pgcron.written_columns()) ORDER BY unknown LIMIT 1;
   PERFORM pgcron.expect_version(edit_schedule.schedule, expected_version);
   PERFORM pgcron.act_as(edit_schedule.actor, edit_schedule.interface);
   SELECT s.* INTO known FROM pgcron.schedule s
@@ -178,15 +175,12 @@ DECLARE
   is_gone boolean := NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = known);
   existing pgcron.schedule;
 BEGIN
-  IF old IS NULL THEN
-    PERFORM pgcron.refuse('PC010',
-        format('schedule %L has no version %s', left(restore_schedule.schedule, 200),
-          restore_schedule.version),
-        'The newest 200 versions of a schedule are kept, and those of a deleted one as long as '
-        'its ledger.',
-        format('`pgcron-ha schedules versions %s` lists them.',
-          left(restore_schedule.schedule, 200)));
-  END IF;
+  PERFORM pgcron.refuse('PC010',
+      format('schedule %L has no version %s', left(schedule, 200), version),
+      'The newest 200 versions of a schedule are kept, and those of a deleted one as long as its '
+      'ledger.',
+      format('`pgcron-ha schedules versions %s` lists them.', left(schedule, 200)))
+    WHERE old IS NULL;
   PERFORM pgcron.expect_version(restore_schedule.schedule, expected_version);
   PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.interface);
   -- its pause is over by now

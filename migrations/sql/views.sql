@@ -29,14 +29,7 @@ COMMENT ON VIEW pgcron.runs IS
     'keeps a run that is due from beginning, as a word and as a sentence.';
 
 CREATE VIEW pgcron.schedules AS
-  SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.handler, s.args, s.queue, s.priority,
-         s.enabled, s.paused_note, s.paused_by, s.overlap, s.catchup, s.catchup_window,
-         s.start_deadline, s.timeout, s.max_attempts, s.delivery, s.managed_by, s.version,
-         s.created_at, s.updated_at, s.concurrency_key, s.requires, s.give_up_after,
-         s.silence_timeout,
-         s.weight, s.source, s.max_running, s.max_queued, s.queue_drops, s.paused_until,
-         s.after_pause, s.jitter, s.max_runs, c.runs_made, s.pause_after_failures, s.probe_after,
-         s.depends_on_previous, s.owner, s.description, s.tags, s.links,
+  SELECT s.*, c.runs_made,
          CASE WHEN c.status = 'valid' AND c.next_fire = 'infinity'
                    AND (s.max_runs <= c.runs_made OR c.canonical NOT LIKE 'on asset %')
                    AND NOT EXISTS (SELECT FROM pgcron.run r
@@ -72,7 +65,6 @@ COMMENT ON VIEW pgcron.occurrences IS
     'The ledger: one row for each fire time, or for each range of fires that were dropped '
     'together (fires NULL: not counted). code: a stable word; pgcron.why says what it means.';
 
--- A cordon of the node's name counts before one of this process alone.
 CREATE VIEW pgcron.nodes AS
   SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
          CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state
@@ -84,10 +76,7 @@ CREATE VIEW pgcron.nodes AS
           WHERE o.incarnation = n.incarnation) AS handlers,
          n.is_idle, n.started_at, n.ended_at, n.ended_because, n.labels, c.set_at AS cordoned_at,
          c.set_by AS cordoned_by, c.note AS cordon_note, n.is_pooled, n.tzdata, n.health
-  FROM pgcron.node n
-  LEFT JOIN LATERAL (SELECT e.* FROM pgcron.cordon e
-                     WHERE e.lifted_at IS NULL AND e.node IN (n.name, n.incarnation::text)
-                     ORDER BY e.incarnation IS NOT NULL, e.set_at LIMIT 1) c ON n.state <> 'dead';
+  FROM pgcron.node n LEFT JOIN pgcron.cordon c ON c.node = n.name AND n.state <> 'dead';
 COMMENT ON VIEW pgcron.nodes IS
     'Worker processes, past ones too: what they offer, and whether they hold their lease.';
 

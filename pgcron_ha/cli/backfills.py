@@ -40,7 +40,6 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 @click.argument("name")
 @click.option("--since", required=True, type=LOCAL_INSTANT, help="Start of the range (inclusive).")
 @option("--until", "End of the range (exclusive). Default: now.", LOCAL_INSTANT)
-@click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
 @click.option("--parallelism", type=int, default=1, help="Maximum runs of it at the same time.")
 @option("--overlap", "Overlap policy of its runs. Default: the schedule's.", metavar="POLICY")
 @click.option(
@@ -78,7 +77,7 @@ def backfill_command(
         first = arguments.in_zone(since, found["timezone"])
         end = until and arguments.in_zone(until, found["timezone"])
         now = await session.call(overview.database_time)
-        measured = measure(spec_of(found), first, end or now, now)
+        measured = measure(spec_of(found), first, end or now)
         if dry_run:
             decided = await session.call(backfills.decided_between, found["id"], first, end or now)
             return None, measured, decided

@@ -19,7 +19,7 @@ from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
 from pgcron_ha.config.values import Span, did_you_mean
 from pgcron_ha.errors import InvalidInput, Mistakes
-from pgcron_ha.model.plan import LONGEST_JITTER, CatchUp
+from pgcron_ha.model.plan import LONGEST_JITTER, catchup_policy
 from pgcron_ha.spec.cron.fires import DstPolicy
 
 Check: TypeAlias = Callable[[Any], Any]
@@ -152,7 +152,7 @@ POLICIES: Final[Mapping[str, Option]] = {
     "queue": Option(str, "default", check=checks.queue_name),
     "priority": Option(int, 5, most=9, rule="A priority is a number from 0 (first) to 9 (last)."),
     "overlap": Option(str, "skip", title="overlap policy", words=_OVERLAPS),
-    "catchup": Option(str, "latest", check=lambda policy: CatchUp.parse(str(policy)).text),
+    "catchup": Option(str, "latest", check=lambda policy: catchup_policy(str(policy))),
     "catchup_window": Option(timedelta, _HOUR),
     "start_deadline": Option(timedelta),
     "timeout": Option(timedelta, _HOUR, most=_MONTH),

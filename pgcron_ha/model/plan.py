@@ -6,6 +6,7 @@ Pure: the same arguments give the same plan on every node.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -31,37 +32,26 @@ LONGEST_JITTER: Final = timedelta(days=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 _INSTANT_LATER = timedelta(microseconds=1)
-_KEPT: dict[str, int | None] = {"latest": 1, "all": None, "none": 0}
+
+_KEPT: Final[dict[str, int | None]] = {
+    **{"latest": 1, "all": None, "none": 0},
+    **{f"latest {most}": most for most in range(2, MOST_LATEST + 1)},
+}
+"""How many of the newest late fires run at most, by catch-up policy; None: all."""
 
 
-@dataclass(frozen=True)
-class CatchUp:
-    """Which late fires run: the newest ones, all, or none."""
-
-    kept: int | None
-    """How many of the newest at most; None: all."""
-
-    @property
-    def text(self) -> str:
-        """What `parse` reads, the same for all spellings."""
-        names = {kept: name for name, kept in _KEPT.items()}
-        return names.get(self.kept, f"latest {self.kept}")
-
-    @classmethod
-    def parse(cls, text: str) -> CatchUp:
-        """``latest``, ``latest 5`` (2 to `MOST_LATEST`), ``all`` or ``none``, any case; raises
-        `InvalidInput`.
-        """
-        name, _, number = " ".join(text.lower().split()).partition(" ")
-        if name == "latest" and number.isdecimal() and 2 <= int(number[:9]) <= MOST_LATEST:
-            return cls(int(number))
-        if number or name not in _KEPT:
-            raise InvalidInput(
-                f'"{text[:40]}" is not a catch-up policy',
-                f"the policies are latest, latest 2 to latest {MOST_LATEST}, all and none",
-                "leave it out for latest, which runs the newest late fire",
-            )
-        return cls(_KEPT[name])
+def catchup_policy(text: str) -> str:
+    """``latest``, ``latest 5`` (2 to `MOST_LATEST`), ``all`` or ``none``, given in any case. Raises
+    `InvalidInput`.
+    """
+    policy = " ".join(text.lower().split())
+    if policy not in _KEPT:
+        raise InvalidInput(
+            f'"{text[:40]}" is not a catch-up policy',
+            f"the policies are latest, latest 2 to latest {MOST_LATEST}, all and none",
+            "leave it out for latest, which runs the newest late fire",
+        )
+    return policy
 
 
 class MissedReason(StrEnum):
@@ -116,7 +106,7 @@ def plan(
     """Decide the fires in (watermark, horizon_end], at most ``limit`` (>= 1) of them as runs.
 
     A fire is late when it is not after ``now - grace``. Of the late ones that are not older than
-    ``window``, ``catchup`` keeps the newest, some, all, or none (`CatchUp`). Beyond ``limit``
+    ``window``, ``catchup`` keeps the newest, some, all, or none. Beyond ``limit``
     fires, or when more take too long to find, the new watermark is the last planned one; else it
     is ``horizon_end`` (never earlier than the old one). A fire is due ``delay`` later than it
     fires: its age counts from then. A long outage costs no more than a short one. Raises
@@ -128,7 +118,7 @@ def plan(
     late_since, old_since = _before(now, grace + delay), _before(now, window + delay)
     late_end = min(max(late_since, watermark), end)
     begin = spent()
-    late = (old_since, late_end, CatchUp.parse(catchup), limit, begin)
+    late = (old_since, late_end, _KEPT[catchup_policy(catchup)], limit, begin)
     (planned, is_cut), missed = _late(spec, watermark, *late)
     if not is_cut:
         rest, is_cut = _some(spec, late_end, end, limit + 1 - len(planned), begin)
@@ -162,7 +152,7 @@ def _late(
     watermark: datetime,
     old_since: datetime,
     late_end: datetime,
-    catchup: CatchUp,
+    most: int | None,
     limit: int,
     begin: int,
 ) -> tuple[_Some, list[Missed]]:
@@ -176,7 +166,7 @@ def _late(
     newest = spec.previous(late_end + _INSTANT_LATER)
     if newest is None or newest <= watermark:
         return none, []
-    if catchup.kept == 0:
+    if most == 0:
         return none, _missed(spec, watermark, newest, MissedReason.NONE, begin)
     window_start = max(old_since, watermark)
     if newest < window_start:
@@ -186,9 +176,9 @@ def _late(
     if too_old is not None:
         missed += _missed(spec, watermark, too_old, MissedReason.WINDOW, begin)
         watermark = max(watermark, too_old)
-    if catchup.kept is None:
+    if most is None:
         return _some(spec, watermark, newest, limit + 1, begin), missed
-    kept = _newest(spec, newest, watermark, catchup.kept, begin)
+    kept = _newest(spec, newest, watermark, most, begin)
     superseded = spec.previous(kept[0])
     if superseded is not None:
         missed += _missed(spec, watermark, superseded, MissedReason.LATEST, begin)
@@ -222,12 +212,10 @@ def _missed(
     if last <= after:
         return []
     first = spec.next(after) or last
-    if spent() - begin > MOST_STEPS_OF_PLAN:
-        return [Missed(first, last, None, reason)]
-    try:
-        count = spec.count(after, last, COUNTED_EXACTLY)
-    except TooManySteps:
-        return [Missed(first, last, None, reason)]
+    count = COUNTED_EXACTLY + 1
+    if spent() - begin <= MOST_STEPS_OF_PLAN:
+        with suppress(TooManySteps):
+            count = spec.count(after, last, COUNTED_EXACTLY)
     return [Missed(first, last, count if count <= COUNTED_EXACTLY else None, reason)]
 
 

@@ -16,7 +16,7 @@ from tests.benchmarks.sizes import Sizes
 from tests.db import control
 from tests.db.retention import ended, make_days
 from tests.product.db import Link, connect
-from tests.product.engine import Sweep
+from tests.product.engine import Janitor
 
 DAYS: Final = 10
 _RULE: Final = "SELECT pgcron.set_retention('1 day', 'mail', 'succeeded')"
@@ -88,19 +88,12 @@ async def _fill(place: Place, rows: int) -> None:
 
 async def _sweep(place: Place) -> None:
     link = Link(place.dsn)
-    sweep = Sweep(link, "pgcron")
-    sweep.begin()
+    janitor = Janitor(link, "pgcron")
     try:
-        rest = await sweep.run_once()
-        while rest is not None:
-            await _rest(rest)
-            rest = await sweep.run_once()
+        while await janitor.run_once() == 0:
+            pass
     finally:
         await link.close()
-
-
-async def _rest(seconds: float) -> None:
-    await asyncio.sleep(seconds)
 
 
 async def _watched(place: Place, work: Awaitable[None]) -> Waits:

@@ -141,7 +141,7 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
 
     file = write(tmp_path / "one.yaml", "calendars: {a: calendar b}\n")
     refused = cli("schedules", "apply", file, "--source", "jobs").err.splitlines()[0]
-    assert refused == "error: calendar 'a' contains itself: a > b > c > a"
+    assert refused == "error: calendar 'a' contains itself: 'c' names it"
     assert execute("SELECT count(*) FROM pgcron.calendar WHERE version > 2") == [(0,)]
 
 
@@ -153,7 +153,10 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
         ("calendars:\n  a b: sat\n", "line 2: calendar 'a b': it is not a name of a calendar"),
         ("calendars:\n  a: {days: sat}\n", "line 2: calendar 'a': it is no text"),
         ("calendars:\n  a: [sat, 2026-02-30]\n", "calendar 'a': line 2: "),
-        ("calendars: {a: calendar b, b: calendar a}\n", "contains itself: a > b > a"),
+        (
+            "calendars: {a: calendar b, b: calendar a}\n",
+            "calendar 'a' contains itself: 'b' names it",
+        ),
         ("calendars:\n  a: calendar b\n", "calendar 'a' names calendar 'b', which is not known"),
         (
             'schedules:\n  x: {spec: "@daily\\nnot in b", handler: py:x}\n',

@@ -123,19 +123,6 @@ def test_what_others_have_built_on_it_is_named_and_goes_by_force_only(
     )
 
 
-def test_a_partition_that_was_detached_is_ours_too(bare: Cli, owner: Owner) -> None:
-    before = catalogs(owner)
-    bare("migrate")
-    owner.execute("ALTER TABLE pgcron.log DETACH PARTITION pgcron.log_before")
-    owner.execute("""
-        DO $$ BEGIN EXECUTE format('ALTER TABLE pgcron.log DETACH PARTITION pgcron.log_%s',
-                                   to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$
-        """)
-
-    assert bare("migrate", "--uninstall", "--yes").code == 0
-    assert catalogs(owner) == before
-
-
 def test_a_schema_with_more_than_ours_is_left_alone(bare: Cli, owner: Owner) -> None:
     bare("migrate")
     owner.execute("CREATE TABLE pgcron.orders (id int); CREATE TYPE pgcron.mood AS ENUM ('fine')")

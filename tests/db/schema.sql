@@ -205,9 +205,9 @@ CREATE TABLE pgcron.calendar (
     parts text[] GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED NOT NULL,
     source text,
     CONSTRAINT a_calendar_is_readable CHECK ((((octet_length(content) <= 65536) AND (content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'::text) AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$'::text, ''::text, 'gn'::text), 5000, 512)) OR pgcron.refuse('PC005'::text, format('the calendar is too long (%s bytes), or has a control character'::text, octet_length(content)), 'A calendar has up to 65536 bytes, in up to 5000 lines of up to 512 characters.'::text, 'Split a longer one, and name the parts with `calendar` lines.'::text))),
-    CONSTRAINT a_calendar_name_is_one_word CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text))),
-    CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
-    CONSTRAINT calendar_updated_by_is_short CHECK (pgcron.is_short('updated_by'::text, updated_by, 300))
+    CONSTRAINT calendar_name_check CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text))),
+    CONSTRAINT calendar_source_check CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
+    CONSTRAINT calendar_updated_by_check CHECK (pgcron.is_short('updated_by'::text, updated_by, 300))
 );
 
 COMMENT ON TABLE pgcron.calendar IS 'Private: Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
@@ -263,25 +263,14 @@ CREATE TABLE pgcron.schedule (
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_catchup_policy_is_known CHECK (((catchup ~ '^(latest( ([2-9]|[1-9][0-9]|100))?|all|none)$'::text) OR pgcron.refuse('PC001'::text, format('catch-up policy %L is not known'::text, "left"(catchup, 100)), 'The policies are latest (run the newest late fire), latest 2 to latest 100, all (of the catch-up window) and none.'::text, 'Leave it out for latest.'::text))),
     CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (pgcron.is_within('catch-up window'::text, catchup_window, '00:00:00.000001'::interval, '36525 days'::interval, 'It says how old a missed fire may be to be run late: more than nothing, at most 36525 days.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text)),
-    CONSTRAINT a_description_has_1_to_2000_characters CHECK (((description IS NULL) OR (((length(description) >= 1) AND (length(description) <= 2000)) AND (btrim(description) <> ''::text) AND (description !~ '[\x01-\x09\x0b-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, format('the description is empty, too long (%s characters) or has a control character'::text, length(description)), 'A description has 1 to 2000 characters, in lines.'::text, 'Say it in a few sentences, and link to the rest.'::text))),
     CONSTRAINT a_dst_policy_is_known CHECK (pgcron.is_one_of('DST policy'::text, dst, '{vixie,robfig,skip}'::text[], 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text)),
-    CONSTRAINT a_full_queue_drops_the_newest_or_oldest CHECK (pgcron.is_one_of('queue_drops'::text, queue_drops, '{newest,oldest}'::text[], 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text)),
-    CONSTRAINT a_jitter_is_at_most_a_day CHECK (pgcron.is_within('jitter'::text, jitter, '00:00:00.000001'::interval, '1 day'::interval, 'All fires are due later by one delay within it: more than nothing, up to 1 day.'::text, 'Write for example ''10 minutes''; leave it out for none.'::text)),
-    CONSTRAINT a_pause_ends_within_the_calendar CHECK (((paused_until IS NULL) OR (isfinite(paused_until) AND (paused_until < to_timestamp(('253370764800'::bigint)::double precision))) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when the schedule is resumed.'::text, 'Leave it out to pause until it is resumed.'::text))),
-    CONSTRAINT a_probe_comes_after_1_second_to_1_day CHECK (pgcron.is_within('probe_after'::text, probe_after, '00:00:01'::interval, '1 day'::interval, 'A schedule that failures have paused is probed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out to stay paused until it is resumed.'::text)),
-    CONSTRAINT a_schedule_ends_after_1_to_1000000000_runs CHECK (pgcron.is_within('max_runs'::text, max_runs, 1, 1000000000, 'A schedule ends after 1 to 1000000000 runs.'::text, 'Leave it out for a schedule that goes on.'::text)),
     CONSTRAINT a_schedule_is_managed_by_an_interface CHECK (pgcron.is_one_of('managed_by'::text, managed_by, '{sql,code,file,cli,ui}'::text[], 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and for a new schedule it is the interface that makes it.'::text)),
     CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text) AND (name !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty, too long or has a control character'::text, 'A name has 1 to 200 characters that can be shown.'::text, 'Give it a short name, for example ''nightly''.'::text))),
     CONSTRAINT a_schedule_pauses_after_1_to_1000_failures CHECK (pgcron.is_within('pause_after_failures'::text, pause_after_failures, 1, 1000, 'A schedule pauses itself after 1 to 1000 failures in a row.'::text, 'Leave it out to go on whatever fails.'::text)),
-    CONSTRAINT a_source_has_a_name CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
     CONSTRAINT a_spec_is_readable CHECK ((((length(spec) <= 4096) AND (spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$'::text) AND (spec ~ '[!-~]'::text) AND pgcron.lines_fit(spec, 32, 256)) OR pgcron.refuse('PC002'::text, format('the spec is empty, too long (%s characters), or not ASCII'::text, length(spec)), 'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.'::text, 'Write for example ''0 3 * * *''.'::text))),
     CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (pgcron.is_within('start deadline'::text, start_deadline, '00:00:00.000001'::interval, '36525 days'::interval, 'A run that has not started this long after its fire time expires: more than nothing, at most 36525 days.'::text, 'Leave it out to wait for ever.'::text)),
     CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, catchup_window), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
     CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'queue'::text, 'replace'::text, 'terminate'::text])) OR pgcron.refuse_overlap(overlap))),
-    CONSTRAINT an_owner_has_1_to_200_characters CHECK (((owner IS NULL) OR (((length(owner) >= 1) AND (length(owner) <= 200)) AND (btrim(owner) <> ''::text) AND (owner !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the owner is empty, too long or has a control character'::text, 'An owner has 1 to 200 characters that can be shown.'::text, 'Name a team or a person, for example ''billing''.'::text))),
-    CONSTRAINT at_most_1_to_1000_wait CHECK (pgcron.is_within('max_queued'::text, max_queued, 1, 1000, 'So many runs may wait with overlap queue: 1 to 1000.'::text, 'Leave it out for 1000.'::text)),
-    CONSTRAINT at_once_run_1_to_1000 CHECK (pgcron.is_within('max_running'::text, max_running, 1, 1000, 'So many runs of a schedule may execute at once: 1 to 1000.'::text, 'Leave it out for 1 (for no limit with overlap allow).'::text)),
-    CONSTRAINT links_are_up_to_10_addresses CHECK (((links IS NULL) OR pgcron.links_are_fine(links) OR pgcron.refuse('PC001'::text, format('links %s are not titles and addresses'::text, "left"((links)::text, 200)), 'There are 1 to 10: a title of up to 100 characters and an address of up to 2000 ASCII characters that begins with http:// or https://.'::text, 'Write for example ''{"runbook": "https://wiki.example/billing"}''.'::text))),
     CONSTRAINT only_a_pause_ends_by_itself CHECK (((paused_until IS NULL) OR (NOT enabled) OR pgcron.refuse('PC001'::text, format('paused_until %s of a schedule that is not paused'::text, paused_until), 'It says when a pause ends by itself.'::text, 'Pause it: pgcron.pause_schedule(name, until => …).'::text))),
     CONSTRAINT only_a_queue_has_a_length CHECK (((overlap = 'queue'::text) OR (num_nonnulls(max_queued, queue_drops) = 0) OR pgcron.refuse('PC001'::text, format('%s with overlap %L'::text,
 CASE
@@ -289,10 +278,21 @@ CASE
     ELSE 'max_queued'::text
 END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.'::text))),
     CONSTRAINT only_what_pauses_after_failures_is_probed CHECK (((probe_after IS NULL) OR (pause_after_failures IS NOT NULL) OR pgcron.refuse('PC001'::text, format('probe_after %s without pause_after_failures'::text, probe_after), 'What is probed is a schedule that failures have paused.'::text, 'Say after how many: pause_after_failures.'::text))),
-    CONSTRAINT schedule_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
-    CONSTRAINT schedule_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
+    CONSTRAINT schedule_description_check CHECK (((description IS NULL) OR (((length(description) >= 1) AND (length(description) <= 2000)) AND (btrim(description) <> ''::text) AND (description !~ '[\x01-\x09\x0b-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, format('the description is empty, too long (%s characters) or has a control character'::text, length(description)), 'A description has 1 to 2000 characters, in lines.'::text, 'Say it in a few sentences, and link to the rest.'::text))),
+    CONSTRAINT schedule_jitter_check CHECK (pgcron.is_within('jitter'::text, jitter, '00:00:00.000001'::interval, '1 day'::interval, 'All fires are due later by one delay within it: more than nothing, up to 1 day.'::text, 'Write for example ''10 minutes''; leave it out for none.'::text)),
+    CONSTRAINT schedule_links_check CHECK (((links IS NULL) OR pgcron.links_are_fine(links) OR pgcron.refuse('PC001'::text, format('links %s are not titles and addresses'::text, "left"((links)::text, 200)), 'There are 1 to 10: a title of up to 100 characters and an address of up to 2000 ASCII characters that begins with http:// or https://.'::text, 'Write for example ''{"runbook": "https://wiki.example/billing"}''.'::text))),
+    CONSTRAINT schedule_max_queued_check CHECK (pgcron.is_within('max_queued'::text, max_queued, 1, 1000, 'So many runs may wait with overlap queue: 1 to 1000.'::text, 'Leave it out for 1000.'::text)),
+    CONSTRAINT schedule_max_running_check CHECK (pgcron.is_within('max_running'::text, max_running, 1, 1000, 'So many runs of a schedule may execute at once: 1 to 1000.'::text, 'Leave it out for 1 (for no limit with overlap allow).'::text)),
+    CONSTRAINT schedule_max_runs_check CHECK (pgcron.is_within('max_runs'::text, max_runs, 1, 1000000000, 'A schedule ends after 1 to 1000000000 runs.'::text, 'Leave it out for a schedule that goes on.'::text)),
+    CONSTRAINT schedule_owner_check CHECK (((owner IS NULL) OR (((length(owner) >= 1) AND (length(owner) <= 200)) AND (btrim(owner) <> ''::text) AND (owner !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the owner is empty, too long or has a control character'::text, 'An owner has 1 to 200 characters that can be shown.'::text, 'Name a team or a person, for example ''billing''.'::text))),
+    CONSTRAINT schedule_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
+    CONSTRAINT schedule_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
+    CONSTRAINT schedule_paused_until_check CHECK (((paused_until IS NULL) OR (isfinite(paused_until) AND (paused_until < to_timestamp(('253370764800'::bigint)::double precision))) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when the schedule is resumed.'::text, 'Leave it out to pause until it is resumed.'::text))),
+    CONSTRAINT schedule_probe_after_check CHECK (pgcron.is_within('probe_after'::text, probe_after, '00:00:01'::interval, '1 day'::interval, 'A schedule that failures have paused is probed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out to stay paused until it is resumed.'::text)),
+    CONSTRAINT schedule_queue_drops_check CHECK (pgcron.is_one_of('queue_drops'::text, queue_drops, '{newest,oldest}'::text[], 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text)),
+    CONSTRAINT schedule_source_check CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
+    CONSTRAINT schedule_tags_check CHECK (((tags IS NULL) OR pgcron.tags_are_fine(tags) OR pgcron.refuse_tags(tags))),
     CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
-    CONSTRAINT tags_are_up_to_20_words CHECK (((tags IS NULL) OR pgcron.tags_are_fine(tags) OR pgcron.refuse_tags(tags))),
     CONSTRAINT what_happens_after_a_pause_is_known CHECK (pgcron.is_one_of('after_pause'::text, after_pause, '{drop,catchup}'::text[], 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text)),
     CONSTRAINT what_replaces_runs_alone CHECK (((overlap <> ALL (ARRAY['replace'::text, 'terminate'::text])) OR (COALESCE(max_running, 1) = 1) OR pgcron.refuse_replacing(overlap, max_running))),
     CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (((after_pause <> 'catchup'::text) OR (catchup <> 'none'::text) OR pgcron.refuse('PC001'::text, 'after_pause ''catchup'' with catch-up policy ''none'''::text, 'The catch-up policy decides about what a pause held back, and none runs nothing late.'::text, 'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.'::text))),
@@ -451,8 +451,8 @@ CREATE TABLE pgcron.concurrency_limit (
     set_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_key_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A concurrency key has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
     CONSTRAINT a_key_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
-    CONSTRAINT a_limit_names_a_key_or_its_beginning CHECK (((concurrency_key = '*'::text) OR pgcron.concurrency_key_is_fine(regexp_replace(concurrency_key, '\*$'::text, ''::text)) OR pgcron.refuse_concurrency_key(concurrency_key))),
-    CONSTRAINT concurrency_limit_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+    CONSTRAINT concurrency_limit_concurrency_key_check CHECK (((concurrency_key = '*'::text) OR pgcron.concurrency_key_is_fine(regexp_replace(concurrency_key, '\*$'::text, ''::text)) OR pgcron.refuse_concurrency_key(concurrency_key))),
+    CONSTRAINT concurrency_limit_set_by_check CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
 COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one concurrency key execute at once, and how many start in any span of time. The key''s own row counts, else the row with the longest prefix (customer-*), else that of *, else one.';
@@ -471,9 +471,9 @@ CREATE TABLE pgcron.queue (
     CONSTRAINT a_queue_name_is_simple CHECK (pgcron.is_queue(name)),
     CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (pgcron.is_within('max_running'::text, max_running, 1, 100000, 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text)),
     CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
-    CONSTRAINT queue_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
-    CONSTRAINT queue_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
-    CONSTRAINT queue_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+    CONSTRAINT queue_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
+    CONSTRAINT queue_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
+    CONSTRAINT queue_set_by_check CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
 COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
@@ -592,7 +592,6 @@ CREATE TABLE pgcron.backfill (
     definition jsonb NOT NULL,
     since timestamp with time zone NOT NULL,
     until timestamp with time zone NOT NULL,
-    direction text NOT NULL,
     parallelism integer NOT NULL,
     overlap text,
     if_ran text NOT NULL,
@@ -611,8 +610,6 @@ CREATE TABLE pgcron.backfill (
     changed_at timestamp with time zone DEFAULT now() NOT NULL,
     changed_by text,
     ended_at timestamp with time zone,
-    CONSTRAINT a_backfill_has_1_to_1000_runs_at_once CHECK (pgcron.is_within('parallelism'::text, parallelism, 1, 1000, 'Of a backfill 1 to 1000 runs are open at once.'::text, 'Leave it out for 1.'::text)),
-    CONSTRAINT a_backfill_has_a_direction CHECK (pgcron.is_one_of('direction'::text, direction, '{forward,backward}'::text[], 'A backfill goes forward (the oldest instant first) or backward.'::text, 'Leave it out for forward.'::text)),
     CONSTRAINT a_backfill_has_up_to_a_million_instants CHECK (((planned IS NULL) OR (planned <= 1000000) OR pgcron.refuse('PC004'::text, format('the range has more than 1000000 instants of the schedule, %s at least'::text, planned), 'A backfill has up to 1000000 instants.'::text, 'Ask for several ranges, one after the other.'::text))),
     CONSTRAINT a_backfill_lies_in_the_past CHECK ((((since < until) AND (until <= created_at) AND ((until - since) <= '3660 days'::interval)) OR pgcron.refuse('PC001'::text, format('a backfill from %s to %s'::text, since, until),
 CASE
@@ -624,14 +621,15 @@ CASE
     WHEN ((until > created_at) AND (since < until)) THEN 'Write an until that is not later than now.'::text
     ELSE 'Ask for several ranges, each with since before until.'::text
 END))),
-    CONSTRAINT a_backfill_says_what_of_instants_that_ran CHECK (pgcron.is_one_of('if_ran'::text, if_ran, '{skip,failed,all}'::text[], 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).'::text, 'Leave it out for skip.'::text)),
     CONSTRAINT a_backfill_state_is_known CHECK ((state = ANY (ARRAY['open'::text, 'paused'::text, 'stopping'::text, 'stopped'::text, 'done'::text]))),
     CONSTRAINT a_backfill_that_is_over_says_when CHECK (((state = ANY (ARRAY['stopped'::text, 'done'::text])) = (ended_at IS NOT NULL))),
-    CONSTRAINT backfill_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args))),
-    CONSTRAINT backfill_changed_by_is_short CHECK (pgcron.is_short('changed_by'::text, changed_by, 300)),
-    CONSTRAINT backfill_created_by_is_short CHECK (pgcron.is_short('created_by'::text, created_by, 300)),
-    CONSTRAINT backfill_note_is_short CHECK (pgcron.is_short('note'::text, note, 2000)),
-    CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR ((direction = 'forward'::text) AND (parallelism = 1)) OR pgcron.refuse('PC001'::text, format('direction %s and parallelism %s with depends_on_previous'::text, direction, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other, the oldest first.'::text, 'Leave both out, or set depends_on_previous to false first.'::text)))
+    CONSTRAINT backfill_args_check CHECK (((args IS NULL) OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args))),
+    CONSTRAINT backfill_changed_by_check CHECK (pgcron.is_short('changed_by'::text, changed_by, 300)),
+    CONSTRAINT backfill_created_by_check CHECK (pgcron.is_short('created_by'::text, created_by, 300)),
+    CONSTRAINT backfill_if_ran_check CHECK (pgcron.is_one_of('if_ran'::text, if_ran, '{skip,failed,all}'::text[], 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).'::text, 'Leave it out for skip.'::text)),
+    CONSTRAINT backfill_note_check CHECK (pgcron.is_short('note'::text, note, 2000)),
+    CONSTRAINT backfill_parallelism_check CHECK (pgcron.is_within('parallelism'::text, parallelism, 1, 1000, 'Of a backfill 1 to 1000 runs are open at once.'::text, 'Leave it out for 1.'::text)),
+    CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR (parallelism = 1) OR pgcron.refuse('PC001'::text, format('parallelism %s with depends_on_previous'::text, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other.'::text, 'Leave it out, or set depends_on_previous to false first.'::text)))
 )
 WITH (fillfactor='50');
 
@@ -675,7 +673,7 @@ CREATE TABLE pgcron.dead_letter (
     note text,
     CONSTRAINT a_dead_letter_is_dead_or_lost CHECK ((outcome = ANY (ARRAY['dead'::text, 'lost'::text]))),
     CONSTRAINT a_redriven_dead_letter_is_closed CHECK (((redriven_as IS NULL) OR (closed_at IS NOT NULL))),
-    CONSTRAINT dead_letter_note_is_short CHECK (pgcron.is_short('note'::text, note, 2000))
+    CONSTRAINT dead_letter_note_check CHECK (pgcron.is_short('note'::text, note, 2000))
 );
 
 COMMENT ON TABLE pgcron.dead_letter IS 'Private: Runs that ended dead or lost, kept apart from history, whose partitions are dropped.';
@@ -847,8 +845,8 @@ CREATE TABLE pgcron.occurrence_override (
     CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
     CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
     CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
-    CONSTRAINT occurrence_override_actor_is_short CHECK (pgcron.is_short('actor'::text, actor, 300)),
-    CONSTRAINT occurrence_override_note_is_short CHECK (pgcron.is_short('note'::text, note, 2000)),
+    CONSTRAINT occurrence_override_actor_check CHECK (pgcron.is_short('actor'::text, actor, 300)),
+    CONSTRAINT occurrence_override_note_check CHECK (pgcron.is_short('note'::text, note, 2000)),
     CONSTRAINT override_args_are_an_object_of_256_kib CHECK (((args IS NULL) OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args)))
 );
 
@@ -957,8 +955,8 @@ CREATE TABLE pgcron.retention (
     CONSTRAINT a_partition_holds_a_day_or_a_month CHECK ((period = ANY (ARRAY['day'::text, 'month'::text]))),
     CONSTRAINT partitions_are_made_a_day_to_a_year_ahead CHECK (((ahead >= '1 day'::interval) AND (ahead <= '1 year'::interval))),
     CONSTRAINT retention_is_of_a_partitioned_table CHECK ((relation = ANY (ARRAY['occurrence'::text, 'history'::text, 'attempt'::text, 'log'::text, 'audit'::text]))),
-    CONSTRAINT retention_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300)),
-    CONSTRAINT rows_are_kept_for_a_day_to_a_century CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''400 days''.'::text))
+    CONSTRAINT retention_keep_check CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Write for example ''400 days''.'::text)),
+    CONSTRAINT retention_set_by_check CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
 COMMENT ON TABLE pgcron.retention IS 'Private: How long each partitioned table is kept. Set by set_table_retention; a changed period holds for new partitions.';
@@ -974,7 +972,7 @@ CREATE TABLE pgcron.schedule_version (
     since timestamp with time zone,
     note text,
     CONSTRAINT a_version_is_a_creation_edit_or_deletion CHECK ((operation = ANY (ARRAY['create'::text, 'edit'::text, 'delete'::text]))),
-    CONSTRAINT schedule_version_actor_is_short CHECK (pgcron.is_short('actor'::text, actor, 300))
+    CONSTRAINT schedule_version_actor_check CHECK (pgcron.is_short('actor'::text, actor, 300))
 );
 
 COMMENT ON TABLE pgcron.schedule_version IS 'Private: Every version of every schedule, who wrote it and through which interface. No foreign key: it outlives the schedule.';
@@ -1157,7 +1155,6 @@ CREATE VIEW pgcron.backfills AS
     b.schedule_id,
     b.since,
     b.until,
-    b.direction,
     b.parallelism,
     COALESCE(b.overlap, (b.definition ->> 'overlap'::text)) AS overlap,
     b.if_ran,
@@ -1255,9 +1252,8 @@ CREATE TABLE pgcron.cluster (
     paused_by text,
     paused_note text,
     tzdata text COLLATE pg_catalog."C",
-    replan_after bigint,
-    CONSTRAINT cluster_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
-    CONSTRAINT cluster_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
+    CONSTRAINT cluster_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
+    CONSTRAINT cluster_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
     CONSTRAINT there_is_one_cluster_row CHECK (one)
 );
 
@@ -1265,19 +1261,14 @@ COMMENT ON TABLE pgcron.cluster IS 'Private: One row: the server''s timeline as 
 
 CREATE TABLE pgcron.cordon (
     node text NOT NULL,
-    incarnation uuid,
     note text,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
-    lifted_by text,
-    lifted_at timestamp with time zone,
-    CONSTRAINT a_lifted_cordon_says_by_whom CHECK (((lifted_at IS NULL) = (lifted_by IS NULL))),
-    CONSTRAINT cordon_lifted_by_is_short CHECK (pgcron.is_short('lifted_by'::text, lifted_by, 300)),
-    CONSTRAINT cordon_note_is_short CHECK (pgcron.is_short('note'::text, note, 500)),
-    CONSTRAINT cordon_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+    CONSTRAINT cordon_note_check CHECK (pgcron.is_short('note'::text, note, 500)),
+    CONSTRAINT cordon_set_by_check CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
-COMMENT ON TABLE pgcron.cordon IS 'Private: Which nodes claim nothing: by a name, for every process of that name until it is lifted, or by the incarnation of one process.';
+COMMENT ON TABLE pgcron.cordon IS 'Private: The names of nodes of which no process claims anything.';
 
 CREATE TABLE pgcron.node (
     incarnation uuid NOT NULL,
@@ -1318,7 +1309,7 @@ CREATE VIEW pgcron.claiming_node AS
      CROSS JOIN pgcron.cluster k)
   WHERE ((n.state = ANY (ARRAY['alive'::text, 'cordoned'::text])) AND (n.lease_until > now()) AND (NOT (EXISTS ( SELECT
            FROM pgcron.cordon c
-          WHERE ((c.lifted_at IS NULL) AND (c.node = ANY (ARRAY[n.name, (n.incarnation)::text])))))) AND (k.quarantine_until <= now()) AND (k.paused_at IS NULL) AND COALESCE((k.timeline = pgcron.server_timeline()), true));
+          WHERE (c.node = n.name)))) AND (k.quarantine_until <= now()) AND (k.paused_at IS NULL) AND COALESCE((k.timeline = pgcron.server_timeline()), true));
 
 COMMENT ON VIEW pgcron.claiming_node IS 'Private: of the engine.';
 
@@ -1489,17 +1480,7 @@ CREATE VIEW pgcron.nodes AS
     n.tzdata,
     n.health
    FROM (pgcron.node n
-     LEFT JOIN LATERAL ( SELECT e.node,
-            e.incarnation,
-            e.note,
-            e.set_by,
-            e.set_at,
-            e.lifted_by,
-            e.lifted_at
-           FROM pgcron.cordon e
-          WHERE ((e.lifted_at IS NULL) AND (e.node = ANY (ARRAY[n.name, (n.incarnation)::text])))
-          ORDER BY (e.incarnation IS NOT NULL), e.set_at
-         LIMIT 1) c ON ((n.state <> 'dead'::text)));
+     LEFT JOIN pgcron.cordon c ON (((c.node = n.name) AND (n.state <> 'dead'::text))));
 
 COMMENT ON VIEW pgcron.nodes IS 'Worker processes, past ones too: what they offer, and whether they hold their lease.';
 
@@ -1739,7 +1720,7 @@ CREATE TABLE pgcron.retention_rule (
     set_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_retention_rule_keeps_a_day CHECK (pgcron.is_within('retention'::text, keep, '1 day'::interval, '36525 days'::interval, 'Rows are kept for a day to 36525 days (a century).'::text, 'Keep at least ''1 day''.'::text)),
     CONSTRAINT a_retention_rule_names_a_queue CHECK (pgcron.is_queue(queue)),
-    CONSTRAINT a_retention_rule_names_an_outcome CHECK (pgcron.is_one_of('outcome'::text, outcome, '{succeeded,dead,cancelled,skipped,superseded,expired,lost,upstream_failed}'::text[], 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.'::text, 'Leave it out for every outcome.'::text))
+    CONSTRAINT retention_rule_outcome_check CHECK (pgcron.is_one_of('outcome'::text, outcome, '{succeeded,dead,cancelled,skipped,superseded,expired,lost,upstream_failed}'::text[], 'Runs end succeeded, dead, lost, cancelled, expired, skipped, superseded or upstream_failed.'::text, 'Leave it out for every outcome.'::text))
 );
 
 COMMENT ON TABLE pgcron.retention_rule IS 'Private: How long ended runs of a queue (NULL: every queue) that ended so (NULL: however) are kept, if not as long as history. The most specific rule counts: queue and outcome, queue, outcome, neither.';
@@ -1754,10 +1735,7 @@ CREATE TABLE pgcron.retention_sweep (
     ended_at timestamp with time zone,
     removed bigint DEFAULT 0 NOT NULL,
     remaining bigint DEFAULT 0 NOT NULL,
-    gone bigint DEFAULT 0 NOT NULL,
-    bytes bigint,
-    tries integer DEFAULT 0 NOT NULL,
-    tried_at timestamp with time zone
+    gone bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE pgcron.retention_sweep IS 'Private: How far the runs of a day of history have been looked at by the rules of retention, and whether its space was given back.';
@@ -1826,37 +1804,41 @@ CREATE VIEW pgcron.schedules AS
     s.paused_note,
     s.paused_by,
     s.overlap,
+    s.max_running,
+    s.max_queued,
+    s.queue_drops,
     s.catchup,
     s.catchup_window,
     s.start_deadline,
     s.timeout,
     s.max_attempts,
+    s.retry_base,
+    s.retry_cap,
+    s.retry,
     s.delivery,
-    s.managed_by,
-    s.version,
-    s.created_at,
-    s.updated_at,
     s.concurrency_key,
     s.requires,
     s.give_up_after,
     s.silence_timeout,
     s.weight,
-    s.source,
-    s.max_running,
-    s.max_queued,
-    s.queue_drops,
     s.paused_until,
     s.after_pause,
     s.jitter,
+    s.depends_on_previous,
     s.max_runs,
-    c.runs_made,
     s.pause_after_failures,
     s.probe_after,
-    s.depends_on_previous,
+    s.calendars,
     s.owner,
     s.description,
     s.tags,
     s.links,
+    s.managed_by,
+    s.source,
+    s.version,
+    s.created_at,
+    s.updated_at,
+    c.runs_made,
         CASE
             WHEN ((c.status = 'valid'::text) AND (c.next_fire = 'infinity'::timestamp with time zone) AND ((s.max_runs <= c.runs_made) OR (c.canonical !~~ 'on asset %'::text)) AND (NOT (EXISTS ( SELECT
                FROM pgcron.run r
@@ -2399,7 +2381,7 @@ CREATE TRIGGER audit_change AFTER UPDATE OF paused_at, paused_note ON pgcron.clu
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.concurrency_limit FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('concurrency', 'concurrency_key', 'set', 'set', 'delete');
 
-CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.cordon FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon');
+CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.cordon FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon', 'uncordon');
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.producer FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'delete');
 
@@ -2459,9 +2441,6 @@ ALTER TABLE ONLY pgcron.backfill_run
 
 ALTER TABLE ONLY pgcron.breaker_handler
     ADD CONSTRAINT breaker_handler_breaker_fkey FOREIGN KEY (breaker) REFERENCES pgcron.breaker(name) ON DELETE CASCADE;
-
-ALTER TABLE ONLY pgcron.cordon
-    ADD CONSTRAINT cordon_incarnation_fkey FOREIGN KEY (incarnation) REFERENCES pgcron.node(incarnation) ON DELETE CASCADE;
 
 ALTER TABLE ONLY pgcron.cursor
     ADD CONSTRAINT cursor_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;
@@ -2525,7 +2504,7 @@ REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLI
 
 REVOKE ALL ON FUNCTION pgcron.audit_change() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.begin_login(name text, address text, OUT wait double precision, OUT password_hash text) FROM PUBLIC;
 

@@ -15,10 +15,10 @@ from pgcron_ha.model.permissions import (
 from pgcron_ha.model.plan import (
     COUNTED_EXACTLY,
     MOST_STEPS_OF_PLAN,
-    CatchUp,
     Missed,
     MissedReason,
     Plan,
+    catchup_policy,
     delay_of,
     plan,
 )
@@ -37,7 +37,6 @@ __all__ = [
     "OWN_ACCOUNT",
     "ROLES",
     "ROLE_OF",
-    "CatchUp",
     "Grant",
     "Missed",
     "MissedReason",
@@ -45,6 +44,7 @@ __all__ = [
     "Plan",
     "RunOutcome",
     "RunState",
+    "catchup_policy",
     "count",
     "delay_of",
     "following",

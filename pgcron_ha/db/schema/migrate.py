@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-import os
 import random
 import threading
 from typing import Any, Final
@@ -44,9 +43,6 @@ LOCK_TRIES: Final = 15
 
 TURN_SECONDS: Final = 60
 """Longest wait of a migration for another one, or for another holder of its lock."""
-
-SINCE: Final = "pgcron_ha_since"
-"""The attribute of our own config that says at which revision a printed migration begins."""
 
 _TURN = threading.Lock()
 
@@ -111,7 +107,6 @@ def as_sql(schema: str = DEFAULT_SCHEMA, since: str = BASE) -> str:
     """
     output = io.StringIO()
     config = _config(schema, output_buffer=output)
-    config.attributes[SINCE] = since
     try:
         command.upgrade(config, f"{since}:{NEWEST}", sql=True)
     except CommandError as error:
@@ -146,15 +141,18 @@ def run_environment(context: EnvironmentContext) -> None:
             for setting in (f"search_path = {PATH}", "statement_timeout = 0"):
                 context.execute(f"SET LOCAL {setting}")
             refuse_unsupported(context.get_context())
-            if context.config.attributes.get(SINCE, BASE) == BASE:
-                context.execute(making(schema))
+            context.execute(making(schema))
             context.run_migrations()
         return
-    connection = context.config.attributes.get("connection")
-    if connection is None:
-        asyncio.run(migrate(os.environ["PGCRON_HA_DSN"], schema))
-        return
-    _run_on(context, connection, schema)
+    connection: Connection = context.config.attributes["connection"]
+    # Nodes start together: the lock comes before alembic reads its version table.
+    _take_turn(connection)
+    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
+    context.configure(connection=connection, version_table_schema=schema)
+    with context.begin_transaction():
+        refuse_unsupported(context.get_context())
+        connection.execute(text(making(schema)))
+        context.run_migrations()
 
 
 def _config(schema: str, **options: Any) -> Config:
@@ -168,17 +166,6 @@ def _migrate_on(connection: Connection, schema: str) -> None:
     config = _config(schema)
     config.attributes["connection"] = connection
     command.upgrade(config, NEWEST)
-
-
-def _run_on(context: EnvironmentContext, connection: Connection, schema: str) -> None:
-    # Nodes start together: the lock comes before alembic reads its version table.
-    _take_turn(connection)
-    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
-    context.configure(connection=connection, version_table_schema=schema)
-    with context.begin_transaction():
-        refuse_unsupported(context.get_context())
-        connection.execute(text(making(schema)))
-        context.run_migrations()
 
 
 def _take_turn(connection: Connection) -> None:

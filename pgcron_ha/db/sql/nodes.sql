@@ -6,7 +6,7 @@ VALUES (:incarnation, :name, :host, :process_id, :version, :tzdata::text, :home,
         make_interval(secs => :lease_ttl::float8),
         now() + make_interval(secs => :lease_ttl::float8), :slots, :queues, :labels::text::jsonb,
         CASE WHEN EXISTS (SELECT FROM pgcron.cordon c
-            WHERE c.node = :name::text AND c.lifted_at IS NULL) THEN 'cordoned'
+            WHERE c.node = :name::text) THEN 'cordoned'
              ELSE 'alive' END)
 RETURNING now() AS now;
 
@@ -80,9 +80,8 @@ WITH renewed AS (
   SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
          health = :health::text::jsonb, is_pooled = :is_unresponsive,
          state = CASE WHEN :is_draining OR state = 'draining' THEN 'draining'
-                      WHEN EXISTS (SELECT FROM pgcron.cordon c
-                          WHERE c.node IN (node.name, node.incarnation::text)
-                            AND c.lifted_at IS NULL) THEN 'cordoned'
+                      WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = node.name)
+                           THEN 'cordoned'
                       ELSE 'alive' END
   WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation, state)
 SELECT now() AS now,
@@ -172,10 +171,10 @@ SELECT run_id, verdict FROM pgcron.reap_runs(cardinality(:run_ids::bigint[]), :r
 -- name: uncordon_node
 
 -- name: held_by_node
--- How many runs the living processes of a name, or the one of an incarnation, hold.
+-- How many runs the living processes of a name hold.
 SELECT count(*) AS runs FROM pgcron.node n
 JOIN pgcron.run r ON r.owner = n.incarnation AND r.state = 'running'
-WHERE n.state <> 'dead' AND (n.name = :node::text OR n.incarnation::text = :node::text);
+WHERE n.state <> 'dead' AND n.name = :node::text;
 
 -- name: page_node_names
 -- For an incarnation that does not exist: nodes of that name or whose number begins with it, else

@@ -23,14 +23,13 @@ ORDER BY s.name;
 SELECT a.* FROM pgcron.assets a ORDER BY a.name LIMIT :limit::int;
 
 -- name: one_schedule
-SELECT v.*, s.retry, s.retry_base, s.retry_cap, s.calendars, c.since, c.edit_is_pending,
+SELECT v.*, c.since, c.edit_is_pending,
        (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p
         WHERE p.schedule_id = v.id) AS probe_at,
        (SELECT concat_ws(' ', e.actor, 'by', e.interface) FROM pgcron.schedule_version e
         WHERE e.schedule_id = v.id ORDER BY e.version DESC LIMIT 1) AS last_editor,
        pgcron.largest_server(v.handler, v.queue, v.requires) IS NOT NULL AS is_served
-FROM pgcron.schedules v
-JOIN pgcron.cursor c ON c.schedule_id = v.id JOIN pgcron.schedule s ON s.id = v.id
+FROM pgcron.schedules v JOIN pgcron.cursor c ON c.schedule_id = v.id
 WHERE v.name = :name::text AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags, v.owner);
 
 -- name: one_run
@@ -146,9 +145,6 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_le
        (extract(epoch FROM clock_timestamp()) - extract(epoch FROM n.lease_until)
            + extract(epoch FROM n.lease_ttl))::float8 AS health_age,
        n.cordoned_at, n.cordoned_by, n.cordon_note,
-       n.cordoned_at IS NOT NULL
-           AND NOT EXISTS (SELECT FROM pgcron.cordon c
-               WHERE c.node = n.name AND c.lifted_at IS NULL) AS is_cordoned_alone,
        (SELECT e.beat_sequence FROM pgcron.node e WHERE e.incarnation = n.incarnation) AS beats,
        n.tzdata,
        (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata, held.runs,

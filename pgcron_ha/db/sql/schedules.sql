@@ -21,10 +21,7 @@ SELECT jsonb_populate_record(NULL::pgcron.schedule, pgcron.schedule_defaults()) 
 -- name: schedule_versions
 -- Newest first; a deletion follows what it deleted, and a schedule that is gone is found by its
 -- last name.
-SELECT v.schedule_id, v.schedule, v.version, v.operation, v.at, v.actor, v.interface, v.note,
-       v.since,
-       v.is_current, v.content
-FROM pgcron.schedule_versions v
+SELECT v.* FROM pgcron.schedule_versions v
 WHERE v.schedule_id = pgcron.schedule_of_versions(:name::text)
   AND v.version < coalesce(:before::int, 2147483647)
 ORDER BY v.version DESC LIMIT :limit::int;
@@ -48,8 +45,7 @@ LIMIT 1;
 SELECT c.schedule_id, c.generation, c.watermark, c.runs_made, now() AS now, s.*
 FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.schedule_id = ANY(ARRAY(SELECT p.schedule_id FROM pgcron.schedule_preview p
-WHERE p.asked_at IS NOT NULL AND p.schedule_id <> ALL(:aside::bigint[]) ORDER BY p.asked_at
-LIMIT :at_most) || :schedule_ids::bigint[])
+WHERE p.asked_at IS NOT NULL ORDER BY p.asked_at LIMIT :at_most) || :schedule_ids::bigint[])
   AND NOT c.edit_is_pending
   AND (SELECT k.tzdata IS NULL OR k.tzdata = :tzdata::text FROM pgcron.cluster k);
 

@@ -22,16 +22,6 @@ SELECT found.name FROM (
   SELECT c.relname::text AS name FROM pg_catalog.pg_class c
    WHERE c.relnamespace = to_regnamespace(:schema::text)
      AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT c.relispartition
-     -- A detached partition is ours, too.
-     AND NOT (c.relkind = 'r' AND EXISTS (
-       SELECT FROM pg_catalog.pg_class p
-       WHERE p.relnamespace = c.relnamespace AND p.relkind = 'p' AND p.relowner = c.relowner
-          AND p.relname IN ('occurrence', 'history', 'attempt', 'log', 'audit')
-          AND c.relname ~ ('^' || p.relname || '_(before|[0-9]{6}|[0-9]{8})$')
-          AND NOT EXISTS (SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
-              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-                          EXCEPT SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
-                          WHERE a.attrelid = p.oid AND a.attnum > 0)))
      AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
          WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i')
            AND c.relkind = 'S')

@@ -4,18 +4,19 @@ should never find anything.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from math import inf
 from time import monotonic
 from typing import ClassVar, Final
 
-from pgcron_ha.db.driver.link import Busy, Link, Row, Unanswered
+from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
-from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate, one_by_one
+from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
-from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
 from pgcron_ha.engine.run.timeouts import notice_overruns
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -54,15 +55,9 @@ _SWEEPS: Final = (
     *("forget_workflows", "forget_definitions", "forget_assets"),
 )
 
-PARTITIONS_AT_ONCE: Final = 50
-"""Which the database makes in one call; it may have made fewer than are missing."""
-
 
 PAGES: Final = 64
 """Of one transaction: half a megabyte, so some 1,500 runs, which is some ten milliseconds."""
-
-PASS_SECONDS: Final = 0.5
-"""After this time the janitor's other duties have their turn; the pause is as long."""
 
 
 class Janitor(Service):
@@ -73,14 +68,12 @@ class Janitor(Service):
     def __init__(self, link: Link, schema: str) -> None:
         super().__init__(INTERVAL_SECONDS)
         self._link = link
-        self._sweep_of_history = Sweep(link, schema)
+        self._schema = schema
         self._next: dict[str, float] = {}
         self._has_more = False
         self._expires_in = inf
         self._round_at = -inf
         """When the other duties are due again while runs expire (`time.monotonic`)."""
-        self._rest: float | None = None
-        """Seconds until the sweep of history goes on."""
         # ("duty" or "setting", its name), or the duty and the id of a row that it goes on without.
         self.aside: SetAside[tuple[str, str | int]] = SetAside(self.name, longest=AGAIN_SECONDS)
 
@@ -91,42 +84,37 @@ class Janitor(Service):
         self._has_more, self._expires_in = False, inf
         await self._in_turn("expiry", 0, self._expire)
         until_round = self._round_at - monotonic()
-        rest = until_round if until_round > 0 else await self._all_other_duties()
+        if until_round <= 0:
+            self._round_at, until_round = -inf, self.interval
+            await self._all_other_duties()
         if self._has_more:
             return 0  # the rest of them waits for it
-        if (until_retry := self._until_retry()) < (self.interval if rest is None else rest):
-            rest = until_retry
-        if self._expires_in >= self.interval:
-            return rest
-        # Woken for what expires: the other duties wait for the end of the interval.
-        left = self.interval if rest is None else rest
-        self._round_at = monotonic() + left
-        return min(self._expires_in, left)
+        left = min(until_round, self._until_retry())
+        if self._expires_in < self.interval:
+            # Woken for what expires: the other duties wait for the end of the interval.
+            self._round_at = monotonic() + left
+            return min(self._expires_in, left)
+        return left if left < self.interval else None
 
     def _until_retry(self) -> float:
         """Seconds until a duty that failed is tried again: soon after a lock is released."""
         failed = [key for key in self.aside if key[0] == "duty"]
         return min(map(self.aside.until_retry, failed), default=inf)
 
-    async def _all_other_duties(self) -> float | None:
-        """Seconds to the next round; None for the interval."""
-        self._round_at = -inf
-        await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
+    async def _all_other_duties(self) -> None:
+        make_partitions = partial(self._link.value, "ensure_partitions")
+        await self._in_turn("partitions", PARTITIONS_EVERY, make_partitions)
         await self._in_turn("retries", 0, self._give_up)
-        await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
+        await self._in_turn("previews", 0, partial(write_previews, self._link))
         await self._in_turn("settings", 0, self._name_broken_settings)
         await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
-        await self._in_turn("overflow", SWEEPS_EVERY, self._drain_overflow)
-        await self._in_turn("recheck", RECHECK_EVERY, self._recheck)
-        await self._in_turn("retention", RETENTION_EVERY, self._retain)
-        self._rest = None
-        await self._in_turn("sweep of history", 0, self._sweep_history)
-        return self._rest
-
-    async def _sweep_history(self) -> None:
-        self._rest = await self._sweep_of_history.run_once()
+        await self._in_turn("overflow", SWEEPS_EVERY, partial(self._sweep, "drain_overflow"))
+        recheck = partial(self._sweep, "recheck_invalid", judge=judge())
+        await self._in_turn("recheck", RECHECK_EVERY, recheck)
+        await self._in_turn("retention", RETENTION_EVERY, self._drop_outlived)
+        await self._in_turn("sweep of history", RETENTION_EVERY, self._sweep_history)
 
     async def _name_broken_settings(self) -> None:
         """Report queues, keys and circuit breakers whose rows break their rules. Only they stop;
@@ -139,20 +127,6 @@ class Janitor(Service):
         for known in list(self.aside):
             if known[0] == "setting" and known not in broken:
                 self.aside.forget(known)
-
-    async def _make_partitions(self) -> None:
-        async def make_some() -> int:
-            made = await self._link.value("ensure_partitions") or 0
-            return BATCH if made >= PARTITIONS_AT_ONCE else 0
-
-        await self._repeat(make_some)
-
-    async def _recheck(self) -> None:
-        await self._sweep("recheck_invalid", judge=judge())
-
-    async def _retain(self) -> None:
-        await self._drop_outlived()
-        self._sweep_of_history.begin()
 
     async def _expire(self) -> None:
         """Remove expired runs at once, since many of them would delay the runs behind them."""
@@ -209,37 +183,36 @@ class Janitor(Service):
                 self._has_more = True
                 return
 
-    async def _drain_overflow(self) -> None:
-        async def send(runs: Sequence[int]) -> None:
-            await self._link.rows("drain_overflow", run_ids=list(runs))
-            for run in runs:
-                self.aside.forget(("overflow", run))
-
-        def delayed(run: int, error: PgcronError) -> None:
-            self.aside.put(("overflow", run), f"history of run {run}", error)
-
-        async def drain_some() -> int:
-            aside = waiting_of(self.aside, "overflow")
-            rows = await self._link.rows("overflowed", aside=aside, at_most=BATCH)
-            runs = [row["id"] for row in rows]
-            if len(runs) < BATCH:  # these are all; what is gone is forgotten
-                forget_absent(self.aside, "overflow", set(runs))
-            await isolate(runs, send, None, delayed)
-            return len(rows)
-
-        await self._repeat(drain_some)
-
     async def _drop_outlived(self) -> None:
-        """One that a long reader holds is left: the next hour will do."""
+        for row in await self._link.rows("outlived_partitions"):
+            with suppress(Busy):  # a long reader holds it: the next hour will do
+                await self._link.rows("drop_outlived", partition=row["partition"])
 
-        def leave(row: Row, error: Exception) -> None:
-            if not isinstance(error, Busy):
-                raise error
+    async def _sweep_history(self) -> None:
+        """Remove ended runs that a rule of retention keeps no longer, a few pages of one day at a
+        time, and give back the room of a day of which most is gone. Two nodes take different days.
+        """
 
-        await one_by_one(await self._link.rows("outlived_partitions"), self._drop, leave)
+        async def sweep_some() -> int:
+            began = monotonic()
+            rows = await self._link.rows("sweep_history", pages=PAGES)
+            for row in rows:
+                if row["is_over"] and row["removed_in_all"]:
+                    emit(HistoryThinned(row["partition"], row["removed_in_all"], row["remaining"]))
+            await asyncio.sleep(monotonic() - began)  # half of the time is the others'
+            return BATCH if rows else 0
 
-    async def _drop(self, row: Row) -> None:
-        await self._link.rows("drop_outlived", partition=row["partition"])
+        with suppress(Busy):  # another session holds a lock: the next hour will do
+            await self._repeat(sweep_some)
+            if not self._has_more:
+                await self._give_back()
+
+    async def _give_back(self) -> None:
+        """Rewrites partitions that are nearly empty. It waits for no lock, so it blocks nobody."""
+        for row in await self._link.rows("spent_partitions"):
+            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
+            await self._link.execute(f"VACUUM (FULL, SKIP_LOCKED) {partition}")
+            await self._link.rows("note_given_back", partition=row["partition"])
 
     async def _in_turn(
         self, duty: str, every: float, fulfil: Callable[[], Awaitable[object]]
@@ -263,52 +236,3 @@ class Janitor(Service):
             self.aside.forget(key)
             self._next[duty] = began if self._has_more else began + every
         self._has_more |= had_more
-
-
-class Sweep:
-    """Removes ended runs that a rule of retention keeps no longer, a few pages of one day at a
-    time, and gives back the room of a day of which most is gone. Goes on from pass to pass until
-    nothing is due; two nodes take different days.
-    """
-
-    def __init__(self, link: Link, schema: str) -> None:
-        self._link = link
-        self._schema = schema
-        self._is_under_way = False
-
-    def begin(self) -> None:
-        """There may be something to remove."""
-        self._is_under_way = True
-
-    async def run_once(self) -> float | None:
-        """Removes for a while. Returns the seconds to the next pass; None: nothing is to be done.
-
-        Raises DatabaseUnavailable, or what the database refuses.
-        """
-        if not self._is_under_way:
-            return None
-        began = monotonic()
-        try:
-            while (taken := monotonic() - began) < PASS_SECONDS:
-                if not await self._sweep_some():
-                    self._is_under_way = False
-                    await self._give_back()
-                    return None
-        except Busy:  # another session holds a lock; it goes on within the hour
-            self._is_under_way = False
-            return None
-        return taken
-
-    async def _sweep_some(self) -> bool:
-        rows = await self._link.rows("sweep_history", pages=PAGES)
-        for row in rows:
-            if row["is_over"] and row["removed_in_all"]:
-                emit(HistoryThinned(row["partition"], row["removed_in_all"], row["remaining"]))
-        return bool(rows)
-
-    async def _give_back(self) -> None:
-        """Rewrites partitions that are nearly empty. It waits for no lock, so it blocks nobody."""
-        for row in await self._link.rows("spent_partitions"):
-            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
-            await self._link.execute(f"VACUUM (FULL, SKIP_LOCKED) {partition}")
-            await self._link.rows("note_given_back", partition=row["partition"])

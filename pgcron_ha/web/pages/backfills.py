@@ -56,8 +56,7 @@ async def show_backfill(page_request: PageRequest) -> Response:
 async def ask_for(page_request: PageRequest) -> Response:
     """Asks for one: ``since`` and ``until`` (now) without an offset by the schedule's clock."""
     name = page_request.segment("name")
-    given = await page_request.form("since", "until", "direction", "parallelism", "if_ran", "note")
-    direction = choice(given.get("direction"), interfaces.DIRECTIONS, "direction") or "forward"
+    given = await page_request.form("since", "until", "parallelism", "if_ran", "note")
     if_ran = choice(given.get("if_ran"), interfaces.IF_RAN, "rule for instants that ran") or "skip"
     parallelism = _parallelism(given.get("parallelism", "1"))
 
@@ -68,13 +67,12 @@ async def ask_for(page_request: PageRequest) -> Response:
         since = written_instant(given.get("since", ""), zone, now)
         until = written_instant(given["until"], zone, now) if "until" in given else None
         # In a thread: a range of many instants takes a while to count.
-        measured = await asyncio.to_thread(measure, spec_of(found), since, until or now, now)
+        measured = await asyncio.to_thread(measure, spec_of(found), since, until or now)
         return await session.act(
             interfaces.backfill,
             name,
             since,
             until,
-            direction=direction,
             parallelism=parallelism,
             if_ran=if_ran,
             note=given.get("note"),
@@ -98,7 +96,6 @@ def _settings(row: Row) -> list[tuple[str, str]]:
         "all": "run again",
     }[row["if_ran"]]
     named = [
-        ("Direction", row["direction"]),
         ("At once", f"{row['parallelism']} (overlap {row['overlap']})"),
         ("Decided instants", rule),
         ("Spec", f"{row['spec']} ({row['timezone']}), as of version {row['version']}"),

@@ -305,7 +305,7 @@ async def test_a_node_is_cordoned_with_a_reason_and_uncordoned(
 
     assert f"Cordoned by {ACTOR}: a <b>new</b> kernel" in said
     await _until_it_is(cluster, "alive", state, node)
-    lifted = "SELECT lifted_by FROM pgcron.cordon ORDER BY lifted_at DESC LIMIT 1"
+    lifted = "SELECT actor FROM pgcron.audit WHERE verb = 'uncordon' ORDER BY id DESC LIMIT 1"
     assert await one(cluster, lifted) == ACTOR
 
 
