@@ -59,7 +59,7 @@ def written(reported: Owed, period: int = 30, runs: int | None = None) -> None:
 def filled_in(reported: Owed, back: int, parallelism: int, if_ran: str) -> None:
     reported.time_passes(1000)
     reported.nodes_decide(0)
-    reported.a_backfill_is_asked_for("first", back, parallelism, if_ran)
+    reported.a_backfill_is_asked_for("first", back, parallelism, "forward", if_ran)
 
 
 def nobody_decided_before_an_edit(reported: Owed) -> None:
