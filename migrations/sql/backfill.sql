@@ -11,6 +11,9 @@ CREATE TABLE pgcron.backfill (
   -- Instants from since on and before until are filled in.
   since timestamptz NOT NULL,
   until timestamptz NOT NULL,
+  direction text NOT NULL CHECK (pgcron.is_one_of('direction', direction, '{forward,backward}',
+         'A backfill goes forward (the oldest instant first) or backward.',
+         'Leave it out for forward.')),
   parallelism int NOT NULL CHECK (pgcron.is_within('parallelism', parallelism, 1, 1000,
         'Of a backfill 1 to 1000 runs are open at once.', 'Leave it out for 1.')),
   -- Of its runs; NULL is the schedule's, with its max_running.
@@ -23,7 +26,7 @@ CREATE TABLE pgcron.backfill (
   note text CHECK (pgcron.is_short('note', note, 2000)),
   state text NOT NULL DEFAULT 'open' CONSTRAINT a_backfill_state_is_known
     CHECK (state IN ('open', 'paused', 'stopping', 'stopped', 'done')),
-  -- The last instant that was looked at; NULL before the first.
+  -- The last instant that was looked at, in its direction; NULL before the first.
   reached timestamptz,
   planned int,
   -- Instants that were left alone, since they had been decided before.
@@ -54,11 +57,13 @@ CREATE TABLE pgcron.backfill (
         format('the range has more than 1000000 instants of the schedule, %s at least', planned),
         'A backfill has up to 1000000 instants.', 'Ask for several ranges, one after the other.')),
   CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one
-    CHECK (NOT coalesce((definition ->> 'depends_on_previous')::boolean, false) OR parallelism = 1
-      OR pgcron.refuse('PC001', format('parallelism %s with depends_on_previous', parallelism),
+    CHECK (NOT coalesce((definition ->> 'depends_on_previous')::boolean, false)
+      OR (direction = 'forward' AND parallelism = 1)
+      OR pgcron.refuse('PC001',
+        format('direction %s and parallelism %s with depends_on_previous', direction, parallelism),
         'Each run of the schedule needs that of the instant before: they are made one after the '
-        'other.',
-        'Leave it out, or set depends_on_previous to false first.')),
+        'other, the oldest first.',
+        'Leave both out, or set depends_on_previous to false first.')),
   CONSTRAINT a_backfill_that_is_over_says_when
     CHECK ((state IN ('stopped', 'done')) = (ended_at IS NOT NULL))
 ) WITH (fillfactor = 50);
@@ -84,7 +89,7 @@ CREATE INDEX backfill_run_open ON pgcron.backfill_run (backfill_id) WHERE outcom
 -- The cursor's row is locked, so that two backfills of one range can't be requested at once.
 -- `planned` is given by callers that can count a spec's instants; otherwise a node counts them.
 CREATE FUNCTION pgcron.backfill(schedule text, since timestamptz, until timestamptz DEFAULT NULL,
-    parallelism int DEFAULT 1, overlap text DEFAULT NULL,
+    direction text DEFAULT 'forward', parallelism int DEFAULT 1, overlap text DEFAULT NULL,
     if_ran text DEFAULT 'skip', args jsonb DEFAULT NULL, note text DEFAULT NULL,
     actor text DEFAULT NULL, planned int DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -109,12 +114,12 @@ BEGIN
     WHERE b.schedule_id = filled.id AND b.state IN ('open', 'paused', 'stopping')
       AND b.since < ends AND b.until > backfill.since
     ORDER BY b.id LIMIT 1;
-  INSERT INTO pgcron.backfill AS made (schedule_id, schedule, definition, since, until, parallelism,
-        overlap, if_ran, args, note, planned, created_by)
+  INSERT INTO pgcron.backfill AS made (schedule_id, schedule, definition, since, until, direction,
+        parallelism, overlap, if_ran, args, note, planned, created_by)
   VALUES (filled.id, filled.name, to_jsonb(filled), backfill.since, ends,
-          coalesce(backfill.parallelism, 1), backfill.overlap, coalesce(backfill.if_ran, 'skip'),
-          backfill.args, left(backfill.note, 500), backfill.planned,
-          coalesce(backfill.actor, session_user))
+          coalesce(backfill.direction, 'forward'), coalesce(backfill.parallelism, 1),
+          backfill.overlap, coalesce(backfill.if_ran, 'skip'), backfill.args,
+          left(backfill.note, 500), backfill.planned, coalesce(backfill.actor, session_user))
   RETURNING made.id INTO new_id;
   PERFORM pgcron.record_audit('start', 'backfill', new_id::text, backfill.actor, backfill.note,
       after => jsonb_strip_nulls(to_jsonb(b)
@@ -126,8 +131,8 @@ END $$;
 COMMENT ON FUNCTION pgcron.backfill IS
     'Requests runs of the schedule''s instants from since on and before until (now); returns the '
     'backfill''s id. At most parallelism of its runs are open at once; the view backfills shows '
-    'how far it is. Jitter and start deadline do not count; with depends_on_previous they are '
-    'made one by one, and a failure pauses it.';
+    'how far it is. Jitter and start deadline do not count; with depends_on_previous it goes '
+    'forward, one by one, and a failure pauses it.';
 
 -- Locks the backfill and gives it the state, if it is under way. Raises PC010, PC011.
 CREATE FUNCTION pgcron.set_backfill_state(backfill_id bigint, state text, actor text,
@@ -201,7 +206,7 @@ COMMENT ON FUNCTION pgcron.stop_backfill IS
 
 CREATE VIEW pgcron.backfills AS
   SELECT b.id, coalesce(s.name, b.schedule) AS schedule, b.schedule_id, b.since, b.until,
-         b.parallelism, coalesce(b.overlap, b.definition ->> 'overlap') AS overlap,
+         b.direction, b.parallelism, coalesce(b.overlap, b.definition ->> 'overlap') AS overlap,
          b.if_ran, b.args, b.note, b.state, b.planned, b.already, b.created, b.succeeded, b.failed,
          b.created - b.succeeded - b.failed AS open,
          CASE WHEN b.state IN ('done', 'stopped') THEN 0

@@ -109,10 +109,10 @@ BEGIN ATOMIC
   FROM given g LEFT JOIN reported t ON t.root = g.run_id;
 END;
 
--- Takes the next instants of a backfill: `instants` follow `reached`, and with
+-- Takes the next instants of a backfill, in its direction: `instants` follow `reached`, and with
 -- `is_last` there are no others. Of two nodes that do it at once one does nothing (the row is
 -- locked, or has moved). In the order of locks: the schedule, which a deletion holds; the backfill;
--- then occurrences, by time, as the materializer takes them. The ledger's
+-- then occurrences, by time whatever the direction is, as the materializer takes them. The ledger's
 -- primary key makes each fire one row for ever: a fire that another session decides at the same
 -- moment is left alone here. Returns nothing when another node is at it; else the state, how many
 -- instants were taken, and how many runs were made.

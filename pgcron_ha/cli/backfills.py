@@ -40,6 +40,7 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 @click.argument("name")
 @click.option("--since", required=True, type=LOCAL_INSTANT, help="Start of the range (inclusive).")
 @option("--until", "End of the range (exclusive). Default: now.", LOCAL_INSTANT)
+@click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
 @click.option("--parallelism", type=int, default=1, help="Maximum runs of it at the same time.")
 @option("--overlap", "Overlap policy of its runs. Default: the schedule's.", metavar="POLICY")
 @click.option(

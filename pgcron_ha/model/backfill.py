@@ -61,11 +61,23 @@ def count(spec: Spec, since: datetime, until: datetime) -> Iterator[int]:
 
 
 def following(
-    spec: Spec, reached: datetime | None, since: datetime, until: datetime, most: int
+    spec: Spec,
+    reached: datetime | None,
+    since: datetime,
+    until: datetime,
+    direction: str,
+    most: int,
 ) -> tuple[list[datetime], bool]:
-    """Up to ``most`` instants after ``reached`` (None: from the beginning), and whether there are
-    no others behind them.
+    """Up to ``most`` instants after ``reached`` (None: from the beginning) in the direction
+    (``forward`` or ``backward``), and whether there are no others behind them.
     """
-    begin = since + _INSTANT_EARLIER if reached is None else reached
-    found = spec.between(begin, until + _INSTANT_EARLIER, most)
-    return found, len(found) < most
+    if direction == "forward":
+        begin = since + _INSTANT_EARLIER if reached is None else reached
+        found = spec.between(begin, until + _INSTANT_EARLIER, most)
+        return found, len(found) < most
+    found = []
+    fire = spec.previous(until if reached is None else reached)
+    while fire is not None and fire >= since and len(found) < most:
+        found.append(fire)
+        fire = spec.previous(fire)
+    return found, fire is None or fire < since

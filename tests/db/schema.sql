@@ -592,6 +592,7 @@ CREATE TABLE pgcron.backfill (
     definition jsonb NOT NULL,
     since timestamp with time zone NOT NULL,
     until timestamp with time zone NOT NULL,
+    direction text NOT NULL,
     parallelism integer NOT NULL,
     overlap text,
     if_ran text NOT NULL,
@@ -626,10 +627,11 @@ END))),
     CONSTRAINT backfill_args_check CHECK (((args IS NULL) OR pgcron.args_are_fine(args) OR pgcron.refuse_args(args))),
     CONSTRAINT backfill_changed_by_check CHECK (pgcron.is_short('changed_by'::text, changed_by, 300)),
     CONSTRAINT backfill_created_by_check CHECK (pgcron.is_short('created_by'::text, created_by, 300)),
+    CONSTRAINT backfill_direction_check CHECK (pgcron.is_one_of('direction'::text, direction, '{forward,backward}'::text[], 'A backfill goes forward (the oldest instant first) or backward.'::text, 'Leave it out for forward.'::text)),
     CONSTRAINT backfill_if_ran_check CHECK (pgcron.is_one_of('if_ran'::text, if_ran, '{skip,failed,all}'::text[], 'Instants that were decided already are left alone (skip), run again if they did not succeed (failed), or all run again (all).'::text, 'Leave it out for skip.'::text)),
     CONSTRAINT backfill_note_check CHECK (pgcron.is_short('note'::text, note, 2000)),
     CONSTRAINT backfill_parallelism_check CHECK (pgcron.is_within('parallelism'::text, parallelism, 1, 1000, 'Of a backfill 1 to 1000 runs are open at once.'::text, 'Leave it out for 1.'::text)),
-    CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR (parallelism = 1) OR pgcron.refuse('PC001'::text, format('parallelism %s with depends_on_previous'::text, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other.'::text, 'Leave it out, or set depends_on_previous to false first.'::text)))
+    CONSTRAINT runs_that_depend_on_the_one_before_are_filled_in_one_by_one CHECK (((NOT COALESCE(((definition ->> 'depends_on_previous'::text))::boolean, false)) OR ((direction = 'forward'::text) AND (parallelism = 1)) OR pgcron.refuse('PC001'::text, format('direction %s and parallelism %s with depends_on_previous'::text, direction, parallelism), 'Each run of the schedule needs that of the instant before: they are made one after the other, the oldest first.'::text, 'Leave both out, or set depends_on_previous to false first.'::text)))
 )
 WITH (fillfactor='50');
 
@@ -1155,6 +1157,7 @@ CREATE VIEW pgcron.backfills AS
     b.schedule_id,
     b.since,
     b.until,
+    b.direction,
     b.parallelism,
     COALESCE(b.overlap, (b.definition ->> 'overlap'::text)) AS overlap,
     b.if_ran,
@@ -2504,7 +2507,7 @@ REVOKE ALL ON FUNCTION pgcron.assert_token(run_id bigint, token uuid) FROM PUBLI
 
 REVOKE ALL ON FUNCTION pgcron.audit_change() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.backfill(schedule text, since timestamp with time zone, until timestamp with time zone, direction text, parallelism integer, overlap text, if_ran text, args jsonb, note text, actor text, planned integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.begin_login(name text, address text, OUT wait double precision, OUT password_hash text) FROM PUBLIC;
 

@@ -171,6 +171,15 @@ async def test_it_is_done_when_its_last_run_has_ended(connection: Connection, no
     )
 
 
+async def test_backward_the_newest_instant_is_first(connection: Connection, node: Node) -> None:
+    backfill = await ask(connection, 4, direction="backward", parallelism=2)
+
+    await step(connection, backfill, instants(4)[::-1])
+
+    assert await fires_of_runs(connection) == instants(4)[:1:-1]
+    assert (await row(connection, backfill))["reached"] == DAY + minutes(2)
+
+
 @pytest.mark.parametrize("if_ran", ["skip", "failed", "all"])
 async def test_what_runs_already_is_left_alone_by_every_rule(
     connection: Connection, schedule: int, if_ran: str
@@ -292,11 +301,11 @@ async def test_the_materializer_and_a_backfill_make_one_run_of_an_instant(
 ) -> None:
     await connection.execute("UPDATE pgcron.cursor SET watermark = $1", DAY - minutes(1))
     cursor = await cursor_of(connection, schedule)
-    backfill = await ask(connection, 4, parallelism=9)
+    backfill = await ask(connection, 4, direction="backward", parallelism=9)
     one, other = await another(), await another()
     async with one.transaction():
         await materialize(one, cursor, instants(2))
-        stepping = asyncio.ensure_future(step(other, backfill, instants(4), is_last=True))
+        stepping = asyncio.ensure_future(step(other, backfill, instants(4)[::-1], is_last=True))
         await waits_for_lock(connection, other)
 
     assert await stepping == ("open", 4, 2)
@@ -310,10 +319,10 @@ async def test_a_backfill_that_was_first_leaves_the_materializer_nothing(
 ) -> None:
     await connection.execute("UPDATE pgcron.cursor SET watermark = $1", DAY - minutes(1))
     cursor = await cursor_of(connection, schedule)
-    backfill = await ask(connection, 2, parallelism=9)
+    backfill = await ask(connection, 2, direction="backward", parallelism=9)
     one, other = await another(), await another()
     async with one.transaction():
-        await step(one, backfill, instants(2), is_last=True)
+        await step(one, backfill, instants(2)[::-1], is_last=True)
         materializing = asyncio.ensure_future(materialize(other, cursor, instants(2)))
         await waits_for_lock(connection, other)
 
@@ -488,6 +497,7 @@ async def end_all(connection: Connection) -> None:
 
 
 REFUSED: tuple[tuple[dict[str, Any], type[PgcronError], str], ...] = (
+    ({"direction": "sideways"}, InvalidInput, "direction 'sideways' is not known"),
     ({"parallelism": 0}, InvalidInput, "parallelism 0 is out of range"),
     ({"parallelism": 1001}, InvalidInput, "parallelism 1001 is out of range"),
     ({"overlap": "never"}, InvalidInput, "overlap policy 'never' is not known"),

@@ -133,15 +133,16 @@ async def test_a_run_of_the_fire_before_that_is_not_over_is_waited_for(
     assert await step(connection, backfill, instants(2)) == ("open", 1, 1)
 
 
-async def test_another_order_is_refused(connection: Connection) -> None:
+@pytest.mark.parametrize("given", [{"direction": "backward"}, {"parallelism": 2}])
+async def test_another_order_is_refused(connection: Connection, given: dict[str, Any]) -> None:
     await put(connection)
 
     with pytest.raises(InvalidInput, match="with depends_on_previous") as refused:
-        await ask(connection, 3, parallelism=2)
+        await ask(connection, 3, **given)
     assert refused.value.detail is not None
     assert "one after the other" in refused.value.detail
     await connection.execute("UPDATE pgcron.schedule SET depends_on_previous = false")
-    assert await ask(connection, 3, parallelism=2) > 0
+    assert await ask(connection, 3, **given) > 0
 
 
 async def test_jitter_and_deadlines_of_starts_are_of_fires_on_time_and_not_of_backfills(

@@ -33,6 +33,7 @@ async def test_a_backfill_outlives_its_nodes_and_runs_each_instant_once(
         DAY,
         DAY + timedelta(minutes=MINUTES),
         parallelism=PARALLELISM,
+        direction="backward",
     )
     most_open = 0
 

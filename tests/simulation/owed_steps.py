@@ -266,9 +266,12 @@ class People(RuleBasedStateMachine):
         name=names,
         back=st.sampled_from([1, 3, 8]),
         parallelism=st.sampled_from([1, 1, 3]),
+        direction=st.sampled_from(["forward", "backward"]),
         if_ran=st.sampled_from(["skip", "failed", "all"]),
     )
-    def a_backfill_is_asked_for(self, name: str, back: int, parallelism: int, if_ran: str) -> None:
+    def a_backfill_is_asked_for(
+        self, name: str, back: int, parallelism: int, direction: str, if_ran: str
+    ) -> None:
         schedule = self.schedules.get(name)
         if schedule is None:
             return
@@ -277,16 +280,17 @@ class People(RuleBasedStateMachine):
         overlap = "allow" if parallelism > 1 else None
         try:
             rows = self.sql(
-                "SELECT pgcron.backfill($1, $2, $3, $4, $5, $6) AS id",
-                *(name, since, until, parallelism, overlap, if_ran),
+                "SELECT pgcron.backfill($1, $2, $3, $4, $5, $6, $7) AS id",
+                *(name, since, until, direction, parallelism, overlap, if_ran),
             )
         except Conflict:  # another one has a part of the range
             return
         except InvalidInput:
             assert schedule.depends, "only where each waits for the one before"
-            assert parallelism > 1
+            assert direction == "backward" or parallelism > 1
             return
         instants = list(schedule.timing.fires(since - INSTANT, until - INSTANT))
+        instants = instants if direction == "forward" else instants[::-1]
         asked = Backfill(rows[0]["id"], schedule, instants, parallelism, if_ran)
         self.backfills.append(asked)
         self.seen = look(self.real)

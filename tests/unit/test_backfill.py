@@ -21,24 +21,28 @@ SPECS = (
 )
 
 
-def all_of(spec: Spec, until: datetime, most: int) -> list[datetime]:
+def all_of(spec: Spec, until: datetime, direction: str, most: int) -> list[datetime]:
     found: list[datetime] = []
     is_last = False
     while not is_last:
         reached = found[-1] if found else None
-        step, is_last = following(spec, reached, SINCE, until, most)
+        step, is_last = following(spec, reached, SINCE, until, direction, most)
         assert len(step) <= most
         found += step
     return found
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(SPECS), st.integers(1, 6 * 86_400), st.integers(1, 50))
-def test_steps_give_the_instants_of_the_range_each_once(text: str, seconds: int, most: int) -> None:
+@given(st.sampled_from(SPECS), st.integers(1, 6 * 86_400), st.integers(1, 50), st.booleans())
+def test_both_directions_give_the_instants_of_the_range_each_once(
+    text: str, seconds: int, most: int, is_backward: bool
+) -> None:
     spec, until = parse_spec(text), SINCE + timedelta(seconds=seconds)
     expected = [f for f in spec.between(SINCE - timedelta(seconds=1), until, 10_000) if f < until]
 
-    assert all_of(spec, until, most) == expected
+    found = all_of(spec, until, "backward" if is_backward else "forward", most)
+
+    assert found == (expected[::-1] if is_backward else expected)
     assert sum(count(spec, SINCE, until)) == len(expected)
 
 

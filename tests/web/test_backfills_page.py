@@ -46,7 +46,7 @@ async def test_one_is_asked_for_on_the_page_of_its_schedule(full_site: Site) -> 
     [
         ({}, "is not a time"),
         ({"since": "2026-01-01", "parallelism": "many"}, "out of range"),
-        ({"since": "2026-01-01", "if_ran": "up"}, "up"),
+        ({"since": "2026-01-01", "direction": "up"}, "up"),
         ({"since": "2999-01-01"}, "a backfill from"),
         ({"since": "1999-01-01"}, "ten years"),
     ],

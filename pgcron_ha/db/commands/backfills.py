@@ -9,6 +9,7 @@ from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.overview import schedule as schedule_of
 from pgcron_ha.db.queries.rows import Row, Rows
 
+DIRECTIONS: Final = ("forward", "backward")
 IF_RAN: Final = ("skip", "failed", "all")
 STATES: Final = ("open", "paused", "stopping", "stopped", "done")
 
@@ -17,6 +18,7 @@ backfill: Final = Call[int](
     "schedule",
     "since",
     until=None,
+    direction="forward",
     parallelism=1,
     if_ran="skip",
 )

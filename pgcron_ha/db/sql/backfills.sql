@@ -39,7 +39,7 @@ WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id
 -- name: open_backfills
 -- Those under way, paused ones last; has_work: there is room for more runs, or runs have ended;
 -- false for a node whose tzdata is not the cluster's.
-SELECT b.id, b.schedule_id, b.schedule, b.state, b.since, b.until, b.if_ran,
+SELECT b.id, b.schedule_id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran,
        b.reached, b.planned,
        b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec,
        b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,

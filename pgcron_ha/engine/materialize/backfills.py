@@ -88,7 +88,7 @@ class Backfills(Service):
             spec = spec_of(row)
             if row["state"] == "open" and row["planned"] is None:
                 planned = await _counted(row, spec)
-            ahead = row["reached"], row["since"], row["until"]
+            ahead = row["reached"], row["since"], row["until"], row["direction"]
             most = max(row["room"], INSTANTS_AT_ONCE)
             instants, is_last = await compute(partial(following, spec, *ahead, most))
         except Exception as error:

@@ -56,7 +56,8 @@ async def show_backfill(page_request: PageRequest) -> Response:
 async def ask_for(page_request: PageRequest) -> Response:
     """Asks for one: ``since`` and ``until`` (now) without an offset by the schedule's clock."""
     name = page_request.segment("name")
-    given = await page_request.form("since", "until", "parallelism", "if_ran", "note")
+    given = await page_request.form("since", "until", "direction", "parallelism", "if_ran", "note")
+    direction = choice(given.get("direction"), interfaces.DIRECTIONS, "direction") or "forward"
     if_ran = choice(given.get("if_ran"), interfaces.IF_RAN, "rule for instants that ran") or "skip"
     parallelism = _parallelism(given.get("parallelism", "1"))
 
@@ -73,6 +74,7 @@ async def ask_for(page_request: PageRequest) -> Response:
             name,
             since,
             until,
+            direction=direction,
             parallelism=parallelism,
             if_ran=if_ran,
             note=given.get("note"),
@@ -96,6 +98,7 @@ def _settings(row: Row) -> list[tuple[str, str]]:
         "all": "run again",
     }[row["if_ran"]]
     named = [
+        ("Direction", row["direction"]),
         ("At once", f"{row['parallelism']} (overlap {row['overlap']})"),
         ("Decided instants", rule),
         ("Spec", f"{row['spec']} ({row['timezone']}), as of version {row['version']}"),
