@@ -47,7 +47,7 @@ MOST = {
     "page_run_letter": 1,
     "page_run_children": 20,
     "list_attempts": 10,
-    "page_lines_before": 100,
+    "page_last_lines": 100,
     "list_lines": 100,
 }
 
