@@ -15,7 +15,6 @@ MOST_DEAD: Final = 50
 SHOWN_HANDLERS: Final = 3
 ALL_HANDLERS: Final = 1_000
 SHOWN_RUNS: Final = 50
-NEAR: Final = 8
 
 nodes: Final = Query("list_nodes", **{**LISTED, "names": SHOWN_HANDLERS})
 """At most ``limit`` living by name, then dead, newest first (``is_dead`` chooses), that take from
@@ -28,6 +27,3 @@ many handlers it offers and `handlers` the first ``names`` of them (0: neither i
 
 node: Final = Query("list_nodes", **{**LISTED, "names": ALL_HANDLERS, "limit": 1}).one
 """One ``incarnation`` with all it offers."""
-
-near_nodes: Final = Query("page_node_names", limit=NEAR)
-"""Nodes that may have been meant by a ``text``: a name or the beginning of an incarnation."""
