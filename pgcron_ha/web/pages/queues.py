@@ -32,7 +32,6 @@ from pgcron_ha.web.verbs import verb
 
 # If the oldest due run of a served queue waits longer than this, the queue is lagging.
 LAG_SECONDS: Final = 60.0
-_MOST_KEPT: Final = 100
 # The gravest first; the rest by name.
 _GRAVITY: Final = {"fail": 0, "late": 1}
 _READY: Final = Mark("✓", "ready", "ok")
@@ -56,7 +55,6 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "servers": ask.servers,
     "dead": ask.dead,
     "scheduled": ask_schedules.queue_names,
-    "kept": partial(cluster.retention, limit=_MOST_KEPT),
 }
 
 
@@ -71,8 +69,6 @@ async def show_queues(page_request: PageRequest) -> Response:
         title="Queues",
         rows=_rows(facts, snapshot.now),
         cluster_pause=_pause_of(facts.cluster),
-        # How long records are kept: tables, then rules, the first about a run counts.
-        kept=[_kept(row) for row in facts.kept],
     )
 
 
@@ -127,14 +123,6 @@ def _pause_of(cluster: Row) -> str | None:
     if cluster["paused_at"] is None:
         return None
     return who_and_why(cluster["paused_by"], cluster["paused_note"]) or "nobody said why"
-
-
-def _kept(row: Row) -> tuple[str, str, str | None]:
-    """A row of `pgcron_ha.db.commands.retention.retention`."""
-    note = None if row["set_by"] is None else f"set by {row['set_by']}"
-    if row["in_force"] < row["keep"]:
-        note = f"all of history is kept for {duration(row['in_force'].total_seconds())} only"
-    return cluster.scope_words(row), duration(row["keep"].total_seconds()), note
 
 
 def _rows(facts: SimpleNamespace, now: datetime) -> list[Row]:
