@@ -44,7 +44,6 @@ ASKED = (
     "/runs?error=wrong",
     "/schedules?health=failing",
     "/schedules?health=late",
-    "/schedules?health=new",
     "/schedules?health=invalid",
     "/schedules?state=paused",
     "/schedules?text=nightly",

@@ -75,16 +75,6 @@ FROM (SELECT e.schedule_id, e.next_fire FROM pgcron.cursor e
 WHERE pgcron.id_in_scope(c.schedule_id)
 ORDER BY c.next_fire LIMIT :limit::int;
 
--- name: page_new_schedules
--- Among the :look schedules that were made last. One that has not run long after that is listed as
--- late or stale, not as new.
-SELECT s.id AS schedule_id
-FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.id DESC LIMIT :look::int) s
-WHERE s.enabled AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
-  AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = s.id)
-  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'running')
-ORDER BY s.id DESC LIMIT :limit::int;
-
 -- name: page_schedule_names
 -- For a name that does not exist: those that contain it, or that it begins with.
 SELECT s.name FROM pgcron.schedule s

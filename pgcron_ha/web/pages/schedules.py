@@ -41,13 +41,11 @@ from pgcron_ha.web.plots import spark, trend
 from pgcron_ha.web.run_words import ledger_line
 
 # Words that can be searched for: the index has to know where such schedules are.
-HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
+HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "invalid")
 STATE_FILTERS: Final[tuple[str, ...]] = ("on", "paused")
 _MATCHES: Final[dict[str, frozenset[str]]] = {
     "failing": frozenset({"failing", "stuck", "invalid"}),
     "late": frozenset({"late", "stale"}),
-    "paused": frozenset({"paused"}),
-    "new": frozenset({"new"}),
     "invalid": frozenset({"invalid"}),
 }
 _CANDIDATES: Final[dict[str, tuple[Query, ...]]] = {
@@ -57,7 +55,6 @@ _CANDIDATES: Final[dict[str, tuple[Query, ...]]] = {
         ask_overview.running,
     ),
     "late": (ask_overview.blocked_schedules, ask_overview.due),
-    "new": (ask.new_schedules,),
     "invalid": (ask_overview.invalid_schedules,),
 }
 _CHOICES: Final = together(ask.queue_names, ask.labels, ask_overview.cluster)
@@ -114,7 +111,7 @@ async def _read_listing(session: Session, given: dict[str, str]) -> tuple[list[R
         queue=given.get("queue"),
         owner=given.get("owner"),
         tags=[given["tag"]] if "tag" in given else None,
-        enabled=False if given.get("health") == "paused" else enabled,
+        enabled=enabled,
         after=given.get("after"),
         limit=ask.PAGE_ROWS + 1 if ids is None else ask.MOST_IDS,
     )
