@@ -27,17 +27,16 @@ from pgcron_ha.web.times import Meant, instants
 
 
 async def show_ledger(page_request: PageRequest) -> Response:
-    """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` and ``clock`` ask why."""
+    """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` asks why."""
     name = page_request.segment("name")
-    given = page_request.query("decision", "before", "at", "clock")
+    given = page_request.query("decision", "before", "at")
     choice(given.get("decision"), ask.DECISIONS, "decision")
     before = cursor_instant(given.get("before"), "the ledger")
-    mine = page_request.zone
     snapshot = await page_request.gather("ledger", _read_ledger, name, given, before)
     row, rows, reasons = snapshot.value
     decision = given.get("decision")
     rows, next_page = _page(rows)
-    asked = {key: value for key, value in given.items() if key in ("at", "clock")}
+    asked = {"at": given.get("at")}
     zone = _schedule_zone(row["timezone"])
     return page_request.page(
         "ledger.html",
@@ -54,8 +53,6 @@ async def show_ledger(page_request: PageRequest) -> Response:
         ),
         decision=decision,
         asked=given.get("at", ""),
-        clock=given.get("clock", zone.key),
-        clocks=dict.fromkeys([zone.key, "UTC", mine.key]),
         answers=[_answer(*reason, row) for reason in reasons],
         around_href=_around(page_request, name, asked, reasons),
         looked_at=ask.LEDGER_LOOK,
@@ -75,9 +72,7 @@ async def _read_ledger(
     reasons: list[tuple[Meant, Reason, str | None]] = []
     if "at" in given:
         now = await session.call(database_time)
-        clock = given.get("clock")
-        zone = load_zone(clock) if clock else _schedule_zone(row["timezone"])
-        for meant in instants(given["at"], zone, now):
+        for meant in instants(given["at"], _schedule_zone(row["timezone"]), now):
             reported = await session.call(why, name, meant.instant)
             waits = None
             if reported.run is not None and reported.outcome in ("ready", "blocked"):
@@ -142,7 +137,7 @@ def _sentence(reported: Reason, waits: str | None) -> str:
 
 
 def _around(
-    page_request: PageRequest, name: str, asked: dict[str, str], reasons: Sequence[tuple[Any, ...]]
+    page_request: PageRequest, name: str, asked: dict[str, Any], reasons: Sequence[tuple[Any, ...]]
 ) -> str | None:
     """The page of the ledger whose first row is what was asked about, or the fire before it."""
     if not reasons:
