@@ -264,7 +264,7 @@ class PageRequest:
         route: str,
         name: str,
         words: Sequence[str | None],
-        filters: Mapping[str, str],
+        filters: Mapping[str, Any],
         chosen: str | None,
         /,
         **segments: str,
