@@ -37,7 +37,7 @@ from pgcron_ha.web.formats import expected_about, stored
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
-from pgcron_ha.web.plots import spark, trend
+from pgcron_ha.web.plots import spark
 from pgcron_ha.web.run_words import ledger_line
 
 # Words that can be searched for: the index has to know where such schedules are.
@@ -129,7 +129,7 @@ async def _candidates(session: Session, health: str | None) -> list[int] | None:
 
 def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """The row with its health and its trend."""
-    trend = spark(row, page_request.zone) if row["outcomes"] else ()
+    trend = spark(row, page_request.zone)
     return {**row, "health": judge(row, now), "spark": trend, "is_off": not row["enabled"]}
 
 
@@ -209,7 +209,6 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     if len(ledger) > LEDGER_ROWS:
         before = {"before": ledger[LEDGER_ROWS - 1]["fire_at"].isoformat()}
         ledger_href = page_request.link("occurrences", before, name=row["name"])
-    half = median(taken) if taken else None
     return {
         "row": row,
         "health": judge(facts, now),
@@ -226,9 +225,9 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
         "ledger": [ledger_line(fire, now) for fire in ledger[:LEDGER_ROWS]],
         "ledger_href": ledger_href,  # of those before
         "runs": row["runs"][: 2 * RUN_ROWS],
-        "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
+        "trend": spark(facts, page_request.zone),
         # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
-        "median": half,
+        "median": median(taken) if taken else None,
         "slowest": slowest,
         "settings": _settings(row),
         "links": links_of(row),
