@@ -88,8 +88,6 @@ async def show_queue(page_request: PageRequest) -> Response:
         title=name,
         row=rows[name],
         head=[_head_run(run, rows[name]) for run in facts.head],
-        later=facts.later,
-        running=facts.running_of_it,
         cluster_pause=_pause_of(facts.cluster),
     )
 
@@ -110,11 +108,9 @@ async def _read_queues(session: Session) -> SimpleNamespace:
 
 
 async def _read_queue(session: Session, queue: str) -> SimpleNamespace:
-    """The same, what is due first, what is to come first, and what runs."""
+    """The same, and what is due first."""
     facts = await _read_queues(session)
-    facts.head = await session.call(ask.head, queue=queue, due=True)
-    facts.later = await session.call(ask.head, queue=queue, due=False)
-    facts.running_of_it = await session.call(ask_overview.running, queue=queue, limit=ask.HEAD_ROWS)
+    facts.head = await session.call(ask.head, queue=queue)
     return facts
 
 
