@@ -6,8 +6,15 @@
 SELECT pgcron.calendars_of(:spec::text, :known::text::jsonb)::text AS calendars;
 
 -- name: list_calendars
-SELECT c.name, c.schedules, c.version, c.updated_at, c.updated_by, c.source, c.content
-FROM pgcron.calendars c ORDER BY c.name LIMIT :limit::int;
+-- At most :most characters of their contents.
+SELECT c.name,
+       CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN c.schedules
+            ELSE (SELECT count(*) FROM pgcron.schedule s
+                  WHERE s.calendars IS NOT NULL AND s.calendars ? c.name
+                    AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner))
+       END AS schedules,
+       c.version, c.updated_at, c.updated_by, c.source, left(c.content, :most::int) AS content
+FROM pgcron.calendars c WHERE pgcron.calendar_in_scope(c.name) ORDER BY c.name LIMIT :limit::int;
 
 -- name: one_calendar
 -- With the contents of the calendars that it names, as JSON text.
@@ -45,16 +52,6 @@ ORDER BY name;
 SELECT c.name, c.content FROM pgcron.calendar c
 WHERE :names::text[] IS NULL OR c.name = ANY(:names::text[]) OR c.source = :source::text
 ORDER BY c.name LIMIT :at_most::int;
-
--- name: page_calendars
-SELECT v.name, v.version, v.updated_at, v.updated_by,
-       CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN v.schedules
-            ELSE (SELECT count(*) FROM pgcron.schedule s
-                  WHERE s.calendars IS NOT NULL AND s.calendars ? v.name
-                    AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner))
-       END AS schedules
-FROM pgcron.calendars v WHERE pgcron.calendar_in_scope(v.name)
-ORDER BY v.name LIMIT :limit::int;
 
 -- name: page_calendar_parents
 SELECT c.name FROM pgcron.calendar c

@@ -15,30 +15,18 @@ WITH looked AS MATERIALIZED (
           OR position(lower(:error::text) IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)
            AND (:tags::text[] IS NULL OR e.tags @> :tags::text[])
            AND pgcron.in_scope(e.schedule_id, e.queue, e.handler, e.schedule, e.tags) AS fits
-  FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
-                r.schedule_id
-         FROM pgcron.run r
+  FROM ((SELECT r.* FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
-                r.schedule_id
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
-                r.schedule_id
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
-                r.schedule_id
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[]) AND r.state = 'blocked'
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
          LIMIT :look::int)) e),
@@ -133,30 +121,22 @@ SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
 
 -- name: page_run_choices
 -- What the filters suggest: names that nodes and schedules use, and how history is divided.
-SELECT ARRAY(SELECT q.name
-             FROM (SELECT u.name
-                   FROM (SELECT e.name FROM pgcron.queue e
-                         UNION SELECT unnest(n.queues) FROM pgcron.node n
-                         WHERE n.state <> 'dead') u
-                   WHERE pgcron.in_scope(NULL, u.name, NULL, NULL, NULL)
-                   UNION SELECT s.queue
-                   FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
-                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) q
-             ORDER BY 1 LIMIT :limit::int) AS queues,
-       ARRAY(SELECT h.handler
-             FROM (SELECT o.handler FROM pgcron.offer o
-                   WHERE pgcron.in_scope(NULL, NULL, o.handler, NULL, NULL)
-                   UNION SELECT s.handler
-                   FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
-                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) h
-             ORDER BY 1 LIMIT :limit::int) AS handlers,
-       ARRAY(SELECT n.name FROM (SELECT DISTINCT e.name FROM pgcron.node e) n
+WITH seen AS MATERIALIZED (
+  SELECT s.name, s.queue, s.handler
+  FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.name LIMIT :look::int) s
+  WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner))
+SELECT ARRAY(SELECT u.name
+             FROM (SELECT e.name FROM pgcron.queue e
+                   UNION SELECT unnest(n.queues) FROM pgcron.node n WHERE n.state <> 'dead') u
+             WHERE pgcron.in_scope(NULL, u.name, NULL, NULL, NULL)
+             UNION SELECT s.queue FROM seen s ORDER BY 1 LIMIT :limit::int) AS queues,
+       ARRAY(SELECT o.handler FROM pgcron.offer o
+             WHERE pgcron.in_scope(NULL, NULL, o.handler, NULL, NULL)
+             UNION SELECT s.handler FROM seen s ORDER BY 1 LIMIT :limit::int) AS handlers,
+       ARRAY(SELECT DISTINCT n.name FROM pgcron.node n
              WHERE pgcron.in_scope(NULL, NULL, NULL, NULL, NULL)
              ORDER BY 1 LIMIT :limit::int) AS nodes,
-       ARRAY(SELECT s.name
-             FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.name LIMIT :look::int) s
-             WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
-             ORDER BY s.name LIMIT :limit::int) AS schedules,
+       ARRAY(SELECT s.name FROM seen s ORDER BY 1 LIMIT :limit::int) AS schedules,
        coalesce((SELECT t.period FROM pgcron.retention t WHERE t.relation = 'history'),
                 'day') AS period;
 

@@ -39,7 +39,7 @@ single fire, or a range of missed ones; ``decision`` chooses. One row more than 
 the state of its run (None with a `run_id`: retention removed it), `gate` why it is blocked.
 """
 
-calendars: Final = Query("page_calendars", limit=CALENDARS)
+calendars: Final = Query("list_calendars", most=0, limit=CALENDARS)
 """The first `CALENDARS` by name, without their contents."""
 
 calendar_parents: Final = Query("page_calendar_parents", "name", limit=CALENDARS).names
