@@ -15,18 +15,30 @@ WITH looked AS MATERIALIZED (
           OR position(lower(:error::text) IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)
            AND (:tags::text[] IS NULL OR e.tags @> :tags::text[])
            AND pgcron.in_scope(e.schedule_id, e.queue, e.handler, e.schedule, e.tags) AS fits
-  FROM ((SELECT r.* FROM pgcron.run r
+  FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
+                r.schedule_id
+         FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
         UNION ALL
-        (SELECT r.* FROM pgcron.run r
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
+                r.schedule_id
+         FROM pgcron.run r
          WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
         UNION ALL
-        (SELECT r.* FROM pgcron.run r
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
+                r.schedule_id
+         FROM pgcron.run r
          WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
-        (SELECT r.* FROM pgcron.run r
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
+                r.schedule_id
+         FROM pgcron.run r
          WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[]) AND r.state = 'blocked'
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
          LIMIT :look::int)) e),
