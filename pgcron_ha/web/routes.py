@@ -60,7 +60,6 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", queues.reset_breaker),
         ("GET", "/audit", "audit", "audit:read", audit.show_audit),
         ("GET", "/storage", "storage", "storage:read", storage.show_storage),
-        ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
         ("GET", "/roles", "roles", "roles:read", roles.show_roles),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
         ("GET", "/workflows", "workflows", "workflows:read", workflows.show_workflows),
