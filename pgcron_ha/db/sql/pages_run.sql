@@ -68,8 +68,7 @@ SELECT w.id, w.state, w.waits_for, w.waits_detail, w.waits_on FROM pgcron.waitin
 WHERE w.id = ANY(:run_ids::bigint[]);
 
 -- name: page_run_letter
-SELECT d.died_at, d.redriven_as, d.closed_at, d.closed_by, d.note,
-       date_part('epoch', pgcron.time_allowed(d.timeout)) AS timeout, d.fingerprint
+SELECT d.redriven_as, d.closed_at, d.closed_by, d.note, d.fingerprint
 FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint;
 
 -- name: page_run_children

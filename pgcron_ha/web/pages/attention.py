@@ -49,10 +49,6 @@ _MERGED_FROM: Final = 2
 _NAMED: Final = 3
 _GRAVITY: Final = {"fail": 0, "late": 1, "retry": 2, "idle": 3}
 TRACKS: Final = 12
-_OPEN_LETTERS: Final[dict[str, Any]] = {
-    "state": "open",
-    **dict.fromkeys(("handler", "error_class", "fingerprint", "queue", "schedule")),
-}
 # Nodes that ended within this time are shown beside the living.
 _ENDED_WITHIN: Final = 3600.0
 
@@ -73,7 +69,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "breakers": ask_queues.open_breakers,
     "broken": ask_queues.broken,
     "recent": ask.recent,
-    "dead": partial(ask_letters.groups, **_OPEN_LETTERS, look=ask.LOOK, limit=ask.ROWS),
+    "dead": partial(ask_letters.groups, state="open", look=ask.LOOK, limit=ask.ROWS),
     "queues": ask_queues.settings,
     "blocking": blocking_sessions,
     "holders": READINGS["snapshot_holders"],

@@ -19,9 +19,9 @@ from pgcron_ha.web.verbs import run_verb
 
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
-_FILTERS: Final[tuple[str, ...]] = ("state", "handler", "class", "group", "queue", "schedule")
 # What names the letters of a cause in the forms that redrive or archive them.
 _CAUSE: Final = ("handler", "class", "group", "queue", "schedule")
+_FILTERS: Final[tuple[str, ...]] = ("state", *_CAUSE)
 # How many of them become due in a minute; without one all do at once.
 RATES: Final = ("1", "10", "60", "600")
 # A cause with more is redriven by pressing again; a batch is one transaction.
@@ -32,12 +32,12 @@ _MOST_RUN: Final = 2**63 - 1
 async def show_dead_letters(page_request: PageRequest) -> Response:
     """Causes, and the letters one by one; filters and the page (``before``) live in the address."""
     given = page_request.query(*_FILTERS, "before")
-    choice(given.get("state"), ask.STATES, "state")
+    state = choice(given.get("state"), ask.STATES, "state") or "open"
     before = _cursor(given.get("before"))
-    snapshot = await page_request.gather("dead", _read_letters, _wanted(given), before)
+    wanted = {"state": state, **_cause(given)}
+    snapshot = await page_request.gather("dead", _read_letters, wanted, before)
     groups, letters, counted = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
-    state = given.get("state", "open")
     after = None
     if len(letters) > ask.PAGE_ROWS:
         last = letters[ask.PAGE_ROWS - 1]
@@ -66,7 +66,7 @@ redrive = run_verb(functions.redrive, "redriven")
 
 async def redrive_cause(page_request: PageRequest) -> Response:
     """Runs the open letters of the cause that the address names again, each once."""
-    wanted = _cause(page_request)
+    wanted = _cause(page_request.query(*_CAUSE))
     rate = (await page_request.form("rate")).get("rate")
     choice(rate, RATES, "rate")
     starting: datetime | None = None
@@ -88,7 +88,7 @@ async def redrive_cause(page_request: PageRequest) -> Response:
 async def archive(page_request: PageRequest) -> Response:
     """Closes one open dead letter, or those of the cause that the address names; then the list."""
     letter = page_request.segments.get("id")
-    wanted = _cause(page_request) if letter is None else {"run_ids": [letter]}
+    wanted = {"run_ids": [letter]} if letter else _cause(page_request.query(*_CAUSE))
     note = (await page_request.form("note")).get("note")
     archived = 0
     for _ in range(_MOST_BATCHES):
@@ -99,10 +99,16 @@ async def archive(page_request: PageRequest) -> Response:
     return page_request.redirect("dead", "archived" if archived else "archived_none")
 
 
-def _cause(page_request: PageRequest) -> dict[str, Any]:
-    """The letters of the cause that the address of a form names."""
-    wanted = _wanted(page_request.query(*_CAUSE))
-    return {name: value for name, value in wanted.items() if name != "state"}
+def _cause(given: dict[str, str]) -> dict[str, Any]:
+    """The letters of the cause that an address names."""
+    error_class = given.get("class")
+    return {
+        "handler": given.get("handler"),
+        "error_class": "" if error_class == NO_CLASS else error_class,
+        "fingerprint": given.get("group"),
+        "queue": given.get("queue"),
+        "schedule": given.get("schedule"),
+    }
 
 
 async def _read_letters(
@@ -115,18 +121,6 @@ async def _read_letters(
         await session.call(ask.letters, **wanted, before_at=at, before_id=number),
         await session.call(ask.counted),
     )
-
-
-def _wanted(given: dict[str, str]) -> dict[str, str | None]:
-    error_class = given.get("class")
-    return {
-        "state": given.get("state", "open"),
-        "handler": given.get("handler"),
-        "error_class": "" if error_class == NO_CLASS else error_class,
-        "fingerprint": given.get("group"),
-        "queue": given.get("queue"),
-        "schedule": given.get("schedule"),
-    }
 
 
 def _group(page_request: PageRequest, row: Row, filters: dict[str, str]) -> dict[str, Any]:

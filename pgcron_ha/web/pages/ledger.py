@@ -30,11 +30,10 @@ async def show_ledger(page_request: PageRequest) -> Response:
     """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` asks why."""
     name = page_request.segment("name")
     given = page_request.query("decision", "before", "at")
-    choice(given.get("decision"), ask.DECISIONS, "decision")
+    decision = choice(given.get("decision"), ask.DECISIONS, "decision")
     before = cursor_instant(given.get("before"), "the ledger")
     snapshot = await page_request.gather("ledger", _read_ledger, name, given, before)
     row, rows, reasons = snapshot.value
-    decision = given.get("decision")
     rows, next_page = _page(rows)
     asked = {"at": given.get("at")}
     zone = _schedule_zone(row["timezone"])
@@ -78,8 +77,8 @@ async def _read_ledger(
             if reported.run is not None and reported.outcome in ("ready", "blocked"):
                 waits = await session.call(why_run_waits, reported.run)
             reasons.append((meant, reported, waits))
-    wanted: dict[str, Any] = {"decision": given.get("decision"), "before": before}
-    rows = await session.call(ask.occurrences, schedule_id=row["id"], **wanted)
+    decision = given.get("decision")
+    rows = await session.call(ask.occurrences, row["id"], decision=decision, before=before)
     return row, rows, reasons
 
 

@@ -54,14 +54,10 @@ async def show_log(page_request: PageRequest) -> Response:
     return PlainTextResponse(snapshot.value, headers=headers)
 
 
-_CANCELLED: Final = {"requested": "cancel_requested"}
-_KILLED: Final = {"requested": "kill_requested"}
 # Ends a waiting run, asks the node of a running one to stop it; ``note`` is kept.
-cancel = verb(functions.cancel_run, "run", _CANCELLED, "note")
+cancel = verb(functions.cancel_run, "run", {"requested": "cancel_requested"}, "note")
 # Asks the node of a run that was asked to stop to end it by force.
-kill = verb(functions.kill_run, "run", _KILLED)
-
-
+kill = verb(functions.kill_run, "run", {"requested": "kill_requested"})
 # A waiting run is due at once, an ended one runs again as a new run.
 retry = run_verb(functions.retry_run, "rerun")
 
@@ -114,7 +110,7 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
         "lines": row["lines"][-ask.LINES :],
         "has_older_lines": len(row["lines"]) > ask.LINES,
         "waits_on": row["waits"].get("waits_on"),
-        "children": _children(row),
+        "children": row["children"],
         "step": row["step"],
         "workflow": None,
         "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
@@ -210,18 +206,6 @@ def _json(text: str | None, size: int) -> dict[str, Any] | None:
     laid_out = pretty(text, MOST_PRETTY)
     is_cut = len(text.encode()) < size or laid_out.endswith("…")
     return {"text": laid_out, "size": size, "is_cut": is_cut}
-
-
-def _children(row: Row) -> list[Row]:
-    """The runs that were made from this one, with what its dead letter says."""
-    children: list[Row] = row["children"]
-    letter = row["letter"] or {"redriven_as": None}
-    redriven = letter["redriven_as"]
-    if redriven is None or any(child["id"] == redriven for child in children):
-        return children
-    by, at = letter["closed_by"], letter["closed_at"]
-    last = {"id": redriven, "origin": "redrive", "created_by": by, "state": None, "at": at}
-    return [*children, last]
 
 
 async def _read_log(session: Session, run_id: int) -> str:

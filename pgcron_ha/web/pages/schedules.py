@@ -154,12 +154,11 @@ async def _read_schedule(session: Session, name: str) -> Row:
     """
     row = await session.call(overview.schedule, name)
     runs = await session.call(runs_of_schedule, row["id"], _RUNS, Position())
-    ledger: dict[str, Any] = {"schedule_id": row["id"], "before": None, "limit": LEDGER_ROWS + 1}
     return {
         **row,
         "changed": await session.call(changed_occurrences, row["id"]),
         "facts": await session.call(ask.schedules.the, ids=[row["id"]], limit=1),
-        "ledger": await session.call(ask.occurrences, **ledger),
+        "ledger": await session.call(ask.occurrences, row["id"], limit=LEDGER_ROWS + 1),
         "runs": await session.call(detailed, runs),
     }
 

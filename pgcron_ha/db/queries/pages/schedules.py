@@ -31,7 +31,7 @@ the name before the first row. Arrays `ids`,
 next_schedules: Final = Query("page_next_schedules", look=NEW_LOOK)
 """The ``limit`` schedules (`schedule_id`) that fire next."""
 
-occurrences: Final = Query("page_occurrences", look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
+occurrences: Final = Query("page_occurrences", "schedule_id", look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
 """Decisions on the fires of ``schedule_id`` ``before`` an instant (None: all), newest first: a
 single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
 
