@@ -132,7 +132,7 @@ WITH RECURSIVE step(low_id, high_id, steps) AS (
 SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
 
 -- name: page_run_choices
--- What the filters suggest: names that nodes and schedules use, and how history is divided.
+-- What the filters suggest: names that nodes and schedules use.
 WITH seen AS MATERIALIZED (
   SELECT s.name, s.queue, s.handler
   FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.name LIMIT :look::int) s
@@ -148,9 +148,7 @@ SELECT ARRAY(SELECT u.name
        ARRAY(SELECT DISTINCT n.name FROM pgcron.node n
              WHERE pgcron.in_scope(NULL, NULL, NULL, NULL, NULL)
              ORDER BY 1 LIMIT :limit::int) AS nodes,
-       ARRAY(SELECT s.name FROM seen s ORDER BY 1 LIMIT :limit::int) AS schedules,
-       coalesce((SELECT t.period FROM pgcron.retention t WHERE t.relation = 'history'),
-                'day') AS period;
+       ARRAY(SELECT s.name FROM seen s ORDER BY 1 LIMIT :limit::int) AS schedules;
 
 -- name: page_run_counts
 -- How many run and wait; each at most :most + 1. Those that wait are counted from the newest, where

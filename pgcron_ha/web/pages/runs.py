@@ -37,10 +37,7 @@ async def show_runs(page_request: PageRequest) -> Response:
     wanted, position = _wanted(given), _position(given.get("before"))
     times, zone = (given.get("since"), given.get("until")), page_request.zone
     choices = await page_request.read("run_choices", ask.choices, life=_CHOICES_LIFE_SECONDS)
-    period = choices.value["period"]
-    snapshot = await page_request.gather(
-        "runs", _read_listing, wanted, times, zone, position, period
-    )
+    snapshot = await page_request.gather("runs", _read_listing, wanted, times, zone, position)
     page, counts = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
     after = page.next and _cursor(page.next)
@@ -71,7 +68,6 @@ async def _read_listing(
     times: tuple[str | None, str | None],
     zone: ZoneInfo,
     position: Position,
-    period: str,
 ) -> tuple[RunPage, Row]:
     """One page of runs since and until some `times`, and how many run and wait. InvalidInput."""
     counts = await session.call(ask.counts)
@@ -82,7 +78,7 @@ async def _read_listing(
     if known is not None and (position == Position() or position.at is not None):
         page = await session.call(ask.runs_of_schedule, known["id"], wanted, position)
     else:
-        page = await session.call(ask.newest_runs, wanted, position, period=period)
+        page = await session.call(ask.newest_runs, wanted, position)
     rows = await session.call(ask.detailed, page)
     return replace(page, rows=rows), counts
 
