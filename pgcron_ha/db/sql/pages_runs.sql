@@ -150,21 +150,6 @@ SELECT ARRAY(SELECT u.name
              ORDER BY 1 LIMIT :limit::int) AS nodes,
        ARRAY(SELECT s.name FROM seen s ORDER BY 1 LIMIT :limit::int) AS schedules;
 
--- name: page_run_counts
--- How many run and wait; each at most :most + 1. Those that wait are counted from the newest, where
--- fewest dead rows are.
-SELECT now() AS now,
-       (SELECT count(*)
-        FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags FROM pgcron.run r
-              WHERE r.state = 'running' AND r.owner IS NOT NULL
-              LIMIT :most::int + 1) b
-        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS running,
-       (SELECT count(*)
-        FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags FROM pgcron.run r
-              WHERE r.state <> 'running' ORDER BY r.id DESC
-              LIMIT :most::int + 1) b
-        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS waiting;
-
 -- name: page_schedule_id
 SELECT s.id FROM pgcron.schedule s
 WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);

@@ -27,7 +27,6 @@ FURTHER_LOOK: Final = 50_000
 NUMBERS_MARGIN: Final = 5_000
 # Live runs of one schedule that its first page shows above those that have ended.
 LIVE_ROWS: Final = 200
-COUNTED_EXACTLY: Final = 10_000
 CHOICES: Final = 200
 # Schedules that are read to suggest queues and handlers: not a million of them.
 CHOICES_LOOK: Final = 5_000
@@ -216,9 +215,6 @@ async def detailed(connection: Any, page: RunPage, *, schema: str = DEFAULT_SCHE
 
 choices: Final = Query("page_run_choices", look=CHOICES_LOOK, limit=CHOICES).the
 """A row of ``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest."""
-
-counts: Final = Query("page_run_counts", most=COUNTED_EXACTLY).the
-"""A row of ``now``, and how many run and wait, each at most `COUNTED_EXACTLY` + 1."""
 
 schedule_id: Final = Query("page_schedule_id").one
 """The `id` of the schedule called ``name``."""
