@@ -63,5 +63,6 @@ async def _near_names(
         with suppress(errors.PgcronError):
             names = await page_request.read("near_schedules", near_names, name)
             of_ledger = page_request.request.scope["path"].endswith("/occurrences")
-            near = page_request.links("occurrences" if of_ledger else "schedule", names.value)
+            page = "occurrences" if of_ledger else "schedule"
+            near = [(each, page_request.link(page, name=each)) for each in names.value]
     return [*near, (f"all {what}s", page_request.link(f"{what}s"))]
