@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import SimpleNamespace
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
@@ -53,7 +51,6 @@ async def show_ledger(page_request: PageRequest) -> Response:
         decision=decision,
         asked=given.get("at", ""),
         answers=[_answer(*reason, row) for reason in reasons],
-        around_href=_around(page_request, name, asked, reasons),
         looked_at=ask.LEDGER_LOOK,
         **page_request.turns(
             "occurrences", {"decision": decision, **asked}, "before", next_page, name=name
@@ -133,16 +130,6 @@ def _sentence(reported: Reason, waits: str | None) -> str:
         return reported.meaning
     because = reason_words(reported.reason, reported.meaning) or reported.meaning
     return f"{capital(because.rstrip('.'))}."
-
-
-def _around(
-    page_request: PageRequest, name: str, asked: dict[str, Any], reasons: Sequence[tuple[Any, ...]]
-) -> str | None:
-    """The page of the ledger whose first row is what was asked about, or the fire before it."""
-    if not reasons:
-        return None
-    after = reasons[-1][0].instant + timedelta(microseconds=1)
-    return page_request.link("occurrences", {**asked, "before": after.isoformat()}, name=name)
 
 
 def _schedule_zone(timezone: str) -> ZoneInfo:
