@@ -37,10 +37,10 @@ JOIN pgcron.dead_letter newest ON newest.run_id = g.last_run
 ORDER BY g.open = 0, g.last_at DESC;
 
 -- name: page_letters
--- One page, newest first, among the next :look letters after the one that :before_at and :before_id
--- name; what came of the redriven.
-SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.queue, d.priority, d.handler,
-       d.delivery, d.attempts, d.error_class,
+-- One page, newest first, among the next :look letters after that of the run :before; what came of
+-- the redriven.
+SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.queue, d.handler,
+       d.attempts, d.error_class,
        left(d.error, :text::int) AS error, length(d.error) > :text::int AS error_is_cut,
        left(d.args::text, :text::int) AS args,
        d.redriven_as, d.closed_at, d.closed_by, d.note,
@@ -48,13 +48,13 @@ SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.queue, d.p
 FROM (SELECT l.* FROM (
         (SELECT e.* FROM pgcron.dead_letter e
          WHERE :state::text = 'open' AND e.closed_at IS NULL
-           AND (e.died_at, e.run_id) < (coalesce(:before_at::timestamptz, 'infinity'),
-                coalesce(:before_id::bigint, 0))
+           AND (e.died_at, e.run_id) < (coalesce((SELECT b.died_at FROM pgcron.dead_letter b
+                WHERE b.run_id = :before::bigint), 'infinity'), coalesce(:before::bigint, 0))
          ORDER BY e.died_at DESC, e.run_id DESC LIMIT :look::int)
         UNION ALL
         (SELECT e.* FROM pgcron.dead_letter e
          WHERE :state::text <> 'open'
-           AND e.run_id < coalesce(:before_id::bigint, 9223372036854775807)
+           AND e.run_id < coalesce(:before::bigint, 9223372036854775807)
          ORDER BY e.run_id DESC LIMIT :look::int)) l
       WHERE CASE :state::text WHEN 'redriven' THEN l.redriven_as IS NOT NULL
                  WHEN 'archived' THEN l.closed_at IS NOT NULL AND l.redriven_as IS NULL

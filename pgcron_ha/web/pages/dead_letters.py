@@ -13,7 +13,7 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
+from pgcron_ha.web.address import choice, whole_number, wrong_page
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.verbs import run_verb
 
@@ -33,15 +33,14 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     """Causes, and the letters one by one; filters and the page (``before``) live in the address."""
     given = page_request.query(*_FILTERS, "before")
     state = choice(given.get("state"), ask.STATES, "state") or "open"
-    before = _cursor(given.get("before"))
+    before = whole_number(given.get("before"), _MOST_RUN)
+    if before is None and "before" in given:
+        raise wrong_page(given["before"], "the dead letters", "A page begins after a run's number.")
     wanted = {"state": state, **_cause(given)}
     snapshot = await page_request.gather("dead", _read_letters, wanted, before)
     groups, letters, counted = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
-    after = None
-    if len(letters) > ask.PAGE_ROWS:
-        last = letters[ask.PAGE_ROWS - 1]
-        after = f"{last['died_at'].isoformat()},{last['run_id']}"
+    after = letters[ask.PAGE_ROWS - 1]["run_id"] if len(letters) > ask.PAGE_ROWS else None
     return page_request.page(
         "dead_letters.html",
         snapshot,
@@ -112,13 +111,12 @@ def _cause(given: dict[str, str]) -> dict[str, Any]:
 
 
 async def _read_letters(
-    session: Session, wanted: dict[str, str | None], before: tuple[datetime | None, int | None]
+    session: Session, wanted: dict[str, str | None], before: int | None
 ) -> tuple[list[Row], list[Row], Row]:
     """Causes, letters (one more than is shown), and how many there are, in one transaction."""
-    at, number = before
     return (
         await session.call(ask.groups, **wanted),
-        await session.call(ask.letters, **wanted, before_at=at, before_id=number),
+        await session.call(ask.letters, **wanted, before=before),
         await session.call(ask.counted),
     )
 
@@ -137,15 +135,3 @@ def _group(page_request: PageRequest, row: Row, filters: dict[str, str]) -> dict
         "archive_href": page_request.link("archive_cause", {**chosen, **cause}),
         "is_chosen": all(filters.get(name) == value for name, value in cause.items()),
     }
-
-
-def _cursor(text: str | None) -> tuple[datetime | None, int | None]:
-    """``INSTANT,RUN``: the last letter of the page before."""
-    if text is None:
-        return None, None
-    at, _, run = text.partition(",")
-    instant, number = cursor_instant(at, "the dead letters"), whole_number(run, _MOST_RUN)
-    if number is None:
-        rule = "A page begins after a letter: when it died and its run's number."
-        raise wrong_page(text, "the dead letters", rule)
-    return instant, number

@@ -27,8 +27,8 @@ open and not lost. Counted among the newest `LOOK`.
 """
 
 letters: Final = Query("page_letters", look=LOOK, text=SHOWN_TEXT, limit=PAGE_ROWS + 1)
-"""Letters one by one, newest first, after the one that died at ``before_at`` with the number
-``before_id`` (None: from the first); chosen as `groups`. One more than a page has.
+"""Letters one by one, newest first, after that of the run ``before`` (None: from the first); chosen
+as `groups`. One more than a page has.
 
 `redriven_state` is what came of the redriven (None: retention removed it). At most `LOOK` letters
 are searched.
