@@ -37,38 +37,29 @@ JOIN pgcron.dead_letter newest ON newest.run_id = g.last_run
 ORDER BY g.open = 0, g.last_at DESC;
 
 -- name: page_letters
--- One page, newest first, among the next :look letters after that of the run :before; what came of
--- the redriven.
-SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.queue, d.handler,
-       d.attempts, d.error_class,
-       left(d.error, :text::int) AS error, length(d.error) > :text::int AS error_is_cut,
-       left(d.args::text, :text::int) AS args,
-       d.redriven_as, d.closed_at, d.closed_by, d.note,
-       coalesce(live.state, past.outcome) AS redriven_state
-FROM (SELECT l.* FROM (
-        (SELECT e.* FROM pgcron.dead_letter e
-         WHERE :state::text = 'open' AND e.closed_at IS NULL
-           AND (e.died_at, e.run_id) < (coalesce((SELECT b.died_at FROM pgcron.dead_letter b
-                WHERE b.run_id = :before::bigint), 'infinity'), coalesce(:before::bigint, 0))
-         ORDER BY e.died_at DESC, e.run_id DESC LIMIT :look::int)
-        UNION ALL
-        (SELECT e.* FROM pgcron.dead_letter e
-         WHERE :state::text <> 'open'
-           AND e.run_id < coalesce(:before::bigint, 9223372036854775807)
-         ORDER BY e.run_id DESC LIMIT :look::int)) l
-      WHERE CASE :state::text WHEN 'redriven' THEN l.redriven_as IS NOT NULL
-                 WHEN 'archived' THEN l.closed_at IS NOT NULL AND l.redriven_as IS NULL
-                 ELSE true END
-        AND pgcron.letter_fits(l::pgcron.dead_letter, :fingerprint::text, :handler::text,
-            :queue::text, :error_class::text, :schedule::text, NULL, NULL)
-        AND pgcron.in_scope(l.schedule_id, l.queue, l.handler, l.schedule, l.tags)
-      ORDER BY CASE WHEN :state::text = 'open' THEN l.died_at END DESC, l.run_id DESC
-      LIMIT :limit::int) d
-LEFT JOIN pgcron.run live ON live.id = d.redriven_as
-LEFT JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
-WHERE h.id = d.redriven_as AND live.id IS NULL AND h.finished_at >= d.closed_at LIMIT 1) past
-    ON true
-ORDER BY CASE WHEN :state::text = 'open' THEN d.died_at END DESC, d.run_id DESC;
+-- One page, newest first, among the next :look letters after that of the run :before.
+SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.attempts,
+       d.error_class, left(d.error, :text::int) AS error,
+       length(d.error) > :text::int AS error_is_cut, left(d.args::text, :text::int) AS args,
+       d.redriven_as, d.closed_at, d.closed_by, d.note
+FROM ((SELECT e.* FROM pgcron.dead_letter e
+       WHERE :state::text = 'open' AND e.closed_at IS NULL
+         AND (e.died_at, e.run_id) < (coalesce((SELECT b.died_at FROM pgcron.dead_letter b
+              WHERE b.run_id = :before::bigint), 'infinity'), coalesce(:before::bigint, 0))
+       ORDER BY e.died_at DESC, e.run_id DESC LIMIT :look::int)
+      UNION ALL
+      (SELECT e.* FROM pgcron.dead_letter e
+       WHERE :state::text <> 'open'
+         AND e.run_id < coalesce(:before::bigint, 9223372036854775807)
+       ORDER BY e.run_id DESC LIMIT :look::int)) d
+WHERE CASE :state::text WHEN 'redriven' THEN d.redriven_as IS NOT NULL
+           WHEN 'archived' THEN d.closed_at IS NOT NULL AND d.redriven_as IS NULL
+           ELSE true END
+  AND pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
+      :queue::text, :error_class::text, :schedule::text, NULL, NULL)
+  AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
+ORDER BY CASE WHEN :state::text = 'open' THEN d.died_at END DESC, d.run_id DESC
+LIMIT :limit::int;
 
 -- name: page_letters_counted
 -- How many there are, counted up to :most, and when the newest of all died.

@@ -30,8 +30,7 @@ letters: Final = Query("page_letters", look=LOOK, text=SHOWN_TEXT, limit=PAGE_RO
 """Letters one by one, newest first, after that of the run ``before`` (None: from the first); chosen
 as `groups`. One more than a page has.
 
-`redriven_state` is what came of the redriven (None: retention removed it). At most `LOOK` letters
-are searched.
+At most `LOOK` letters are searched.
 """
 
 counted: Final = Query("page_letters_counted", most=LOOK + 1, look=LAST_LOOKED_AT).the
