@@ -2,39 +2,34 @@
 -- Causes among the newest :look dead letters: one row for each handler, error class and
 -- fingerprint, those with open letters first. Letters that were redriven are found by their run's
 -- number, which is as good as when they died. Only the groups that are shown read a cause.
-SELECT g.*, left(newest.error, 300) AS cause
-FROM (SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
-      count(*) FILTER (WHERE d.closed_at IS NULL) AS open,
-             count(*) FILTER (WHERE d.died_at > now() - interval '1 hour') AS of_an_hour,
-             count(*) FILTER (WHERE d.died_at > now() - interval '1 day') AS of_a_day,
-             count(*) FILTER (WHERE d.outcome = 'lost') AS lost,
-             count(*) FILTER (WHERE d.closed_at IS NULL AND d.outcome = 'dead') AS redrivable,
-             min(d.died_at) AS first_at, max(d.died_at) AS last_at,
-             count(DISTINCT d.schedule COLLATE "C") AS schedules,
-             min(d.schedule COLLATE "C") AS schedule, count(DISTINCT d.queue COLLATE "C") AS queues,
-             min(d.queue COLLATE "C") AS queue,
-             count(DISTINCT hashtextextended(left(d.error, 300), 0)) AS causes,
-             bool_or(d.schedule_id IS NULL) AS has_enqueued,
-             (array_agg(d.run_id ORDER BY d.died_at DESC))[1] AS last_run,
-             (array_agg(d.run_id
-              ORDER BY d.closed_at IS NOT NULL, d.died_at DESC))[1] AS newest_run
-      FROM ((SELECT e.* FROM pgcron.dead_letter e
-             WHERE :state::text = 'open' AND e.closed_at IS NULL
-             ORDER BY e.died_at DESC LIMIT :look::int)
-            UNION ALL
-            (SELECT e.* FROM pgcron.dead_letter e
-             WHERE :state::text <> 'open' ORDER BY e.run_id DESC LIMIT :look::int)) d
-      WHERE CASE :state::text WHEN 'redriven' THEN d.redriven_as IS NOT NULL
-                 WHEN 'archived' THEN d.closed_at IS NOT NULL AND d.redriven_as IS NULL
-                 ELSE true END
-        AND pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
-            :queue::text, :error_class::text, :schedule::text, NULL, NULL)
-        AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
-      GROUP BY d.handler, d.error_class, d.fingerprint
-      ORDER BY count(*) FILTER (WHERE d.closed_at IS NULL) = 0, max(d.died_at) DESC
-      LIMIT :limit::int) g
-JOIN pgcron.dead_letter newest ON newest.run_id = g.last_run
-ORDER BY g.open = 0, g.last_at DESC;
+SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
+       count(*) FILTER (WHERE d.closed_at IS NULL) AS open,
+       count(*) FILTER (WHERE d.died_at > now() - interval '1 hour') AS of_an_hour,
+       count(*) FILTER (WHERE d.died_at > now() - interval '1 day') AS of_a_day,
+       count(*) FILTER (WHERE d.outcome = 'lost') AS lost,
+       count(*) FILTER (WHERE d.closed_at IS NULL AND d.outcome = 'dead') AS redrivable,
+       min(d.died_at) AS first_at, max(d.died_at) AS last_at,
+       count(DISTINCT d.schedule COLLATE "C") AS schedules,
+       min(d.schedule COLLATE "C") AS schedule, count(DISTINCT d.queue COLLATE "C") AS queues,
+       min(d.queue COLLATE "C") AS queue, bool_or(d.schedule_id IS NULL) AS has_enqueued,
+       count(DISTINCT hashtextextended(left(d.error, 300), 0)) AS causes,
+       (array_agg(d.run_id ORDER BY d.closed_at IS NOT NULL, d.died_at DESC))[1] AS newest_run,
+       (SELECT left(newest.error, 300) FROM pgcron.dead_letter newest
+        WHERE newest.run_id = (array_agg(d.run_id ORDER BY d.died_at DESC))[1]) AS cause
+FROM ((SELECT e.* FROM pgcron.dead_letter e
+       WHERE :state::text = 'open' AND e.closed_at IS NULL
+       ORDER BY e.died_at DESC LIMIT :look::int)
+      UNION ALL
+      (SELECT e.* FROM pgcron.dead_letter e
+       WHERE :state::text <> 'open' ORDER BY e.run_id DESC LIMIT :look::int)) d
+WHERE CASE :state::text WHEN 'redriven' THEN d.redriven_as IS NOT NULL
+           WHEN 'archived' THEN d.closed_at IS NOT NULL AND d.redriven_as IS NULL
+           ELSE true END
+  AND pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
+      :queue::text, :error_class::text, :schedule::text, NULL, NULL)
+  AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
+GROUP BY d.handler, d.error_class, d.fingerprint
+ORDER BY count(*) FILTER (WHERE d.closed_at IS NULL) = 0, max(d.died_at) DESC LIMIT :limit::int;
 
 -- name: page_letters
 -- One page, newest first, among the next :look letters after that of the run :before.
