@@ -5,8 +5,7 @@ A path segment in braces is one segment of the address, whatever characters the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pgcron_ha.web import probes
 from pgcron_ha.web.page_request import Endpoint
@@ -34,8 +33,7 @@ from pgcron_ha.web.pages import (
 )
 
 
-@dataclass(frozen=True)
-class WebRoute:
+class WebRoute(NamedTuple):
     """One line of the table; `method` is GET (and HEAD) or POST.
 
     Which role has a permission, `pgcron_ha.model.permissions` says; "open" needs none: probes for

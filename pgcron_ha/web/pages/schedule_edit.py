@@ -39,7 +39,6 @@ from pgcron_ha.web.pages.schedule_form import (
 from pgcron_ha.web.reading import Snapshot
 from pgcron_ha.web.verbs import Field, verb
 
-MOST_NOTE: Final = 500
 _SPREAD_NOTE: Final = (
     "Where ~ spreads it, its time is chosen when it is made: those shown here are an example."
 )
@@ -127,7 +126,7 @@ async def save(page_request: PageRequest) -> Response:
     # Another version at saving is another editor's.
     version = version_number(given.get("version") or None) or row["version"]
     form = DefinitionForm({**texts_of(row), **texts}, served, edited=row)
-    form.version, form.note = version, given.get("note", "")[:MOST_NOTE]
+    form.version, form.note = version, given.get("note", "")
     form.is_preview = given.get("do") == "preview"
     try:
         changes, form.preview = await judged(page_request, name, row, texts, datetime.now(UTC))
