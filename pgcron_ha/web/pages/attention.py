@@ -44,8 +44,6 @@ from pgcron_ha.web.pages.queues import circuit_sentence
 Link: TypeAlias = Callable[..., str]
 """`PageRequest.link`."""
 
-# Failing schedules with one error are one cause from this number on.
-_MERGED_FROM: Final = 2
 _NAMED: Final = 3
 _GRAVITY: Final = {"fail": 0, "late": 1, "retry": 2, "idle": 3}
 TRACKS: Final = 12
@@ -255,8 +253,8 @@ def _failing(link: Link, seen: Facts) -> Iterator[Attention]:
             error = health.reason.partition(": ")[2]
             by_error.setdefault(error or row["name"], []).append((row, health))
     for error, failing in by_error.items():
-        if len(failing) < _MERGED_FROM:
-            yield from (_schedule(link, row, health) for row, health in failing)
+        if len(failing) == 1:
+            yield _schedule(link, *failing[0])
             continue
         names = some_of([row["name"] for row, _ in failing], _NAMED)
         what = f"{plural(len(failing), 'schedule')}: {names}"

@@ -39,22 +39,14 @@ from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
 from pgcron_ha.web.plots import spark
 
-# Words that can be searched for: the index has to know where such schedules are.
-HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "invalid")
-STATE_FILTERS: Final[tuple[str, ...]] = ("on", "paused")
-_MATCHES: Final[dict[str, frozenset[str]]] = {
-    "failing": frozenset({"failing", "stuck", "invalid"}),
-    "late": frozenset({"late", "stale"}),
-    "invalid": frozenset({"invalid"}),
-}
-_CANDIDATES: Final[dict[str, tuple[Query, ...]]] = {
+# Words that can be searched for, the health that they stand for, and who knows such schedules.
+_HEALTH: Final[dict[str, tuple[set[str], tuple[Query, ...]]]] = {
     "failing": (
-        ask_overview.failing_candidates,
-        ask_overview.invalid_schedules,
-        ask_overview.running,
+        {"failing", "stuck", "invalid"},
+        (ask_overview.failing_candidates, ask_overview.invalid_schedules, ask_overview.running),
     ),
-    "late": (ask_overview.blocked_schedules, ask_overview.due),
-    "invalid": (ask_overview.invalid_schedules,),
+    "late": ({"late", "stale"}, (ask_overview.blocked_schedules, ask_overview.due)),
+    "invalid": ({"invalid"}, (ask_overview.invalid_schedules,)),
 }
 _CHOICES: Final = together(ask.queue_names, ask.labels, ask_overview.cluster)
 _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state", "tag", "owner")
@@ -73,14 +65,13 @@ async def show_schedules(page_request: PageRequest) -> Response:
     ``after`` is the page.
     """
     given = page_request.query(*_FILTERS, "after")
-    choice(given.get("health"), HEALTH_FILTERS, "health word")
-    choice(given.get("state"), STATE_FILTERS, "state")
+    health = choice(given.get("health"), tuple(_HEALTH), "health word")
+    choice(given.get("state"), ("on", "paused"), "state")
     snapshot = await page_request.gather("schedules", _read_listing, given)
     rows, (queues, labels, cluster) = snapshot.value
     lines = [_line(page_request, row, snapshot.now) for row in rows]
-    wanted = _MATCHES.get(given.get("health", ""))
-    if wanted is not None:
-        lines = [line for line in lines if line["health"].word in wanted]
+    if health is not None:
+        lines = [line for line in lines if line["health"].word in _HEALTH[health][0]]
     after = lines[ask.PAGE_ROWS - 1]["name"] if len(lines) > ask.PAGE_ROWS else None
     filters = {name: given[name] for name in _FILTERS if name in given}
     return page_request.page(
@@ -92,7 +83,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
         chips=page_request.chips("schedules", filters),
         queues=queues,
         labels=labels,
-        health_words=HEALTH_FILTERS,
+        health_words=tuple(_HEALTH),
         total=cluster["schedules"],  # whatever the filters
         **page_request.turns("schedules", filters, "after", after),
     )
@@ -100,29 +91,19 @@ async def show_schedules(page_request: PageRequest) -> Response:
 
 async def _read_listing(session: Session, given: dict[str, str]) -> tuple[list[Row], list[Any]]:
     """One page of schedules (a row more if there is a next one), and what `_CHOICES` asks."""
-    ids = await _candidates(session, given.get("health"))
-    enabled = {"on": True, "paused": False}.get(given.get("state", ""))
+    ids = None
+    if "health" in given:
+        asked = [row for query in _HEALTH[given["health"]][1] for row in await session.call(query)]
+        ids = [row["schedule_id"] for row in asked if row["schedule_id"] is not None]
     rows = await session.call(
         ask.schedules,
         ids=ids,
-        text=given.get("text"),
-        queue=given.get("queue"),
-        owner=given.get("owner"),
         tags=[given["tag"]] if "tag" in given else None,
-        enabled=enabled,
-        after=given.get("after"),
+        enabled=given["state"] == "on" if "state" in given else None,
         limit=ask.PAGE_ROWS + 1 if ids is None else ask.MOST_IDS,
+        **{name: given.get(name) for name in ("text", "queue", "owner", "after")},
     )
     return rows, await session.call(_CHOICES)
-
-
-async def _candidates(session: Session, health: str | None) -> list[int] | None:
-    """Ids among which all schedules of that health are; None: any schedule may be."""
-    asked = _CANDIDATES.get(health or "")
-    if asked is None:
-        return None
-    rows = [row for query in asked for row in await session.call(query)]
-    return [row["schedule_id"] for row in rows if row["schedule_id"] is not None]
 
 
 def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
