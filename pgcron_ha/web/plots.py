@@ -50,25 +50,23 @@ def timeline(
     def place(instant: datetime) -> float:
         return round(min(max((instant - since).total_seconds() * scale, 0), WIDTH), 1)
 
-    drawn = []
-    for position, track in enumerate(tracks):
-        fires = [fire for fire in track["fires"] if now < fire <= until]
-        drawn.append(
-            SimpleNamespace(
-                y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
-                name=track["name"],
-                health=track["health"],
-                marks=tuple(_marks(track["runs"], place, since, now, zone)),
-                # Where they are, and their titles.
-                fires=tuple((place(fire), f"fires {local(fire, zone)}") for fire in fires),
-            )
+    drawn = tuple(
+        SimpleNamespace(
+            y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
+            name=track["name"],
+            health=track["health"],
+            marks=tuple(_marks(track["runs"], place, since, now, zone)),
+            # Where they are, and their titles.
+            fires=tuple((place(at), f"fires {local(at, zone)}") for at in track["fires"]),
         )
+        for position, track in enumerate(tracks)
+    )
     return SimpleNamespace(
         **_sizes(len(drawn)),
         now_x=place(now),  # where the past ends
         # Where the lines of the axis are, and their labels.
         ticks=tuple(_ticks(since, until, place, zone, place(now))),
-        tracks=tuple(drawn),
+        tracks=drawn,
         since=since,
         until=until,
     )
