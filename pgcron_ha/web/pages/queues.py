@@ -34,7 +34,6 @@ from pgcron_ha.web.verbs import verb
 LAG_SECONDS: Final = 60.0
 # The gravest first; the rest by name.
 _GRAVITY: Final = {"fail": 0, "late": 1}
-_READY: Final = Mark("✓", "ready", "ok")
 # What a queue has when no statement has a row of it.
 _NOTHING: Final = {
     **dict.fromkeys(("due", "later", "nodes", "slots", "free"), 0),
@@ -189,7 +188,7 @@ def _judge(row: Row, now: datetime) -> tuple[Mark, str]:
         return Mark("▲", "lagging", "late"), f"The oldest waits for {duration(lag)}; {busy}."
     if due:
         return Mark("▶", "flowing", "ok"), "What is due is taken."
-    return _READY, "Nothing that is due waits."
+    return Mark("✓", "ready", "ok"), "Nothing that is due waits."
 
 
 def _head_run(run: Row, row: Row) -> Row:
