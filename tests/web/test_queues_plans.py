@@ -61,7 +61,6 @@ FILL = """
         ("page_letter_groups", 600, {"state": "all"}),
         ("page_letters", 600, {"state": "open", "before": 10_000}),
         ("page_letters", 600, {"state": "redriven", "before": 30_000}),
-        ("page_letters_counted", 900, {}),
         ("page_occurrences", 700, {}),
         ("list_nodes", 300, {**LISTED_NODES, "is_dead": False, "queue": "default"}),
     ],

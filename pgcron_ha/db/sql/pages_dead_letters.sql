@@ -55,14 +55,3 @@ WHERE CASE :state::text WHEN 'redriven' THEN d.redriven_as IS NOT NULL
   AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
 ORDER BY CASE WHEN :state::text = 'open' THEN d.died_at END DESC, d.run_id DESC
 LIMIT :limit::int;
-
--- name: page_letters_counted
--- How many there are, counted up to :most, and when the newest of all died.
-SELECT (SELECT count(*)
-        FROM (SELECT e.* FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
-        LIMIT :most::int) b
-        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS open,
-       (SELECT max(e.died_at)
-        FROM (SELECT d.* FROM pgcron.dead_letter d ORDER BY d.run_id DESC
-        LIMIT :look::int) e
-        WHERE pgcron.in_scope(e.schedule_id, e.queue, e.handler, e.schedule, e.tags)) AS last_at;

@@ -9,8 +9,6 @@ from pgcron_ha.db.queries.rows import Query
 # Causes come from this many of the newest letters; a filter searches no further at once.
 LOOK: Final = 10_000
 GROUPS: Final = 50
-# The highest run numbers, among which the newest death is near enough.
-LAST_LOOKED_AT: Final = 100
 PAGE_ROWS: Final = 25
 # ``open``: neither redriven nor archived.
 STATES: Final = ("open", "redriven", "archived", "all")
@@ -31,6 +29,3 @@ as `groups`. One more than a page has.
 At most `LOOK` letters are searched. Of an error and of args it has as many characters as ``text``
 says; the run's page shows more.
 """
-
-counted: Final = Query("page_letters_counted", most=LOOK + 1, look=LAST_LOOKED_AT).the
-"""`open` letters (at most `LOOK` + 1 are counted), and when the newest of any died."""
