@@ -9,7 +9,6 @@ from typing import Final
 from starlette.responses import Response
 
 from pgcron_ha import errors
-from pgcron_ha.db.queries.pages.nodes import near_nodes
 from pgcron_ha.db.queries.pages.schedules import near_names
 from pgcron_ha.web.page_request import PageRequest
 
@@ -25,7 +24,6 @@ _STATUSES: Final[tuple[tuple[type[errors.PgcronError], int, str], ...]] = (
 )
 # What has a page and a list of its own.
 _MISSING: Final = re.compile(r"(schedule|run|calendar|node|backfill) '?(.*?)'? does not exist")
-_NODE: Final = "{name} ({state}, {incarnation:.8}…)".format_map
 
 
 async def failure_page(
@@ -60,16 +58,11 @@ async def _near_names(
         return []
     what, name = named.groups()
     near: list[tuple[str, str]] = []
-    # What is wrong with the address is said in any case.
-    with suppress(errors.PgcronError):
-        if what == "schedule":
+    if what == "schedule":
+        # What is wrong with the address is said in any case.
+        with suppress(errors.PgcronError):
             names = await page_request.read("near_schedules", near_names, name)
             of_ledger = page_request.request.scope["path"].endswith("/occurrences")
-            near = page_request.links("occurrences" if of_ledger else "schedule", names.value)
-        elif what == "node":
-            nodes = await page_request.read("near_nodes", near_nodes, text=name)
-            near = [
-                (_NODE(row), page_request.link("node", incarnation=row["incarnation"]))
-                for row in nodes.value
-            ]
+            page = "occurrences" if of_ledger else "schedule"
+            near = [(each, page_request.link(page, name=each)) for each in names.value]
     return [*near, (f"all {what}s", page_request.link(f"{what}s"))]

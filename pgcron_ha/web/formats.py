@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -80,15 +81,12 @@ def duration(seconds: float | None) -> str:
     if seconds < 9.95:
         return f"{seconds:.1f}{_THIN}s"
     left = round(seconds)
-    for position, (unit, size) in enumerate(_UNITS):
+    for (unit, size), (smaller, smaller_size) in pairwise(_UNITS):
         if left >= size:
-            text = f"{left // size}{_THIN}{unit}"
-            if position + 1 < len(_UNITS):
-                smaller, smaller_size = _UNITS[position + 1]
-                rest = left % size // smaller_size
-                text += f" {rest:02d}{_THIN}{smaller}" if rest else ""
-            return text
-    return f"0{_THIN}s"
+            rest = left % size // smaller_size
+            more = f" {rest:02d}{_THIN}{smaller}" if rest else ""
+            return f"{left // size}{_THIN}{unit}{more}"
+    return f"{left}{_THIN}s"
 
 
 def relative(instant: datetime, now: datetime, zone: ZoneInfo) -> str:

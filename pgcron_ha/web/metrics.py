@@ -48,8 +48,7 @@ _HELP: Final = {
     "db_query_duration_seconds": "What a view took to be read, all its statements.",
     "db_errors": "Reads and writes that the database refused or did not answer.",
     "db_pool_connections": "Connections of the pages' pool.",
-    "table_bytes": "The largest tables with partitions, indexes and TOAST, read at most once a"
-    " minute. Of the cluster, so from `web` and not from nodes: of several take max by (table).",
+    "table_bytes": "Each table with all of its parts; of several processes take max by (table).",
     "waiting_runs": "Runs that are due and wait, by what they wait for; read as the tables are.",
     "audit_unsent_rows": "Rows of the audit that the webhook has still to get; 0 without one.",
     "event_loop_lag_seconds": "How much later than asked for the event loop woke its last pulse.",
@@ -59,34 +58,27 @@ _HELP: Final = {
     "draining": "1 while this node drains, else 0.",
     "cordoned": "1 while this node is cordoned, else 0.",
     "lease_remaining_seconds": "What is left of this node's lease.",
-    "service_last_good_age_seconds": "Since the last pass of a service that succeeded; it grows by"
-    " the interval at least.",
+    "service_last_good_age_seconds": "Since the last pass of a service that succeeded.",
     "set_aside": "Runs, schedules and other rows that a service goes on without, and tries again.",
-    "breaker_state": "Circuit breakers that this node saw open: 0 closed again, 1 half open, 2"
-    " open.",
+    "breaker_state": "Breakers that this node saw open: 0 closed again, 1 half open, 2 open.",
     "attempts": "Attempts that ended here and were acknowledged by the database.",
     "runs_finished": "Runs that this node ended; handler _other: those of dead nodes.",
-    "occurrences": "Fires by what this node decided; one that became a run may be skipped or expire"
-    " later.",
+    "occurrences": "Fires by what this node decided; a run may still be skipped or expire.",
     "claims": "Claims by what they brought: all that was asked for, less, nothing, or an error.",
     "runs_released": "Claimed runs that were given back before they began.",
-    "lease_renewals": "Renewals of this node's lease: acknowledged, refused (declared dead), or"
-    " without answer.",
-    "fence_rejections": "What the fence refused to this node: the end of a run, or its own"
-    " renewal.",
+    "lease_renewals": "Renewals of this node's lease, by what the database answered.",
+    "fence_rejections": "Ends of runs, or renewals, that the fence refused to this node.",
     "takeovers": "Nodes that this one declared dead, by how it knew.",
     "runs_reaped": "Runs of dead nodes that this one ended or made ready again.",
     "wakeups": "Notifications that this node received.",
     "listener_reconnects": "How often listening began anew.",
-    "db_connects": "Connections of the node's services that were made; beyond the first of each,"
-    " one broke.",
+    "db_connects": "Connections that services made; beyond the first of each, one broke.",
     "service_failures": "Passes of the node's services that failed and were tried again.",
     "log_bytes": "Output of runs that was stored.",
     "log_dropped_bytes": "Output of runs that was not kept.",
     "metrics_series_dropped": "Counts that went to the label _other for want of room.",
     "run_duration_seconds": "From a handler's start to its end.",
-    "schedule_start_delay_seconds": "From the fire time to the start of the first attempt, by this"
-    " host's clock.",
+    "schedule_start_delay_seconds": "From the fire time to the first start, by this host's clock.",
     "run_queue_wait_seconds": "From when a run is due to its claim, by this host's clock.",
     "claim_duration_seconds": "From sending a claim to its answer.",
     "claim_batch_runs": "Runs that a claim brought.",

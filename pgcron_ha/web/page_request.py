@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import cached_property
@@ -224,22 +224,16 @@ class PageRequest:
         """
         if not self.may_open(route):
             return ""
-        path = filled(self.services.paths[route], segments)
-        root = self.request.scope.get("root_path", "")
-        if not query and self._chosen_zone is None:
-            return f"{root}{path}"
-        given = {key: value for key, value in (query or {}).items() if value is not None}
-        if self._chosen_zone is not None:
-            given.setdefault("tz", self.request.query_params["tz"])
-        return f"{root}{path}" + (f"?{urlencode(given)}" if given else "")
-
-    def links(self, route: str, names: Iterable[str]) -> list[tuple[str, str]]:
-        """Names with the addresses of their pages."""
-        return [(name, self.link(route, name=name)) for name in names]
+        root: str = self.request.scope.get("root_path", "")
+        path = root + filled(self.services.paths[route], segments)
+        zone = self.request.query_params["tz"] if self._chosen_zone else None
+        asked = {"tz": zone, **(query or {})}
+        given = urlencode({key: value for key, value in asked.items() if value is not None})
+        return f"{path}?{given}" if given else path
 
     def near(self, route: str, name: str, known: Sequence[str]) -> list[tuple[str, str]]:
-        """Of the known names those that may have been meant, as `links`."""
-        return self.links(route, near_names(name[:100], known))
+        """Of the known names those that may have been meant, with the addresses of their pages."""
+        return [(near, self.link(route, name=near)) for near in near_names(name[:100], known)]
 
     def chips(
         self, route: str, filters: Mapping[str, str], *, but: str = ""
@@ -269,7 +263,7 @@ class PageRequest:
         route: str,
         name: str,
         words: Sequence[str | None],
-        filters: Mapping[str, str],
+        filters: Mapping[str, Any],
         chosen: str | None,
         /,
         **segments: str,

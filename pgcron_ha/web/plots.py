@@ -31,12 +31,8 @@ _MOST_TICKS: Final = 9
 _GRAVITY: Final = ("dead", "lost", "running", "cancelled", "expired", "skipped", "superseded")
 # Bars of a trend: as many runs as health is judged from.
 _BARS: Final = 30
-# Fewer runs than this don't fill the width of a trend; a single one would be a wall.
-_FEW_BARS: Final = 12
 SPARK_WIDTH: Final = 120
 SPARK_HEIGHT: Final = 22
-TREND_WIDTH: Final = 900
-TREND_HEIGHT: Final = 84
 _NICE: Final = (1, 2, 5, 10)
 _GANTT_TICKS: Final = 6
 
@@ -54,25 +50,23 @@ def timeline(
     def place(instant: datetime) -> float:
         return round(min(max((instant - since).total_seconds() * scale, 0), WIDTH), 1)
 
-    drawn = []
-    for position, track in enumerate(tracks):
-        fires = [fire for fire in track["fires"] if now < fire <= until]
-        drawn.append(
-            SimpleNamespace(
-                y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
-                name=track["name"],
-                health=track["health"],
-                marks=tuple(_marks(track["runs"], place, since, now, zone)),
-                # Where they are, and their titles.
-                fires=tuple((place(fire), f"fires {local(fire, zone)}") for fire in fires),
-            )
+    drawn = tuple(
+        SimpleNamespace(
+            y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
+            name=track["name"],
+            health=track["health"],
+            marks=tuple(_marks(track["runs"], place, since, now, zone)),
+            # Where they are, and their titles.
+            fires=tuple((place(at), f"fires {local(at, zone)}") for at in track["fires"]),
         )
+        for position, track in enumerate(tracks)
+    )
     return SimpleNamespace(
         **_sizes(len(drawn)),
         now_x=place(now),  # where the past ends
         # Where the lines of the axis are, and their labels.
         ticks=tuple(_ticks(since, until, place, zone, place(now))),
-        tracks=tuple(drawn),
+        tracks=drawn,
         since=since,
         until=until,
     )
@@ -125,55 +119,25 @@ def distance(since: datetime, until: datetime) -> timedelta:
     return (until - since) * (_GAP / WIDTH)
 
 
-def spark(facts: Row, zone: ZoneInfo) -> tuple[SimpleNamespace, ...]:
+def spark(facts: Row, zone: ZoneInfo) -> list[SimpleNamespace]:
     """A small bar for each of the newest runs of a schedule, oldest at the left.
 
-    `facts` has ids, outcomes, durations and finished of its runs, newest first.
+    `facts` has ids, outcomes, durations and finished of its runs, newest first; or None of each.
     """
-    longest = max((seconds for seconds in facts["durations"] if seconds is not None), default=0.0)
-    return tuple(_bars(_newest(facts), longest, SPARK_WIDTH, SPARK_HEIGHT, zone))
-
-
-def trend(facts: Row, median: float, slowest: float | None, zone: ZoneInfo) -> SimpleNamespace:
-    """As `spark`, with a scale that a person can read and that does not jump from run to run."""
-    top = _nice(max(seconds for seconds in facts["durations"] if seconds is not None))
-    runs = _newest(facts)
-
-    def height_of(seconds: float) -> float:
-        return round(TREND_HEIGHT * (1 - seconds / top), 1)
-
-    return SimpleNamespace(
-        width=TREND_WIDTH,
-        height=TREND_HEIGHT,
-        bars=tuple(_bars(runs, top, TREND_WIDTH, TREND_HEIGHT, zone, max(len(runs), _FEW_BARS))),
-        top=duration(top),  # at the upper edge
-        median_y=height_of(median),
-        slowest_y=None if slowest is None else height_of(min(slowest, top)),
-    )
-
-
-def _newest(facts: Row) -> list[tuple[int, str, float | None, datetime]]:
-    columns = (facts["ids"], facts["outcomes"], facts["durations"], facts["finished"])
-    return list(zip(*columns, strict=True))[:_BARS][::-1]
-
-
-def _bars(
-    runs: Sequence[tuple[int, str, float | None, datetime]],
-    top: float,
-    width: int,
-    height: int,
-    zone: ZoneInfo,
-    places: int = _BARS,
-) -> Iterable[SimpleNamespace]:
-    step = width / places
-    for position, (run, outcome, seconds, end) in enumerate(runs):
+    columns = (facts[name] or () for name in ("ids", "outcomes", "durations", "finished"))
+    runs = list(zip(*columns, strict=True))[:_BARS]
+    top = max((seconds for _, _, seconds, _ in runs if seconds is not None), default=0.0)
+    step = SPARK_WIDTH / _BARS
+    bars = []
+    for position, (run, outcome, seconds, end) in enumerate(reversed(runs), _BARS - len(runs)):
         share = min((seconds or 0.0) / top, 1.0) if top > 0 else 0.0
         # A failure has its own height, too, for people who can't see its colour.
-        tall = height if outcome in ("dead", "lost") else max(3.0, round(share * height, 1))
+        is_failure = outcome in ("dead", "lost")
+        tall = SPARK_HEIGHT if is_failure else max(3.0, round(share * SPARK_HEIGHT, 1))
         took = f" in {duration(seconds)}" if seconds is not None else ""
-        yield SimpleNamespace(
-            x=round((places - len(runs) + position) * step, 1),
-            y=round(height - tall, 1),
+        bar = SimpleNamespace(
+            x=round(position * step, 1),
+            y=round(SPARK_HEIGHT - tall, 1),
             width=round(step * 0.75, 1),
             height=tall,
             state=outcome,
@@ -181,6 +145,8 @@ def _bars(
             title=f"run {run} {outcome}{took} · {local(end, zone)}",
             run=run,
         )
+        bars.append(bar)
+    return bars
 
 
 def _nice(value: float) -> float:

@@ -5,8 +5,7 @@ A path segment in braces is one segment of the address, whatever characters the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pgcron_ha.web import probes
 from pgcron_ha.web.page_request import Endpoint
@@ -34,8 +33,7 @@ from pgcron_ha.web.pages import (
 )
 
 
-@dataclass(frozen=True)
-class WebRoute:
+class WebRoute(NamedTuple):
     """One line of the table; `method` is GET (and HEAD) or POST.
 
     Which role has a permission, `pgcron_ha.model.permissions` says; "open" needs none: probes for
@@ -60,7 +58,6 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/breakers/{name}/reset", "reset_breaker", "breakers:reset", queues.reset_breaker),
         ("GET", "/audit", "audit", "audit:read", audit.show_audit),
         ("GET", "/storage", "storage", "storage:read", storage.show_storage),
-        ("GET", "/storage/{name}", "storage_table", "storage:read", storage.show_table),
         ("GET", "/roles", "roles", "roles:read", roles.show_roles),
         ("GET", "/runs", "runs", "runs:read", runs.show_runs),
         ("GET", "/workflows", "workflows", "workflows:read", workflows.show_workflows),

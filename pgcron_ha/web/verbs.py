@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeAlias
-from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -17,6 +16,7 @@ from pgcron_ha.client.checks import args_text, parsed_json
 from pgcron_ha.client.fires import require_fire
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import schedule
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.page_request import Ask, Endpoint, PageRequest
 from pgcron_ha.web.times import written_end, written_instant
@@ -26,10 +26,13 @@ Segments: TypeAlias = Mapping[str, Any]
 
 
 class Field(NamedTuple):
-    """A field of a form, and how its text (empty: it was not given) is read. InvalidInput."""
+    """A field of a form, and how its text (empty: it was not given) is read, beside the schedule
+    that the address names (none if `has_times` is not set). InvalidInput.
+    """
 
     name: str
-    read: Callable[[Session, Segments, str], Awaitable[Any]]
+    read: Callable[[str, Row], Any]
+    has_times: bool = False
 
 
 def verb(
@@ -71,49 +74,37 @@ async def _work(
     of = page_request.segments
 
     async def work(session: Session) -> Any:
-        values = {name: await read(session, of, given.get(name, "")) for name, read in known}
+        has_times = any(field.has_times for field in known)
+        row = await session.call(schedule, of["name"]) if has_times else {}
+        values = {name: read(given.get(name, ""), row) for name, read, _ in known}
         return await session.act(command, *of.values(), **values, **more)
 
     return work
 
 
-async def _text(session: Session, of: Segments, text: str) -> str | None:
+def _text(text: str, row: Row) -> str | None:
     return text or None
 
 
-async def _zone(session: Session, of: Segments) -> ZoneInfo:
-    return load_zone((await session.call(schedule, of["name"]))["timezone"])
+def _instant(text: str, row: Row) -> datetime:
+    return written_instant(text, load_zone(row["timezone"]), datetime.now(UTC), direction=1)
 
 
-async def _instant(session: Session, of: Segments, text: str) -> datetime:
-    return written_instant(text, await _zone(session, of), datetime.now(UTC), direction=1)
-
-
-async def _fire(session: Session, of: Segments, text: str) -> datetime:
-    at = await _instant(session, of, text)
-    require_fire(await session.call(schedule, of["name"]), at)
+def _fire(text: str, row: Row) -> datetime:
+    at = _instant(text, row)
+    require_fire(row, at)
     return at
 
 
-async def _past(session: Session, of: Segments, text: str) -> datetime | None:
-    zone = await _zone(session, of)
-    return written_instant(text, zone, datetime.now(UTC)) if text else None
+def _past(text: str, row: Row) -> datetime | None:
+    return written_instant(text, load_zone(row["timezone"]), datetime.now(UTC)) if text else None
 
 
-async def _end(session: Session, of: Segments, text: str) -> Any:
-    zone = await _zone(session, of)
-    return written_end(text, zone, datetime.now(UTC)) if text else None
+def _end(text: str, row: Row) -> Any:
+    return written_end(text, load_zone(row["timezone"]), datetime.now(UTC)) if text else None
 
 
-async def _args(session: Session, of: Segments, text: str) -> str:
-    return args_text(text)
-
-
-async def _start_args(session: Session, of: Segments, text: str) -> str:
-    return args_text(text or "{}")
-
-
-async def _json(session: Session, of: Segments, text: str) -> str | None:
+def _json(text: str, row: Row) -> str | None:
     if text:
         parsed_json("", text, 'Write for example {"rows": 3}.')
     return text or None
@@ -121,12 +112,12 @@ async def _json(session: Session, of: Segments, text: str) -> str | None:
 
 # Instants of a schedule, without an offset by its clock: a fire to come, whatever somebody did to
 # one, when it is due instead, the fire time of a run, and when a pause ends (2h: from now).
-FIRE: Final = Field("fire_time", _fire)
-CHANGED_FIRE: Final = Field("fire_time", _instant)
-DUE_AT: Final = Field("due_at", _instant)
-FIRE_TIME: Final = Field("fire_time", _past)
-UNTIL: Final = Field("until", _end)
-ARGS: Final = Field("args", _args)
-START_ARGS: Final = Field("args", _start_args)
+FIRE: Final = Field("fire_time", _fire, has_times=True)
+CHANGED_FIRE: Final = Field("fire_time", _instant, has_times=True)
+DUE_AT: Final = Field("due_at", _instant, has_times=True)
+FIRE_TIME: Final = Field("fire_time", _past, has_times=True)
+UNTIL: Final = Field("until", _end, has_times=True)
+ARGS: Final = Field("args", lambda text, row: args_text(text))
+START_ARGS: Final = Field("args", lambda text, row: args_text(text or "{}"))
 PAYLOAD: Final = Field("payload", _json)
 RESULT: Final = Field("result", _json)

@@ -34,7 +34,6 @@ PAGES = (
     "/queues/etl",
     "/nodes",
     "/storage",
-    "/storage/history",
     "/workflows",
     "/workflows/nightly",
 )

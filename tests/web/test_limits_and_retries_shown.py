@@ -73,10 +73,9 @@ async def test_a_snoozed_run_has_not_failed(full_site: Site, sql: Connection) ->
     assert "failed" not in head
     facts = await text_of(full_site, f"/runs/{run}", "facts")
     assert "Attempt 1 of 6, of which 1 snoozed" in facts
-    for page, part in (("/runs?state=retrying", "list"), ("/queues/etl", "later")):
-        shown = await text_of(full_site, page, part)
-        assert "snoozed" in shown
-        assert "retrying" not in shown.partition(f"{run}")[2][:60]
+    shown = await text_of(full_site, "/runs?state=retrying", "list")
+    assert "snoozed" in shown
+    assert "retrying" not in shown.partition(f"{run}")[2][:60]
 
 
 async def test_a_run_says_which_limit_it_waits_for(full_site: Site, sql: Connection) -> None:

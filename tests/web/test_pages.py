@@ -43,8 +43,6 @@ async def test_the_list_shows_health_next_fire_and_last_outcome(read_site: Site)
     [
         ("health=failing", "billing/reminders", "weekly-report"),
         ("health=late", "billing/invoices", "billing/reminders"),
-        ("health=new", "brand-new", "billing/reminders"),
-        ("health=paused", "legacy-import", "billing/reminders"),
         ("queue=etl", "etl/orders", "billing/reminders"),
         ("text=ORDERS", "etl/orders", "etl/products"),
         ("state=paused", "legacy-import", "etl/orders"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,14 +13,13 @@ from tests.web.test_page_plans import rows_read
 
 VALUES: dict[str, Any] = {
     "before": None,
-    "before_at": datetime(2026, 1, 1, tzinfo=UTC),
-    "before_id": 10_000,
     "budget": 1_000,
     "decision": "expired",
-    "due": False,
+    "ended_within": None,
     "error_class": None,
     "fingerprint": None,
     "handler": "py:rare",
+    "incarnation": None,
     "is_dead": False,
     "limit": 50,
     "look": 500,
@@ -61,9 +59,8 @@ FILL = """
         ("page_queue_dead", 600, {}),
         ("page_letter_groups", 600, {"state": "open"}),
         ("page_letter_groups", 600, {"state": "all"}),
-        ("page_letters", 600, {"state": "open"}),
-        ("page_letters", 600, {"state": "redriven", "before_id": 30_000}),
-        ("page_letters_counted", 900, {}),
+        ("page_letters", 600, {"state": "open", "before": 10_000}),
+        ("page_letters", 600, {"state": "redriven", "before": 30_000}),
         ("page_occurrences", 700, {}),
         ("list_nodes", 300, {**LISTED_NODES, "is_dead": False, "queue": "default"}),
     ],

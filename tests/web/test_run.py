@@ -158,7 +158,7 @@ async def test_args_keep_every_digit_and_large_ones_are_cut(
     assert len((await full_site.get(f"/runs/{deep}")).text) < 90_000
 
 
-async def test_the_log_has_numbers_and_pieces(
+async def test_the_newest_lines_of_the_log_have_numbers_and_the_download_has_all(
     full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
     run = await sql.fetchval(RUNNING)
@@ -171,19 +171,14 @@ async def test_the_log_has_numbers_and_pieces(
     def shown(text: str) -> list[str]:
         return re.findall(r'<li class="log-line \w+" id="(L[\d-]+)"', text)
 
-    newest = (await full_site.get(f"/runs/{run}")).text
-    earlier = re.search(r'href="([^"]+)">Earlier lines', newest)
-    first = (await full_site.get(f"/runs/{run}?log=first")).text
-    assert earlier is not None
-    before = (await full_site.get(earlier[1].partition("#")[0])).text
+    text = (await full_site.get(f"/runs/{run}")).text
+    download = (await full_site.get(f"/runs/{run}/log")).text
 
-    assert shown(newest) == [f"L2-{n}" for n in range(701, 1201)]
-    assert shown(before) == [f"L2-{n}" for n in range(201, 701)]
-    assert shown(first)[0] == "L1-0"
-    assert shown(first)[-1] == "L2-470"
-    assert "grows while it executes" in newest
-    assert "grows while it executes" not in first
-    assert "Later lines" in first
+    assert shown(text) == [f"L2-{n}" for n in range(701, 1201)]
+    assert "Older lines are in the" in text
+    assert "grows while it executes" in text
+    assert "1.0 " in download
+    assert download.count(" 2.") == 1200
 
 
 async def test_the_log_grows_in_the_live_part(
@@ -208,8 +203,6 @@ NOT_THERE = (
     ("/runs/999999999999999999", 404, "does not exist"),
     ("/runs/9999999999999999999999", 404, "there is no page"),
     ("/runs/%00", 404, "there is no page"),
-    ("/runs/10001?log=last", 400, "is not a piece of a log"),
-    ("/runs/10001?log=before-1.9999999999", 400, "is not a piece of a log"),
     ("/runs/9999/log", 404, "does not exist"),
     ("/runs/10001/logs", 404, "there is no page"),
 )

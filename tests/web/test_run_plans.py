@@ -39,7 +39,6 @@ MOST = {
     "page_runs_alive": 20,
     "page_runs_ended": 200,
     "page_run_choices": 2_000,
-    "page_run_counts": 510,
     "page_history_start": 200,
     "page_key_run": 1,
     "runs_of_ids": 5,
@@ -47,7 +46,7 @@ MOST = {
     "page_run_letter": 1,
     "page_run_children": 20,
     "list_attempts": 10,
-    "page_lines_before": 100,
+    "page_last_lines": 100,
     "list_lines": 100,
 }
 

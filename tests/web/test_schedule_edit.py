@@ -192,7 +192,9 @@ async def test_versions_are_listed_and_restored(full_site: Site, full_database: 
     version = form["version"]
     assert f"Restore {version}<" in page.text
 
-    late = await full_site.post(f"/schedules/{NAME}/restore", version=version, newest=version)
+    late = await full_site.post(
+        f"/schedules/{NAME}/restore", version=version, expected_version=version
+    )
     done = await full_site.post(f"/schedules/{NAME}/restore", version=version)
 
     assert (late.status_code, done.status_code) == (409, 303)
@@ -201,7 +203,7 @@ async def test_versions_are_listed_and_restored(full_site: Site, full_database: 
     assert f"restored from version {version}" in shown.text
     for query in ("before=x", "before=99999999999"):
         assert (await full_site.get(f"/schedules/{NAME}/versions?{query}")).status_code == 400
-    assert (await full_site.post(f"/schedules/{NAME}/restore")).status_code == 400
+    assert (await full_site.post(f"/schedules/{NAME}/restore")).status_code == 404
     assert (await full_site.get("/schedules/nobody/versions")).status_code == 404
     assert (await full_site.get("/schedules/nobody/edit")).status_code == 404
     assert (await full_site.post("/schedules/nobody/save")).status_code == 404

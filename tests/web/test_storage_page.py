@@ -41,40 +41,9 @@ async def test_each_table_is_listed_with_its_size_the_largest_first(
     assert [found[name] for name in names] == sorted(found.values(), reverse=True)
     history = rows[names.index("history")]
     assert f'</meter> <span class="amount">{size(found["history"])}<' in history
-    assert 'href="/storage/history"' in history
     assert "partitions" in history
     assert "30 d" in history.replace("\u202f", " ")
     assert f"{size(sum(found.values()))} in" in page.text
-
-
-async def test_a_tables_partitions_tell_their_range_and_when_they_are_dropped(
-    full_site: Site, full_database: str
-) -> None:
-    connection = await own_session(full_database)
-    while await connection.fetchval("SELECT pgcron.ensure_partitions()"):
-        pass  # as nodes do: midnight may have passed since the database was made
-    now = await connection.fetchval("SELECT now()")
-    await connection.close()
-
-    page = await full_site.get("/storage/history")
-
-    assert page.status_code == 200
-    rows = re.findall(r'<th scope="row" data-label="Name">(.*?)</tr>', page.text, re.DOTALL)
-    (today,) = [row for row in rows if "is being filled" in row]
-    assert f"history_{now:%Y%m%d}" in today
-    assert f"{now:%Y-%m-%d} 00:00:00" in today
-    assert [row for row in rows if "what lies before the first" in row and "never" in row]
-    assert len([row for row in rows if "to come" in row]) >= 7
-    assert 'datetime="' in today.partition('data-label="Dropped"')[2]
-
-
-async def test_a_table_that_is_none_is_told_with_the_nearest(full_site: Site) -> None:
-    page = await full_site.get("/storage/histroy")
-
-    assert page.status_code == 404
-    assert 'href="/storage/history"' in page.text
-    assert (await full_site.get("/storage/x%00")).status_code == 404
-    assert (await full_site.get("/storage/run")).status_code == 200
 
 
 async def test_who_holds_a_snapshot_is_named(

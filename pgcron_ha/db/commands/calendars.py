@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.pool import Connection
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, UNCUT
 from pgcron_ha.db.queries.rows import Rows
 
 put_calendar: Final = Call[int]("put_calendar", "calendar", "content", take_over=False)
@@ -25,7 +25,7 @@ delete_calendar: Final = Call[None]("delete_calendar", "calendar")
 calendars_of: Final = Call[str | None]("calendars_of", "spec")
 """JSON: the contents of the calendars that a spec needs, by name; None when it names none."""
 
-calendars: Final = Rows("list_calendars", limit=DEFAULT_LIMIT)
+calendars: Final = Rows("list_calendars", most=UNCUT, limit=DEFAULT_LIMIT)
 """``name``, ``schedules`` (how many use it), ``version``, ``updated_at``, ``updated_by``,
 ``source`` (the owner of the files that define it) and ``content``, by name.
 """

@@ -11,9 +11,6 @@ from pgcron_ha.model.storage import TableSize, tables_of
 # Ten years of daily partitions of each table that has them.
 MOST_RELATIONS: Final = 15_000
 MOST_HOLDERS: Final = 20
-# Holders of snapshots older than this are listed; `pgcron-ha doctor` advises later.
-HELD_SECONDS: Final = 60.0
-HELD_TRANSACTIONS: Final = 100_000
 # Kinds of holders that keep dead rows of the server's catalog alone.
 LOGICAL: Final = ("logical slot", "subscriber of slot")
 
@@ -30,8 +27,9 @@ class Storage(NamedTuple):
 
 _role: Final = Query("read_role").the
 _sizes: Final = Query("list_table_sizes", limit=MOST_RELATIONS)
+# `pgcron-ha doctor` advises later.
 snapshot_holders: Final = Query(
-    "list_snapshot_holders", age=HELD_TRANSACTIONS, seconds=HELD_SECONDS, limit=MOST_HOLDERS
+    "list_snapshot_holders", age=100_000, seconds=60.0, limit=MOST_HOLDERS
 )
 
 

@@ -6,11 +6,12 @@
 SELECT pgcron.calendars_of(:spec::text, :known::text::jsonb)::text AS calendars;
 
 -- name: list_calendars
+-- At most :most characters of their contents.
 SELECT c.name,
        (SELECT count(*) FROM pgcron.schedule s
         WHERE s.calendars IS NOT NULL AND s.calendars ? c.name
           AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) AS schedules,
-       c.version, c.updated_at, c.updated_by, c.source, c.content
+       c.version, c.updated_at, c.updated_by, c.source, left(c.content, :most::int) AS content
 FROM pgcron.calendar c WHERE pgcron.calendar_in_scope(c.name) ORDER BY c.name LIMIT :limit::int;
 
 -- name: one_calendar

@@ -175,11 +175,3 @@ SELECT run_id, verdict FROM pgcron.reap_runs(cardinality(:run_ids::bigint[]), :r
 SELECT count(*) AS runs FROM pgcron.node n
 JOIN pgcron.run r ON r.owner = n.incarnation AND r.state = 'running'
 WHERE n.state <> 'dead' AND n.name = :node::text;
-
--- name: page_node_names
--- For an incarnation that does not exist: nodes of that name or whose number begins with it, else
--- any; the living first.
-SELECT n.incarnation::text AS incarnation, n.name, n.state FROM pgcron.node n
-ORDER BY position(lower(:text::text) IN lower(n.name)) = 0
-    AND NOT starts_with(n.incarnation::text, lower(left(:text::text, 4))), n.state = 'dead', n.name,
-         n.started_at DESC LIMIT :limit::int;

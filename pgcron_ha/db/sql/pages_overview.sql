@@ -109,7 +109,7 @@ WHERE held.gate = 'no_node'
 LIMIT :limit::int;
 
 -- name: page_running
--- What runs now (of one queue, on one node), among the first :look that run, by the index of
+-- What runs now (on one node), among the first :look that run, by the index of
 -- running runs; the longest first.
 SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, r.claimed_at, r.started_at,
        coalesce(r.started_at, r.claimed_at) AS since,
@@ -121,6 +121,5 @@ FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.tags, e.atte
       WHERE e.state = 'running' AND e.owner IS NOT NULL
         AND (:incarnation::uuid IS NULL OR e.owner = :incarnation::uuid) LIMIT :look::int) r
 LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-WHERE (:queue::text IS NULL OR r.queue = :queue::text)
-  AND pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
+WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
 ORDER BY 9, r.id LIMIT :limit::int;

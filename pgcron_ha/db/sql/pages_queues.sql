@@ -52,33 +52,23 @@ WHERE pgcron.in_scope(NULL, d.queue, NULL, NULL, NULL)
 GROUP BY d.queue ORDER BY d.queue LIMIT :limit::int;
 
 -- name: page_queue_head
--- The next runs of one queue in the order of the claim; :due selects due or future runs. Of those
--- that wait for a run of their schedule the first thousand of all queues are looked at.
-WITH span AS (
-  SELECT CASE WHEN :due::boolean THEN '-infinity' ELSE now() END AS since,
-         CASE WHEN :due::boolean THEN now() ELSE 'infinity' END AS until),
-next AS (
+-- The due runs of one queue that come next in the order of the claim. Of those that wait for a run
+-- of their schedule the first thousand of all queues are looked at.
+WITH next AS (
   SELECT w.id, w.priority, w.due_at
-  FROM span CROSS JOIN LATERAL pgcron.waiting_runs(:queue::text, span.since, span.until,
-      :limit::int) w
+  FROM pgcron.waiting_runs(:queue::text, '-infinity', now(), :limit::int) w
   UNION ALL
   SELECT b.id, b.priority, b.due_at
-  FROM span CROSS JOIN (VALUES ('overlap'), ('previous')) waits_for(gate)
+  FROM (VALUES ('overlap'), ('previous')) waits_for(gate)
   CROSS JOIN LATERAL (SELECT w.id, w.queue, w.priority, w.due_at FROM pgcron.run w
-                      WHERE w.state = 'blocked' AND w.gate = waits_for.gate
-                        AND w.due_at BETWEEN span.since AND span.until
+                      WHERE w.state = 'blocked' AND w.gate = waits_for.gate AND w.due_at <= now()
                       ORDER BY w.due_at, w.id LIMIT 1000) b
   WHERE b.queue = :queue::text)
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, r.concurrency_key,
        pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
        left(r.last_error, 300) AS error,
-       r.snoozes > 0
-           AND EXISTS (SELECT FROM pgcron.attempt a
-               WHERE a.run_id = r.id AND a.attempt = r.attempt
-                 AND a.outcome = 'snoozed') AS is_snoozed,
        waiting.waits_for, waiting.waits_detail, waiting.waits_on
-FROM (SELECT w.id FROM next w
-      ORDER BY CASE WHEN :due::boolean THEN w.priority END, w.due_at, w.id LIMIT :limit::int) first
+FROM (SELECT w.id FROM next w ORDER BY w.priority, w.due_at, w.id LIMIT :limit::int) first
 JOIN pgcron.run r ON r.id = first.id JOIN pgcron.waiting ON waiting.id = first.id
 WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
-ORDER BY CASE WHEN :due::boolean THEN r.priority END, r.due_at, r.id;
+ORDER BY r.priority, r.due_at, r.id;

@@ -68,8 +68,7 @@ SELECT w.id, w.state, w.waits_for, w.waits_detail, w.waits_on FROM pgcron.waitin
 WHERE w.id = ANY(:run_ids::bigint[]);
 
 -- name: page_run_letter
-SELECT d.died_at, d.redriven_as, d.closed_at, d.closed_by, d.note,
-       date_part('epoch', pgcron.time_allowed(d.timeout)) AS timeout, d.fingerprint
+SELECT d.redriven_as, d.closed_at, d.closed_by, d.note, d.fingerprint
 FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint;
 
 -- name: page_run_children
@@ -91,8 +90,9 @@ SELECT a.attempt, a.outcome, a.node, a.claimed_at, a.started_at, a.ended_at, a.e
 FROM pgcron.attempt a WHERE a.run_id = :run_id::bigint ORDER BY a.attempt DESC, a.ended_at DESC
 LIMIT :limit::int;
 
--- name: page_lines_before
--- The lines of a run before one of them (attempt, sequence), the last first.
-SELECT l.attempt, l.sequence, l.at, l.stream, left(l.line, :most::int) AS line FROM pgcron.log l
-WHERE l.run_id = :run_id::bigint AND (l.attempt, l.sequence) < (:attempt::int, :sequence::int)
+-- name: page_last_lines
+-- The last lines of a run, the last first.
+SELECT l.attempt, l.sequence, l.at, l.stream, left(l.line, :most::int) AS line,
+       length(l.line) > :most::int AS is_cut
+FROM pgcron.log l WHERE l.run_id = :run_id::bigint
 ORDER BY l.attempt DESC, l.sequence DESC LIMIT :limit::int;

@@ -132,48 +132,23 @@ WITH RECURSIVE step(low_id, high_id, steps) AS (
 SELECT coalesce(max(s.low_id), 0) AS id FROM step s;
 
 -- name: page_run_choices
--- What the filters suggest: names that nodes and schedules use, and how history is divided.
-SELECT ARRAY(SELECT q.name
-             FROM (SELECT u.name
-                   FROM (SELECT e.name FROM pgcron.queue e
-                         UNION SELECT unnest(n.queues) FROM pgcron.node n
-                         WHERE n.state <> 'dead') u
-                   WHERE pgcron.in_scope(NULL, u.name, NULL, NULL, NULL)
-                   UNION SELECT s.queue
-                   FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
-                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) q
-             ORDER BY 1 LIMIT :limit::int) AS queues,
-       ARRAY(SELECT h.handler
-             FROM (SELECT o.handler FROM pgcron.offer o
-                   WHERE pgcron.in_scope(NULL, NULL, o.handler, NULL, NULL)
-                   UNION SELECT s.handler
-                   FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
-                   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) h
-             ORDER BY 1 LIMIT :limit::int) AS handlers,
-       ARRAY(SELECT n.name FROM (SELECT DISTINCT e.name FROM pgcron.node e) n
+-- What the filters suggest: names that nodes and schedules use.
+WITH seen AS MATERIALIZED (
+  SELECT s.name, s.queue, s.handler
+  FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.name LIMIT :look::int) s
+  WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner))
+SELECT ARRAY(SELECT u.name
+             FROM (SELECT e.name FROM pgcron.queue e
+                   UNION SELECT unnest(n.queues) FROM pgcron.node n WHERE n.state <> 'dead') u
+             WHERE pgcron.in_scope(NULL, u.name, NULL, NULL, NULL)
+             UNION SELECT s.queue FROM seen s ORDER BY 1 LIMIT :limit::int) AS queues,
+       ARRAY(SELECT o.handler FROM pgcron.offer o
+             WHERE pgcron.in_scope(NULL, NULL, o.handler, NULL, NULL)
+             UNION SELECT s.handler FROM seen s ORDER BY 1 LIMIT :limit::int) AS handlers,
+       ARRAY(SELECT DISTINCT n.name FROM pgcron.node n
              WHERE pgcron.in_scope(NULL, NULL, NULL, NULL, NULL)
              ORDER BY 1 LIMIT :limit::int) AS nodes,
-       ARRAY(SELECT s.name
-             FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.name LIMIT :look::int) s
-             WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
-             ORDER BY s.name LIMIT :limit::int) AS schedules,
-       coalesce((SELECT t.period FROM pgcron.retention t WHERE t.relation = 'history'),
-                'day') AS period;
-
--- name: page_run_counts
--- How many run and wait; each at most :most + 1. Those that wait are counted from the newest, where
--- fewest dead rows are.
-SELECT now() AS now,
-       (SELECT count(*)
-        FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags FROM pgcron.run r
-              WHERE r.state = 'running' AND r.owner IS NOT NULL
-              LIMIT :most::int + 1) b
-        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS running,
-       (SELECT count(*)
-        FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags FROM pgcron.run r
-              WHERE r.state <> 'running' ORDER BY r.id DESC
-              LIMIT :most::int + 1) b
-        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) AS waiting;
+       ARRAY(SELECT s.name FROM seen s ORDER BY 1 LIMIT :limit::int) AS schedules;
 
 -- name: page_schedule_id
 SELECT s.id FROM pgcron.schedule s

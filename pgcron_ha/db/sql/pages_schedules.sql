@@ -2,11 +2,9 @@
 -- One page of schedules by name; which ones is decided before anything about their runs is read.
 -- The facts of each: its newest 30 ended runs, what runs, what waits. By index, so a page costs the
 -- same whatever history holds.
-SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.queue, s.priority,
-       s.enabled, s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.delivery,
-       s.owner, s.tags,
-       s.created_at, s.updated_at, c.status,
-       coalesce(c.error ->> 'message', c.error::text) AS error, c.watermark, c.since, s.max_runs,
+SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.queue, s.enabled,
+       s.paused_note, s.paused_by, s.paused_until, s.owner, s.tags, s.created_at, s.updated_at,
+       c.status, coalesce(c.error ->> 'message', c.error::text) AS error, c.since, s.max_runs,
        coalesce(c.runs_made >= s.max_runs, false)
            OR (c.status = 'valid' AND c.next_fire = 'infinity'
          AND c.canonical NOT LIKE 'on asset %'
@@ -75,16 +73,6 @@ FROM (SELECT e.schedule_id, e.next_fire FROM pgcron.cursor e
 WHERE pgcron.id_in_scope(c.schedule_id)
 ORDER BY c.next_fire LIMIT :limit::int;
 
--- name: page_new_schedules
--- Among the :look schedules that were made last. One that has not run long after that is listed as
--- late or stale, not as new.
-SELECT s.id AS schedule_id
-FROM (SELECT v.* FROM pgcron.schedule v ORDER BY v.id DESC LIMIT :look::int) s
-WHERE s.enabled AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
-  AND NOT EXISTS (SELECT FROM pgcron.history h WHERE h.schedule_id = s.id)
-  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.schedule_id = s.id AND r.state = 'running')
-ORDER BY s.id DESC LIMIT :limit::int;
-
 -- name: page_schedule_names
 -- For a name that does not exist: those that contain it, or that it begins with.
 SELECT s.name FROM pgcron.schedule s
@@ -96,15 +84,12 @@ ORDER BY position(lower(:text::text) IN lower(s.name)) = 0, s.name LIMIT :limit:
 
 -- name: page_schedule_labels
 -- Owners and tags of the first :look schedules.
-SELECT ARRAY(SELECT DISTINCT s.owner FROM (SELECT v.* FROM pgcron.schedule v
-                                           LIMIT :look::int) s
-             WHERE s.owner IS NOT NULL
-               AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
+WITH labelled AS MATERIALIZED (
+  SELECT s.owner, s.tags FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
+  WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner))
+SELECT ARRAY(SELECT DISTINCT s.owner FROM labelled s WHERE s.owner IS NOT NULL
              ORDER BY 1 LIMIT :limit::int) AS owners,
-       ARRAY(SELECT DISTINCT t.tag FROM (SELECT v.* FROM pgcron.schedule v
-                                         LIMIT :look::int) s
-             CROSS JOIN unnest(s.tags) t(tag)
-             WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
+       ARRAY(SELECT DISTINCT t.tag FROM labelled s CROSS JOIN unnest(s.tags) t(tag)
              ORDER BY 1 LIMIT :limit::int) AS tags;
 
 -- name: page_queue_names

@@ -44,15 +44,9 @@ from pgcron_ha.web.pages.queues import circuit_sentence
 Link: TypeAlias = Callable[..., str]
 """`PageRequest.link`."""
 
-# Failing schedules with one error are one cause from this number on.
-_MERGED_FROM: Final = 2
 _NAMED: Final = 3
 _GRAVITY: Final = {"fail": 0, "late": 1, "retry": 2, "idle": 3}
 TRACKS: Final = 12
-_OPEN_LETTERS: Final[dict[str, Any]] = {
-    "state": "open",
-    **dict.fromkeys(("handler", "error_class", "fingerprint", "queue", "schedule")),
-}
 # Nodes that ended within this time are shown beside the living.
 _ENDED_WITHIN: Final = 3600.0
 
@@ -73,7 +67,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "breakers": ask_queues.open_breakers,
     "broken": ask_queues.broken,
     "recent": ask.recent,
-    "dead": partial(ask_letters.groups, **_OPEN_LETTERS, look=ask.LOOK, limit=ask.ROWS),
+    "dead": partial(ask_letters.groups, state="open", look=ask.LOOK, limit=ask.ROWS),
     "queues": ask_queues.settings,
     "blocking": blocking_sessions,
     "holders": READINGS["snapshot_holders"],
@@ -176,18 +170,14 @@ def _nodes(link: Link, seen: Facts) -> Iterator[Attention]:
     """
     nodes = seen.nodes
     if not any(node["word"] in ("alive", "cordoned", "draining") for node in nodes):
-        yield Attention(
-            Mark("✕", "none", "fail"),
-            "No node is alive",
-            link("nodes"),
-            max((node["over_at"] for node in nodes if node["over_at"]), default=None),
-            "Nothing fires and nothing runs.",
-            "Start one: pgcron-ha node",
-        )
+        since = max((node["over_at"] for node in nodes if node["over_at"]), default=None)
+        why, hint = "Nothing fires and nothing runs.", "Start one: pgcron-ha node"
+        mark = Mark("✕", "none", "fail")
+        yield Attention(mark, "No node is alive", link("nodes"), since, why, hint)
     alive = {node["name"] for node in nodes if node["word"] in ("alive", "cordoned")}
     takes_work = any(node["word"] == "alive" for node in nodes)
     for node in nodes:
-        about = f"Node {node['name']}", _href(link, node)
+        about = f"Node {node['name']}", link("node", incarnation=node["incarnation"])
         if node["word"] in ("silent", "died") and node["name"] not in alive:
             mark = mark_of(node["word"])._replace(tone="late")
             why = node["reason"] or "Its lease ran out; its runs are taken over."
@@ -203,35 +193,24 @@ def _nodes(link: Link, seen: Facts) -> Iterator[Attention]:
             yield Attention(mark, *about, None, why, hint)
 
 
-def _href(link: Link, node: Row) -> str:
-    return link("node", incarnation=node["incarnation"])
-
-
 def _blocking(seen: Facts) -> Iterator[Attention]:
     """Sessions that keep nodes waiting for a lock."""
     for row in seen.blocking:
-        yield Attention(
-            Mark("✕", "blocking", "fail") if row["waiting"] else Mark("▲", "locking", "late"),
-            capital(session_words(row)),
-            None,
-            _since(seen, row["seconds"]),
-            f"It {holding_words(row)}.",
-            "What waits goes on when its transaction ends.",
-        )
+        is_waited_for = Mark("✕", "blocking", "fail")
+        mark = is_waited_for if row["waiting"] else Mark("▲", "locking", "late")
+        what, since = capital(session_words(row)), _since(seen, row["seconds"])
+        hint = "What waits goes on when its transaction ends."
+        yield Attention(mark, what, None, since, f"It {holding_words(row)}.", hint)
 
 
 def _holding(link: Link, seen: Facts) -> Iterator[Attention]:
     """Snapshots so old that dead rows pile up in every table."""
     for row in seen.holders:
-        yield Attention(
-            Mark("▲", "snapshot", "late"),
-            f"{capital(row['kind'])} {row['name']}",
-            link("storage"),
-            _since(seen, row["seconds"]),
-            f"It holds a snapshot of {plural(row['age'], 'transaction')}: dead rows stay in every"
-            " table.",
-            f"If nobody needs it: {release_words(row)}",
-        )
+        what, since = f"{capital(row['kind'])} {row['name']}", _since(seen, row["seconds"])
+        held = f"It holds a snapshot of {plural(row['age'], 'transaction')}"
+        why = f"{held}: dead rows stay in every table."
+        hint = f"If nobody needs it: {release_words(row)}"
+        yield Attention(Mark("▲", "snapshot", "late"), what, link("storage"), since, why, hint)
 
 
 def _since(seen: Facts, seconds: float | None) -> datetime | None:
@@ -244,15 +223,13 @@ def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
     """
     set_aside = Mark("▲", "set aside", "late")
     nodes = seen.nodes
-    hrefs = {node["name"]: _href(link, node) for node in nodes if node["state"] != "dead"}
+    living = {node["name"]: node["incarnation"] for node in nodes if node["state"] != "dead"}
     for names, cause in merged((node["name"], node["services"]) for node in nodes):
-        href = hrefs[names[0]] if len(names) == 1 else link("nodes")
+        is_one = len(names) == 1
+        href = link("node", incarnation=living[names[0]]) if is_one else link("nodes")
         since = _since(seen, cause.seconds)
         if not cause.what:
-            mark, what = (
-                Mark("✕", "failing", "fail"),
-                f"{capital(cause.service)} of {_named(names)}",
-            )
+            mark, what = mark_of("failing"), f"{capital(cause.service)} of {_named(names)}"
             why = f"No pass has succeeded for {duration(cause.seconds)}: {cause.error}"
             yield Attention(mark, what, href, since, why, cause.consequence)
         else:
@@ -276,8 +253,8 @@ def _failing(link: Link, seen: Facts) -> Iterator[Attention]:
             error = health.reason.partition(": ")[2]
             by_error.setdefault(error or row["name"], []).append((row, health))
     for error, failing in by_error.items():
-        if len(failing) < _MERGED_FROM:
-            yield from (_schedule(link, row, health) for row, health in failing)
+        if len(failing) == 1:
+            yield _schedule(link, *failing[0])
             continue
         names = some_of([row["name"] for row, _ in failing], _NAMED)
         what = f"{plural(len(failing), 'schedule')}: {names}"
@@ -292,29 +269,20 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
         waiting = sum(group["runs"] for group in seen.broken if group["name"] == row["name"])
         fallback = row["fallback_handler"] or row["fallback_queue"]
         wait = plural(waiting, "run waits", "runs wait")
-        yield Attention(
-            Mark("⊘", "half open" if row["state"] == "half_open" else "open", "late"),
-            row["name"],
-            link("runs", {"handler": row["name"]}),
-            row["opened_at"],
-            f"{circuit_sentence(row)} {wait}.",
-            f"New ones go to {fallback} meanwhile." if fallback else None,
-            (("Reset", link("reset_breaker", name=row["name"])),),
-        )
+        name, mark = row["name"], Mark("⊘", row["state"].replace("_", " "), "late")
+        href, why = link("runs", {"handler": name}), f"{circuit_sentence(row)} {wait}."
+        hint = f"New ones go to {fallback} meanwhile." if fallback else None
+        reset = (("Reset", link("reset_breaker", name=name)),)
+        yield Attention(mark, name, href, row["opened_at"], why, hint, reset)
 
 
 def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     """Work that no live node can take: blocked, not offered, or too heavy."""
     for row in ask.unserved(seen.waiting):
         waiting = plural(row["runs"], "run waits", "runs wait")
-        yield Attention(
-            mark_of("blocked"),
-            row["handler"],
-            link("queue", name=row["queue"]),
-            row["oldest_due"],
-            f"{waiting}: {row['waits_detail']}.",
-            "Start one that does; they run then.",
-        )
+        href, why = link("queue", name=row["queue"]), f"{waiting}: {row['waits_detail']}."
+        hint = "Start one that does; they run then."
+        yield Attention(mark_of("blocked"), row["handler"], href, row["oldest_due"], why, hint)
 
 
 def _others(link: Link, seen: Facts) -> Iterator[Attention]:
@@ -348,24 +316,16 @@ def _paused_queues(link: Link, seen: Facts) -> Iterator[Attention]:
         count = sum(row["runs"] for row in seen.due if row["queue"] == name)
         wait = plural(count, "due run waits", "due runs wait")
         by = who_and_why(queue["paused_by"], queue["paused_note"]) or "somebody"
-        yield Attention(
-            Mark("‖", "paused", "late" if count else "idle"),
-            f"Queue {name}",
-            link("queue", name=name),
-            queue["paused_at"],
-            f"{wait}; paused by {short(by)}",
-            actions=(("Resume", link("resume_queue", name=name)),),
-        )
+        about = f"Queue {name}", link("queue", name=name), queue["paused_at"]
+        mark, why = mark_of("paused"), f"{wait}; paused by {short(by)}"
+        resume = (("Resume", link("resume_queue", name=name)),)
+        yield Attention(mark._replace(tone="late") if count else mark, *about, why, actions=resume)
 
 
 def _schedule(link: Link, row: Row, health: Health) -> Attention:
     name = row["name"]
-    actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
-    return Attention(
-        mark_of(health.word),
-        name,
-        link("schedule", name=name),
-        health.since,
-        health.reason,
-        actions=actions if health.word != "invalid" else (),
-    )
+    actions: tuple[tuple[str, str], ...] = ()
+    if health.word != "invalid":
+        actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
+    about = name, link("schedule", name=name), health.since, health.reason
+    return Attention(mark_of(health.word), *about, actions=actions)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Final
 
 from starlette.responses import Response
 
+from pgcron_ha.client import checks
 from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.errors import InvalidInput
 from pgcron_ha.model.backfill import measure
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
@@ -21,8 +20,6 @@ from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
 from pgcron_ha.web.verbs import verb
-
-MOST_PARALLEL: Final = 1000
 
 
 async def show_backfills(page_request: PageRequest) -> Response:
@@ -57,9 +54,9 @@ async def ask_for(page_request: PageRequest) -> Response:
     """Asks for one: ``since`` and ``until`` (now) without an offset by the schedule's clock."""
     name = page_request.segment("name")
     given = await page_request.form("since", "until", "direction", "parallelism", "if_ran", "note")
-    direction = choice(given.get("direction"), interfaces.DIRECTIONS, "direction") or "forward"
-    if_ran = choice(given.get("if_ran"), interfaces.IF_RAN, "rule for instants that ran") or "skip"
-    parallelism = _parallelism(given.get("parallelism", "1"))
+    text, rule = given.get("parallelism", "1"), "Of a backfill 1 to 1000 runs are open at once."
+    at_once = checks.whole_number("parallelism", whole_number(text, 1000) or text, 1, 1000, rule)
+    options = {option: given.get(option) for option in ("direction", "if_ran", "note")}
 
     async def make(session: Session) -> int:
         found = await session.call(overview.schedule, name)
@@ -69,17 +66,8 @@ async def ask_for(page_request: PageRequest) -> Response:
         until = written_instant(given["until"], zone, now) if "until" in given else None
         # In a thread: a range of many instants takes a while to count.
         measured = await asyncio.to_thread(measure, spec_of(found), since, until or now)
-        return await session.act(
-            interfaces.backfill,
-            name,
-            since,
-            until,
-            direction=direction,
-            parallelism=parallelism,
-            if_ran=if_ran,
-            note=given.get("note"),
-            planned=measured.instants,
-        )
+        more = {**options, "parallelism": at_once, "planned": measured.instants}
+        return await session.act(interfaces.backfill, name, since, until, **more)
 
     return page_request.redirect("backfill", "backfill", id=await page_request.act(make))
 
@@ -108,14 +96,3 @@ def _settings(row: Row) -> list[tuple[str, str]]:
         ("Last changed by", row["changed_by"]),
     ]
     return [(word, value) for word, value in named if value]
-
-
-def _parallelism(text: str) -> int:
-    number = whole_number(text, MOST_PARALLEL)
-    if number is None:
-        raise InvalidInput(
-            f"parallelism '{text[:60]}' is out of range",
-            f"Of a backfill 1 to {MOST_PARALLEL} runs are open at once.",
-            "Leave it out for 1.",
-        )
-    return number

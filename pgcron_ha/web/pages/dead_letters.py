@@ -12,16 +12,17 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import dead_letters as ask
+from pgcron_ha.db.queries.pages.overview import cluster as read_cluster
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
+from pgcron_ha.web.address import choice, whole_number, wrong_page
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.verbs import run_verb
 
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
-_FILTERS: Final[tuple[str, ...]] = ("state", "handler", "class", "group", "queue", "schedule")
 # What names the letters of a cause in the forms that redrive or archive them.
 _CAUSE: Final = ("handler", "class", "group", "queue", "schedule")
+_FILTERS: Final[tuple[str, ...]] = ("state", *_CAUSE)
 # How many of them become due in a minute; without one all do at once.
 RATES: Final = ("1", "10", "60", "600")
 # A cause with more is redriven by pressing again; a batch is one transaction.
@@ -32,16 +33,15 @@ _MOST_RUN: Final = 2**63 - 1
 async def show_dead_letters(page_request: PageRequest) -> Response:
     """Causes, and the letters one by one; filters and the page (``before``) live in the address."""
     given = page_request.query(*_FILTERS, "before")
-    choice(given.get("state"), ask.STATES, "state")
-    before = _cursor(given.get("before"))
-    snapshot = await page_request.gather("dead", _read_letters, _wanted(given), before)
-    groups, letters, counted = snapshot.value
+    state = choice(given.get("state"), ask.STATES, "state") or "open"
+    before = whole_number(given.get("before"), _MOST_RUN)
+    if before is None and "before" in given:
+        raise wrong_page(given["before"], "the dead letters", "A page begins after a run's number.")
+    wanted = {"state": state, **_cause(given)}
+    snapshot = await page_request.gather("dead", _read_letters, wanted, before)
+    groups, letters, cluster = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
-    state = given.get("state", "open")
-    after = None
-    if len(letters) > ask.PAGE_ROWS:
-        last = letters[ask.PAGE_ROWS - 1]
-        after = f"{last['died_at'].isoformat()},{last['run_id']}"
+    after = letters[ask.PAGE_ROWS - 1]["run_id"] if len(letters) > ask.PAGE_ROWS else None
     return page_request.page(
         "dead_letters.html",
         snapshot,
@@ -51,9 +51,8 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         states=page_request.choices("dead", "state", ask.STATES, filters, state),
         state=state,
         chips=page_request.chips("dead", filters, but="state"),
-        open=min(counted["open"], ask.LOOK),  # whatever the filters
-        is_cut=counted["open"] > ask.LOOK,
-        last_at=counted["last_at"],
+        open=min(cluster["dead_letters"], ask.LOOK),  # whatever the filters
+        is_cut=cluster["dead_letters"] > ask.LOOK,
         looked_at=ask.LOOK,
         rates=RATES,
         **page_request.turns("dead", filters, "before", after),
@@ -66,7 +65,7 @@ redrive = run_verb(functions.redrive, "redriven")
 
 async def redrive_cause(page_request: PageRequest) -> Response:
     """Runs the open letters of the cause that the address names again, each once."""
-    wanted = _cause(page_request)
+    wanted = _cause(page_request.query(*_CAUSE))
     rate = (await page_request.form("rate")).get("rate")
     choice(rate, RATES, "rate")
     starting: datetime | None = None
@@ -88,7 +87,7 @@ async def redrive_cause(page_request: PageRequest) -> Response:
 async def archive(page_request: PageRequest) -> Response:
     """Closes one open dead letter, or those of the cause that the address names; then the list."""
     letter = page_request.segments.get("id")
-    wanted = _cause(page_request) if letter is None else {"run_ids": [letter]}
+    wanted = {"run_ids": [letter]} if letter else _cause(page_request.query(*_CAUSE))
     note = (await page_request.form("note")).get("note")
     archived = 0
     for _ in range(_MOST_BATCHES):
@@ -99,34 +98,27 @@ async def archive(page_request: PageRequest) -> Response:
     return page_request.redirect("dead", "archived" if archived else "archived_none")
 
 
-def _cause(page_request: PageRequest) -> dict[str, Any]:
-    """The letters of the cause that the address of a form names."""
-    wanted = _wanted(page_request.query(*_CAUSE))
-    return {name: value for name, value in wanted.items() if name != "state"}
-
-
-async def _read_letters(
-    session: Session, wanted: dict[str, str | None], before: tuple[datetime | None, int | None]
-) -> tuple[list[Row], list[Row], Row]:
-    """Causes, letters (one more than is shown), and how many there are, in one transaction."""
-    at, number = before
-    return (
-        await session.call(ask.groups, **wanted),
-        await session.call(ask.letters, **wanted, before_at=at, before_id=number),
-        await session.call(ask.counted),
-    )
-
-
-def _wanted(given: dict[str, str]) -> dict[str, str | None]:
+def _cause(given: dict[str, str]) -> dict[str, Any]:
+    """The letters of the cause that an address names."""
     error_class = given.get("class")
     return {
-        "state": given.get("state", "open"),
         "handler": given.get("handler"),
         "error_class": "" if error_class == NO_CLASS else error_class,
         "fingerprint": given.get("group"),
         "queue": given.get("queue"),
         "schedule": given.get("schedule"),
     }
+
+
+async def _read_letters(
+    session: Session, wanted: dict[str, str | None], before: int | None
+) -> tuple[list[Row], list[Row], Row]:
+    """Causes, letters (one more than is shown), and counts of the cluster, in one transaction."""
+    return (
+        await session.call(ask.groups, **wanted),
+        await session.call(ask.letters, **wanted, before=before),
+        await session.call(read_cluster),
+    )
 
 
 def _group(page_request: PageRequest, row: Row, filters: dict[str, str]) -> dict[str, Any]:
@@ -143,15 +135,3 @@ def _group(page_request: PageRequest, row: Row, filters: dict[str, str]) -> dict
         "archive_href": page_request.link("archive_cause", {**chosen, **cause}),
         "is_chosen": all(filters.get(name) == value for name, value in cause.items()),
     }
-
-
-def _cursor(text: str | None) -> tuple[datetime | None, int | None]:
-    """``INSTANT,RUN``: the last letter of the page before."""
-    if text is None:
-        return None, None
-    at, _, run = text.partition(",")
-    instant, number = cursor_instant(at, "the dead letters"), whole_number(run, _MOST_RUN)
-    if number is None:
-        rule = "A page begins after a letter: when it died and its run's number."
-        raise wrong_page(text, "the dead letters", rule)
-    return instant, number

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import SimpleNamespace
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
@@ -27,17 +25,15 @@ from pgcron_ha.web.times import Meant, instants
 
 
 async def show_ledger(page_request: PageRequest) -> Response:
-    """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` and ``clock`` ask why."""
+    """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` asks why."""
     name = page_request.segment("name")
-    given = page_request.query("decision", "before", "at", "clock")
-    choice(given.get("decision"), ask.DECISIONS, "decision")
+    given = page_request.query("decision", "before", "at")
+    decision = choice(given.get("decision"), ask.DECISIONS, "decision")
     before = cursor_instant(given.get("before"), "the ledger")
-    mine = page_request.zone
     snapshot = await page_request.gather("ledger", _read_ledger, name, given, before)
     row, rows, reasons = snapshot.value
-    decision = given.get("decision")
     rows, next_page = _page(rows)
-    asked = {key: value for key, value in given.items() if key in ("at", "clock")}
+    asked = {"at": given.get("at")}
     zone = _schedule_zone(row["timezone"])
     return page_request.page(
         "ledger.html",
@@ -54,10 +50,7 @@ async def show_ledger(page_request: PageRequest) -> Response:
         ),
         decision=decision,
         asked=given.get("at", ""),
-        clock=given.get("clock", zone.key),
-        clocks=dict.fromkeys([zone.key, "UTC", mine.key]),
         answers=[_answer(*reason, row) for reason in reasons],
-        around_href=_around(page_request, name, asked, reasons),
         looked_at=ask.LEDGER_LOOK,
         **page_request.turns(
             "occurrences", {"decision": decision, **asked}, "before", next_page, name=name
@@ -75,16 +68,14 @@ async def _read_ledger(
     reasons: list[tuple[Meant, Reason, str | None]] = []
     if "at" in given:
         now = await session.call(database_time)
-        clock = given.get("clock")
-        zone = load_zone(clock) if clock else _schedule_zone(row["timezone"])
-        for meant in instants(given["at"], zone, now):
+        for meant in instants(given["at"], _schedule_zone(row["timezone"]), now):
             reported = await session.call(why, name, meant.instant)
             waits = None
             if reported.run is not None and reported.outcome in ("ready", "blocked"):
                 waits = await session.call(why_run_waits, reported.run)
             reasons.append((meant, reported, waits))
-    wanted: dict[str, Any] = {"decision": given.get("decision"), "before": before}
-    rows = await session.call(ask.occurrences, schedule_id=row["id"], **wanted)
+    decision = given.get("decision")
+    rows = await session.call(ask.occurrences, row["id"], decision=decision, before=before)
     return row, rows, reasons
 
 
@@ -139,16 +130,6 @@ def _sentence(reported: Reason, waits: str | None) -> str:
         return reported.meaning
     because = reason_words(reported.reason, reported.meaning) or reported.meaning
     return f"{capital(because.rstrip('.'))}."
-
-
-def _around(
-    page_request: PageRequest, name: str, asked: dict[str, str], reasons: Sequence[tuple[Any, ...]]
-) -> str | None:
-    """The page of the ledger whose first row is what was asked about, or the fire before it."""
-    if not reasons:
-        return None
-    after = reasons[-1][0].instant + timedelta(microseconds=1)
-    return page_request.link("occurrences", {**asked, "before": after.isoformat()}, name=name)
 
 
 def _schedule_zone(timezone: str) -> ZoneInfo:

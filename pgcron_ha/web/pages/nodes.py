@@ -131,7 +131,10 @@ def node_row(facts: Row, now: datetime) -> Row:
         "cordon": cordon,
         "reason": facts["ended_because"] if cordon is None else cordon,
         "services": services,
-        "troubles": [*map(_failing_words, services.failing), *map(_aside_words, services.without)],
+        "troubles": [
+            *map(_failing_words, services.failing),
+            *(f"{capital(each.what)}: {without_words(each)}" for each in services.without),
+        ],
         "labels": [f"{key}={value}" for key, value in json.loads(facts["labels"]).items()],
     }
     unresponsive = facts["unresponsive_runs"]
@@ -146,10 +149,6 @@ def node_row(facts: Row, now: datetime) -> Row:
 def _failing_words(each: Trouble) -> str:
     fails = f"no pass has succeeded for {duration(each.seconds)}"
     return f"{capital(each.service)}: {fails}: {each.error}"
-
-
-def _aside_words(each: Trouble) -> str:
-    return f"{capital(each.what)}: {without_words(each)}"
 
 
 async def _read_node(session: Session, given: str) -> tuple[Row, list[Row]]:

@@ -32,10 +32,8 @@ from pgcron_ha.web.verbs import verb
 
 # If the oldest due run of a served queue waits longer than this, the queue is lagging.
 LAG_SECONDS: Final = 60.0
-_MOST_KEPT: Final = 100
 # The gravest first; the rest by name.
 _GRAVITY: Final = {"fail": 0, "late": 1}
-_READY: Final = Mark("✓", "ready", "ok")
 # What a queue has when no statement has a row of it.
 _NOTHING: Final = {
     **dict.fromkeys(("due", "later", "nodes", "slots", "free"), 0),
@@ -56,7 +54,6 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "servers": ask.servers,
     "dead": ask.dead,
     "scheduled": ask_schedules.queue_names,
-    "kept": partial(cluster.retention, limit=_MOST_KEPT),
 }
 
 
@@ -71,8 +68,6 @@ async def show_queues(page_request: PageRequest) -> Response:
         title="Queues",
         rows=_rows(facts, snapshot.now),
         cluster_pause=_pause_of(facts.cluster),
-        # How long records are kept: tables, then rules, the first about a run counts.
-        kept=[_kept(row) for row in facts.kept],
     )
 
 
@@ -92,8 +87,6 @@ async def show_queue(page_request: PageRequest) -> Response:
         title=name,
         row=rows[name],
         head=[_head_run(run, rows[name]) for run in facts.head],
-        later=facts.later,
-        running=facts.running_of_it,
         cluster_pause=_pause_of(facts.cluster),
     )
 
@@ -114,11 +107,9 @@ async def _read_queues(session: Session) -> SimpleNamespace:
 
 
 async def _read_queue(session: Session, queue: str) -> SimpleNamespace:
-    """The same, what is due first, what is to come first, and what runs."""
+    """The same, and what is due first."""
     facts = await _read_queues(session)
-    facts.head = await session.call(ask.head, queue=queue, due=True)
-    facts.later = await session.call(ask.head, queue=queue, due=False)
-    facts.running_of_it = await session.call(ask_overview.running, queue=queue, limit=ask.HEAD_ROWS)
+    facts.head = await session.call(ask.head, queue=queue)
     return facts
 
 
@@ -127,14 +118,6 @@ def _pause_of(cluster: Row) -> str | None:
     if cluster["paused_at"] is None:
         return None
     return who_and_why(cluster["paused_by"], cluster["paused_note"]) or "nobody said why"
-
-
-def _kept(row: Row) -> tuple[str, str, str | None]:
-    """A row of `pgcron_ha.db.commands.retention.retention`."""
-    note = None if row["set_by"] is None else f"set by {row['set_by']}"
-    if row["in_force"] < row["keep"]:
-        note = f"all of history is kept for {duration(row['in_force'].total_seconds())} only"
-    return cluster.scope_words(row), duration(row["keep"].total_seconds()), note
 
 
 def _rows(facts: SimpleNamespace, now: datetime) -> list[Row]:
@@ -205,7 +188,7 @@ def _judge(row: Row, now: datetime) -> tuple[Mark, str]:
         return Mark("▲", "lagging", "late"), f"The oldest waits for {duration(lag)}; {busy}."
     if due:
         return Mark("▶", "flowing", "ok"), "What is due is taken."
-    return _READY, "Nothing that is due waits."
+    return Mark("✓", "ready", "ok"), "Nothing that is due waits."
 
 
 def _head_run(run: Row, row: Row) -> Row:

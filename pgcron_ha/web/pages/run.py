@@ -1,22 +1,21 @@
-"""``/runs/{id}``: what happened, where did the time go, what is the error, what can be done; its
-log, a piece of it on the page, as far as it fits as a text file.
+"""``/runs/{id}``: what happened, where did the time go, what is the error, what can be done; the
+newest lines of its log, and as far as it fits all of it as a text file.
 """
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
 from pgcron_ha.db.driver.session import Session
+from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages.workflows import step_of_run
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.errors import InvalidInput
 from pgcron_ha.harmless import left_out
 from pgcron_ha.web.formats import duration, mark_of, pretty, rfc
 from pgcron_ha.web.page_request import PageRequest
@@ -31,33 +30,15 @@ MOST_PRETTY: Final = 30_000
 MOST_LOG: Final = 4 * 1024 * 1024
 # Lines of one statement; with 8 KiB each they are still no burden.
 _PIECE: Final = 200
-# Longer than any line the database keeps.
-_WHOLE_LINE: Final = 10_000
 _WORKFLOW: Final = "workflow:"
-_PLACE: Final = re.compile(r"(before|after)-([0-9]{1,9})\.([0-9]{1,9})")
-
-
-class LogPlace(NamedTuple):
-    """Which piece of a log: the lines ``before`` or ``after`` one (attempt, number)."""
-
-    side: str = "before"
-    line: tuple[int, int] = (ask.HIGHEST, ask.HIGHEST)
-
-    @property
-    def is_end(self) -> bool:
-        """Whether these are the last lines."""
-        return self.side == "before" and self.line[0] == ask.HIGHEST
 
 
 async def show_run(page_request: PageRequest) -> Response:
-    """The page; ``?log=`` chooses the piece of the log: first, before-1.500, after-1.500; of a
-    workflow ``state`` and ``after`` choose the steps.
-    """
+    """The page; of a workflow ``state`` and ``after`` choose the steps."""
     run_id = page_request.id
-    given = page_request.query("log", *steps.FILTERS)
-    place = _log_place(given.get("log"))
-    snapshot = await page_request.gather("run", _read_run, run_id, place)
-    view = _view(page_request, snapshot.value, place, snapshot.now)
+    given = page_request.query(*steps.FILTERS)
+    snapshot = await page_request.gather("run", _read_run, run_id)
+    view = _view(page_request, snapshot.value, snapshot.now)
     if view["row"]["handler"].startswith(_WORKFLOW):
         view |= steps.of_run(await steps.read_workflow(page_request, run_id, given), view)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
@@ -73,32 +54,22 @@ async def show_log(page_request: PageRequest) -> Response:
     return PlainTextResponse(snapshot.value, headers=headers)
 
 
-_CANCELLED: Final = {"requested": "cancel_requested"}
-_KILLED: Final = {"requested": "kill_requested"}
 # Ends a waiting run, asks the node of a running one to stop it; ``note`` is kept.
-cancel = verb(functions.cancel_run, "run", _CANCELLED, "note")
+cancel = verb(functions.cancel_run, "run", {"requested": "cancel_requested"}, "note")
 # Asks the node of a run that was asked to stop to end it by force.
-kill = verb(functions.kill_run, "run", _KILLED)
-
-
+kill = verb(functions.kill_run, "run", {"requested": "kill_requested"})
 # A waiting run is due at once, an ended one runs again as a new run.
 retry = run_verb(functions.retry_run, "rerun")
 
 
-async def _read_run(session: Session, run_id: int, place: LogPlace) -> Row:
-    """The run with what belongs to it, its attempts that did not succeed, and lines of its log, in
-    one read-only transaction. NotFound.
+async def _read_run(session: Session, run_id: int) -> Row:
+    """The run with what belongs to it, its attempts that did not succeed, and the last lines of
+    its log, in one read-only transaction. NotFound.
     """
     run = await session.call(ask.run, run_id)
     is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
     is_waiting = not is_ended and not is_running and run["gate"] != "workflow"
     is_dead = run["state"] in ("dead", "lost")
-    attempt, sequence = place.line
-    if place.side == "before":
-        before: dict[str, Any] = {"run_id": run_id, "attempt": attempt, "sequence": sequence}
-        lines = (await session.call(ask.lines_before, **before))[::-1]
-    else:
-        lines = await _lines_after(session, run_id, place.line)
     waits = await session.call(ask.waits_of.one, [run_id]) if is_waiting else None
     attempts = await session.call(ask.attempts, run_id=run_id)
     return {
@@ -110,19 +81,11 @@ async def _read_run(session: Session, run_id: int, place: LogPlace) -> Row:
         "children": await session.call(ask.children, run_id=run_id) if is_ended else [],
         "attempts": attempts,
         "is_snoozed": bool(attempts) and attempts[0]["outcome"] == "snoozed",
-        "lines": lines,
+        "lines": (await session.call(ask.last_lines, run_id=run_id))[::-1],
     }
 
 
-async def _lines_after(
-    session: Session, run_id: int, line: tuple[int, int], **bounds: int
-) -> list[Row]:
-    attempt, sequence = line
-    after = {"run_id": run_id, "after_attempt": attempt, "after_sequence": sequence}
-    return await session.call(ask.lines_after, **after, **bounds)
-
-
-def _view(page_request: PageRequest, row: Row, place: LogPlace, now: datetime) -> dict[str, Any]:
+def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """What the page shows."""
     word, letter, attempts = run_word(row, now), row["letter"], row["attempts"]
     shown = attempts[: ask.ATTEMPTS]
@@ -144,9 +107,10 @@ def _view(page_request: PageRequest, row: Row, place: LogPlace, now: datetime) -
         "hidden_attempts": len(attempts) > len(shown) and shown[-1]["attempt"] - 1,
         "args": _json(row["args"], row["args_bytes"]),
         "result": _json(row["result"], row["result_bytes"]),
-        "log": _log_view(page_request, row, place),
+        "lines": row["lines"][-ask.LINES :],
+        "has_older_lines": len(row["lines"]) > ask.LINES,
         "waits_on": row["waits"].get("waits_on"),
-        "children": _children(row),
+        "children": row["children"],
         "step": row["step"],
         "workflow": None,
         "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
@@ -244,78 +208,21 @@ def _json(text: str | None, size: int) -> dict[str, Any] | None:
     return {"text": laid_out, "size": size, "is_cut": is_cut}
 
 
-def _children(row: Row) -> list[Row]:
-    """The runs that were made from this one, with what its dead letter says."""
-    children: list[Row] = row["children"]
-    letter = row["letter"] or {"redriven_as": None}
-    redriven = letter["redriven_as"]
-    if redriven is None or any(child["id"] == redriven for child in children):
-        return children
-    by, at = letter["closed_by"], letter["closed_at"]
-    last = {"id": redriven, "origin": "redrive", "created_by": by, "state": None, "at": at}
-    return [*children, last]
-
-
-def _log_place(text: str | None) -> LogPlace:
-    """What ``?log=`` says; InvalidInput."""
-    if text is None:
-        return LogPlace()
-    if text == "first":
-        return LogPlace("after", (0, 0))
-    match = _PLACE.fullmatch(text)
-    if match is None:
-        raise InvalidInput(
-            f"'{text[:60]}' is not a piece of a log",
-            "A piece is 'first', or what is before or after a line, such as before-1.500.",
-            "Leave it out for the newest lines.",
-        )
-    return LogPlace(match[1], (int(match[2]), int(match[3])))
-
-
-def _log_view(page_request: PageRequest, run: Row, place: LogPlace) -> dict[str, Any]:
-    """A piece of a run's log; a line more than is shown was read if there are more."""
-    shown = run["lines"]
-    has_more = len(shown) > ask.LINES
-    if has_more:
-        shown = shown[1:] if place.side == "before" else shown[:-1]
-    executes = run["state"] == "running"
-    has_earlier = has_more if place.side == "before" else place.line > (0, 0)
-    has_later = has_more if place.side == "after" else not place.is_end
-
-    def link(piece: str) -> str:
-        return page_request.link("run", {"log": piece}, id=run["id"]) + "#log"
-
-    empty_note = "No lines are kept: it printed nothing, or retention removed them."
-    if executes:
-        empty_note = "It has printed nothing yet."
-    elif not run["attempt"]:
-        empty_note = "It has not begun."
-    return {
-        "lines": [{**line, "is_cut": len(line["line"]) > ask.MOST_LINE} for line in shown],
-        "earlier_href": link(f"before-{_line_of(shown[0])}") if has_earlier and shown else None,
-        "later_href": link(f"after-{_line_of(shown[-1])}") if has_later and shown else None,
-        "grows": executes and place.is_end,
-        "empty_note": empty_note,
-    }
-
-
-def _line_of(line: Row) -> str:
-    return f"{line['attempt']}.{line['sequence']}"
-
-
 async def _read_log(session: Session, run_id: int) -> str:
     """The text, at most about `MOST_LOG`. NotFound."""
     await session.call(ask.run, run_id)
     parts: list[str] = []
-    size, line = 0, (0, 0)
+    size, after = 0, {"after_attempt": 0}
     while size < MOST_LOG:
-        found = await _lines_after(session, run_id, line, limit=_PIECE, most=_WHOLE_LINE)
+        found = await session.call(overview.lines, run_id, **after, limit=_PIECE)
         for row in found:
+            number = f"{row['attempt']}.{row['sequence']}"
             text = left_out(row["line"]).replace("\n", " ")
-            parts.append(f"{rfc(row['at'])} {_line_of(row):<8} {row['stream']:<6} {text}\n")
+            parts.append(f"{rfc(row['at'])} {number:<8} {row['stream']:<6} {text}\n")
             size += len(parts[-1])
         if len(found) < _PIECE:
             return "".join(parts)
-        line = (found[-1]["attempt"], found[-1]["sequence"])
+        last = found[-1]
+        after = {"after_attempt": last["attempt"], "after_sequence": last["sequence"]}
     parts.append(f"(cut: the log is longer than {MOST_LOG:,} characters)\n")
     return "".join(parts)

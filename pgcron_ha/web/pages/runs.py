@@ -11,13 +11,13 @@ from zoneinfo import ZoneInfo
 from starlette.responses import RedirectResponse, Response
 
 from pgcron_ha.db.driver.session import Session
+from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS, Position, RunFilter, RunPage
-from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.web.address import choice, wrong_page
-from pgcron_ha.web.formats import number, plain
-from pgcron_ha.web.page_request import Choice, PageRequest
+from pgcron_ha.web.formats import plain
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.times import written_instant
 
 _STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))
@@ -37,11 +37,8 @@ async def show_runs(page_request: PageRequest) -> Response:
     wanted, position = _wanted(given), _position(given.get("before"))
     times, zone = (given.get("since"), given.get("until")), page_request.zone
     choices = await page_request.read("run_choices", ask.choices, life=_CHOICES_LIFE_SECONDS)
-    period = choices.value["period"]
-    snapshot = await page_request.gather(
-        "runs", _read_listing, wanted, times, zone, position, period
-    )
-    page, counts = snapshot.value
+    snapshot = await page_request.gather("runs", _read_listing, wanted, times, zone, position)
+    page = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
     after = page.next and _cursor(page.next)
     return page_request.page(
@@ -51,7 +48,9 @@ async def show_runs(page_request: PageRequest) -> Response:
         page=page,
         # How many were looked at counts those of others.
         sees_all=page_request.person.scopes("runs:read") is None,
-        tabs=_tabs(page_request, filters, counts),
+        tabs=page_request.choices(
+            "runs", "state", (None, *STATE_GROUPS), filters, given.get("state")
+        ),
         filters={name: given.get(name, "") for name in _FILTERS},
         chips=page_request.chips("runs", filters),
         state_words=STATE_WORDS,
@@ -71,20 +70,18 @@ async def _read_listing(
     times: tuple[str | None, str | None],
     zone: ZoneInfo,
     position: Position,
-    period: str,
-) -> tuple[RunPage, Row]:
-    """One page of runs since and until some `times`, and how many run and wait. InvalidInput."""
-    counts = await session.call(ask.counts)
-    since, until = (text and written_instant(text, zone, counts["now"]) for text in times)
+) -> RunPage:
+    """One page of runs since and until some `times`. InvalidInput."""
+    now = await session.call(database_time)
+    since, until = (text and written_instant(text, zone, now) for text in times)
     wanted = replace(wanted, since=since or ask.LONG_AGO, until=until or ask.FAR_AHEAD)
     known = await session.call(ask.schedule_id, name=wanted.schedule)
     # A schedule that was deleted left runs with its name, which no index knows.
     if known is not None and (position == Position() or position.at is not None):
         page = await session.call(ask.runs_of_schedule, known["id"], wanted, position)
     else:
-        page = await session.call(ask.newest_runs, wanted, position, period=period)
-    rows = await session.call(ask.detailed, page)
-    return replace(page, rows=rows), counts
+        page = await session.call(ask.newest_runs, wanted, position)
+    return replace(page, rows=await session.call(ask.detailed, page))
 
 
 async def _jump(page_request: PageRequest, text: str) -> Response:
@@ -129,17 +126,3 @@ def _cursor(position: Position) -> str:
     if position.at is None:
         return f"{position.live}.{position.ended}"
     return f"{position.at.astimezone(UTC).strftime(_ISO)}~{position.ended}"
-
-
-def _tabs(
-    page_request: PageRequest, filters: dict[str, str], counts: Row
-) -> list[tuple[Choice, str | None]]:
-    """Groups of states to choose with one click, and how many there are (None: not counted)."""
-    rest = {name: value for name, value in filters.items() if name != "state"}
-    found = page_request.choices("runs", "state", (None, *STATE_GROUPS), rest, filters.get("state"))
-    return [(each, None if rest else _counted(counts.get(each.word))) for each in found]
-
-
-def _counted(count: int | None) -> str | None:
-    most = ask.COUNTED_EXACTLY
-    return count if count is None else number(most) + "+" if count > most else number(count)

@@ -37,8 +37,8 @@ from pgcron_ha.web.pages.schedule_form import (
     offered_for,
 )
 from pgcron_ha.web.reading import Snapshot
+from pgcron_ha.web.verbs import Field, verb
 
-MOST_NOTE: Final = 500
 _SPREAD_NOTE: Final = (
     "Where ~ spreads it, its time is chosen when it is made: those shown here are an example."
 )
@@ -126,7 +126,7 @@ async def save(page_request: PageRequest) -> Response:
     # Another version at saving is another editor's.
     version = version_number(given.get("version") or None) or row["version"]
     form = DefinitionForm({**texts_of(row), **texts}, served, edited=row)
-    form.version, form.note = version, given.get("note", "")[:MOST_NOTE]
+    form.version, form.note = version, given.get("note", "")
     form.is_preview = given.get("do") == "preview"
     try:
         changes, form.preview = await judged(page_request, name, row, texts, datetime.now(UTC))
@@ -244,17 +244,13 @@ async def show_versions(page_request: PageRequest) -> Response:
     )
 
 
-async def restore(page_request: PageRequest) -> Response:
-    """Makes ``version`` the next one, unless ``newest`` (what the page showed) is outdated."""
-    name = page_request.segment("name")
-    given = await page_request.form("version", "newest")
-    version, newest = version_number(given.get("version")), version_number(given.get("newest"))
-    if version is None:
-        raise InvalidInput(
-            "no version was named", "One is restored at a time.", "Use the page of versions."
-        )
-    await page_request.do(ask.restore_schedule, name, version, expected_version=newest)
-    return page_request.redirect("versions", "restored", name=name)
+def _version(text: str, row: Row) -> int | None:
+    return version_number(text or None)
+
+
+_VERSIONS: Final = (Field("version", _version), Field("expected_version", _version))
+# Makes ``version`` the next one, unless another is newer than the page showed.
+restore = verb(ask.restore_schedule, "versions", "restored", *_VERSIONS)
 
 
 def _version_row(row: Row, older: Row | None) -> dict[str, Any]:

@@ -37,33 +37,20 @@ from pgcron_ha.web.formats import expected_about, stored
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
-from pgcron_ha.web.plots import spark, trend
-from pgcron_ha.web.run_words import ledger_line
+from pgcron_ha.web.plots import spark
 
-# Words that can be searched for: the index has to know where such schedules are.
-HEALTH_FILTERS: Final[tuple[str, ...]] = ("failing", "late", "paused", "new", "invalid")
-STATE_FILTERS: Final[tuple[str, ...]] = ("on", "paused")
-_MATCHES: Final[dict[str, frozenset[str]]] = {
-    "failing": frozenset({"failing", "stuck", "invalid"}),
-    "late": frozenset({"late", "stale"}),
-    "paused": frozenset({"paused"}),
-    "new": frozenset({"new"}),
-    "invalid": frozenset({"invalid"}),
-}
-_CANDIDATES: Final[dict[str, tuple[Query, ...]]] = {
+# Words that can be searched for, the health that they stand for, and who knows such schedules.
+_HEALTH: Final[dict[str, tuple[set[str], tuple[Query, ...]]]] = {
     "failing": (
-        ask_overview.failing_candidates,
-        ask_overview.invalid_schedules,
-        ask_overview.running,
+        {"failing", "stuck", "invalid"},
+        (ask_overview.failing_candidates, ask_overview.invalid_schedules, ask_overview.running),
     ),
-    "late": (ask_overview.blocked_schedules, ask_overview.due),
-    "new": (ask.new_schedules,),
-    "invalid": (ask_overview.invalid_schedules,),
+    "late": ({"late", "stale"}, (ask_overview.blocked_schedules, ask_overview.due)),
+    "invalid": ({"invalid"}, (ask_overview.invalid_schedules,)),
 }
 _CHOICES: Final = together(ask.queue_names, ask.labels, ask_overview.cluster)
 _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state", "tag", "owner")
 NEXT_FIRES: Final = 10
-LEDGER_ROWS: Final = 25
 RUN_ROWS: Final = 25
 # What is only scheduled so far is shown as fires.
 _RUNS: Final = RunFilter(tuple(word for word in STATE_WORDS if word != "scheduled"), rows=RUN_ROWS)
@@ -78,14 +65,13 @@ async def show_schedules(page_request: PageRequest) -> Response:
     ``after`` is the page.
     """
     given = page_request.query(*_FILTERS, "after")
-    choice(given.get("health"), HEALTH_FILTERS, "health word")
-    choice(given.get("state"), STATE_FILTERS, "state")
+    health = choice(given.get("health"), tuple(_HEALTH), "health word")
+    choice(given.get("state"), ("on", "paused"), "state")
     snapshot = await page_request.gather("schedules", _read_listing, given)
     rows, (queues, labels, cluster) = snapshot.value
     lines = [_line(page_request, row, snapshot.now) for row in rows]
-    wanted = _MATCHES.get(given.get("health", ""))
-    if wanted is not None:
-        lines = [line for line in lines if line["health"].word in wanted]
+    if health is not None:
+        lines = [line for line in lines if line["health"].word in _HEALTH[health][0]]
     after = lines[ask.PAGE_ROWS - 1]["name"] if len(lines) > ask.PAGE_ROWS else None
     filters = {name: given[name] for name in _FILTERS if name in given}
     return page_request.page(
@@ -97,7 +83,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
         chips=page_request.chips("schedules", filters),
         queues=queues,
         labels=labels,
-        health_words=HEALTH_FILTERS,
+        health_words=tuple(_HEALTH),
         total=cluster["schedules"],  # whatever the filters
         **page_request.turns("schedules", filters, "after", after),
     )
@@ -105,34 +91,24 @@ async def show_schedules(page_request: PageRequest) -> Response:
 
 async def _read_listing(session: Session, given: dict[str, str]) -> tuple[list[Row], list[Any]]:
     """One page of schedules (a row more if there is a next one), and what `_CHOICES` asks."""
-    ids = await _candidates(session, given.get("health"))
-    enabled = {"on": True, "paused": False}.get(given.get("state", ""))
+    ids = None
+    if "health" in given:
+        asked = [row for query in _HEALTH[given["health"]][1] for row in await session.call(query)]
+        ids = [row["schedule_id"] for row in asked if row["schedule_id"] is not None]
     rows = await session.call(
         ask.schedules,
         ids=ids,
-        text=given.get("text"),
-        queue=given.get("queue"),
-        owner=given.get("owner"),
         tags=[given["tag"]] if "tag" in given else None,
-        enabled=False if given.get("health") == "paused" else enabled,
-        after=given.get("after"),
+        enabled=given["state"] == "on" if "state" in given else None,
         limit=ask.PAGE_ROWS + 1 if ids is None else ask.MOST_IDS,
+        **{name: given.get(name) for name in ("text", "queue", "owner", "after")},
     )
     return rows, await session.call(_CHOICES)
 
 
-async def _candidates(session: Session, health: str | None) -> list[int] | None:
-    """Ids among which all schedules of that health are; None: any schedule may be."""
-    asked = _CANDIDATES.get(health or "")
-    if asked is None:
-        return None
-    rows = [row for query in asked for row in await session.call(query)]
-    return [row["schedule_id"] for row in rows if row["schedule_id"] is not None]
-
-
 def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """The row with its health and its trend."""
-    trend = spark(row, page_request.zone) if row["outcomes"] else ()
+    trend = spark(row, page_request.zone)
     return {**row, "health": judge(row, now), "spark": trend, "is_off": not row["enabled"]}
 
 
@@ -152,17 +128,15 @@ def links_of(row: Row) -> dict[str, str]:
 
 
 async def _read_schedule(session: Session, name: str) -> Row:
-    """The definition, the facts of its health, the ledger and the runs, in one read-only
+    """The definition, the facts of its health and the runs, in one read-only
     transaction. NotFound.
     """
     row = await session.call(overview.schedule, name)
     runs = await session.call(runs_of_schedule, row["id"], _RUNS, Position())
-    ledger: dict[str, Any] = {"schedule_id": row["id"], "before": None, "limit": LEDGER_ROWS + 1}
     return {
         **row,
         "changed": await session.call(changed_occurrences, row["id"]),
         "facts": await session.call(ask.schedules.the, ids=[row["id"]], limit=1),
-        "ledger": await session.call(ask.occurrences, **ledger),
         "runs": await session.call(detailed, runs),
     }
 
@@ -203,16 +177,11 @@ def schedule_sentence(row: Row) -> str | None:
 
 def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """What the page shows."""
-    facts, ledger = row["facts"], row["ledger"]
+    facts = row["facts"]
     fires, note = future_fire_lines(row, now)
     shown = {fire.fire_at for fire, _ in fires}
     taken = [s for s in facts["durations"] or () if s is not None]
     slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
-    ledger_href = None
-    if len(ledger) > LEDGER_ROWS:
-        before = {"before": ledger[LEDGER_ROWS - 1]["fire_at"].isoformat()}
-        ledger_href = page_request.link("occurrences", before, name=row["name"])
-    half = median(taken) if taken else None
     return {
         "row": row,
         "health": judge(facts, now),
@@ -226,12 +195,10 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
         "fires_note": note,
         "sentence": schedule_sentence(row),
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
-        "ledger": [ledger_line(fire, now) for fire in ledger[:LEDGER_ROWS]],
-        "ledger_href": ledger_href,  # of those before
         "runs": row["runs"][: 2 * RUN_ROWS],
-        "trend": trend(facts, half, slowest, page_request.zone) if half is not None else None,
+        "trend": spark(facts, page_request.zone),
         # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
-        "median": half,
+        "median": median(taken) if taken else None,
         "slowest": slowest,
         "settings": _settings(row),
         "links": links_of(row),

@@ -1,9 +1,8 @@
-"""``/storage``: how large the tables are, how fast they grow, and when their partitions go."""
+"""``/storage``: how large the tables are, and how fast they grow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -15,8 +14,7 @@ from pgcron_ha.db.queries.health import (
     OLD_SNAPSHOT_TRANSACTIONS,
 )
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.model.storage import LOOKED_BACK, Part, TableSize, total_growth
-from pgcron_ha.web.address import NoSuch
+from pgcron_ha.model.storage import LOOKED_BACK, Part, total_growth
 from pgcron_ha.web.page_request import PageRequest
 
 # Sizes change slowly, and each costs the server some calls of its file system.
@@ -30,8 +28,11 @@ async def show_storage(page_request: PageRequest) -> Response:
     """All tables, the largest first, and who keeps dead rows in them."""
     page_request.query()
     snapshot = await page_request.read("storage", ask.storage, life=LIFE_SECONDS)
-    found, now = snapshot.value, snapshot.now
-    rows = [_row(table) for table in found.tables]
+    found = snapshot.value
+    rows = [
+        {"size": table, "has_dead_rows": any(map(_has_dead_rows, table.parts))}
+        for table in found.tables
+    ]
     return page_request.page(
         "storage.html",
         snapshot,
@@ -39,49 +40,12 @@ async def show_storage(page_request: PageRequest) -> Response:
         rows=rows[:SHOWN],
         small=rows[SHOWN:],
         total=sum(table.total for table in found.tables),
-        growth=total_growth(found.tables, now),
-        largest=_largest(table.total for table in found.tables),
+        growth=total_growth(found.tables, snapshot.now),
+        largest=max([1, *(table.total for table in found.tables)]),  # for bars: never zero
         holders=[_holder(holder) for holder in found.holders],
         sees_all=found.sees_all,
         days=LOOKED_BACK // _DAY,
     )
-
-
-async def show_table(page_request: PageRequest) -> Response:
-    """One table: its partitions, the newest first."""
-    page_request.query()
-    name = page_request.segment("name")
-    snapshot = await page_request.read("storage", ask.storage, life=LIFE_SECONDS)
-    tables = {table.name: table for table in snapshot.value.tables}
-    if name not in tables:
-        rule = "Partitions are shown on the page of their table."
-        raise NoSuch("table", name, rule, page_request.near("storage_table", name, sorted(tables)))
-    return page_request.page(
-        "storage_table.html",
-        snapshot,
-        title=name,
-        row=_row(tables[name]),
-        parts=[_part(part, snapshot.now) for part in reversed(tables[name].parts)],
-        largest=_largest(part.total for part in tables[name].parts),
-        days=LOOKED_BACK // _DAY,
-    )
-
-
-def _row(table: TableSize) -> dict[str, Any]:
-    return {"size": table, "has_dead_rows": any(map(_has_dead_rows, table.parts))}
-
-
-def _part(part: Part, now: datetime) -> dict[str, Any]:
-    """A partition and its state in words: none of a full one, and of what is no partition."""
-    is_to_come, state = part.low is not None and part.low > now, ""
-    if part.low is None:
-        state = "what lies before the first" if part.high is not None else ""
-    elif is_to_come:
-        state = "to come"
-    elif part.high is None or part.high > now:
-        state = "is being filled"
-    has_dead_rows = _has_dead_rows(part)
-    return {"part": part, "state": state, "has_dead_rows": has_dead_rows, "is_to_come": is_to_come}
 
 
 def _has_dead_rows(part: Part) -> bool:
@@ -94,8 +58,3 @@ def _holder(facts: Row) -> dict[str, Any]:
     seconds = facts["seconds"] or 0.0
     is_old = facts["age"] > OLD_SNAPSHOT_TRANSACTIONS or seconds > LONG_TRANSACTION_SECONDS
     return {**facts, "is_old": is_old, "release": ask.release_words(facts)}
-
-
-def _largest(totals: Iterable[int]) -> int:
-    """For bars: never zero."""
-    return max([1, *totals])

@@ -9,11 +9,7 @@ from pgcron_ha.db.queries.rows import Query
 # Causes come from this many of the newest letters; a filter searches no further at once.
 LOOK: Final = 10_000
 GROUPS: Final = 50
-# The highest run numbers, among which the newest death is near enough.
-LAST_LOOKED_AT: Final = 100
 PAGE_ROWS: Final = 25
-# What of an error and of args a page shows; the run's page shows more.
-SHOWN_TEXT: Final = 2_000
 # ``open``: neither redriven nor archived.
 STATES: Final = ("open", "redriven", "archived", "all")
 
@@ -26,13 +22,10 @@ groups: Final = Query("page_letter_groups", look=LOOK, limit=GROUPS)
 open and not lost. Counted among the newest `LOOK`.
 """
 
-letters: Final = Query("page_letters", look=LOOK, text=SHOWN_TEXT, limit=PAGE_ROWS + 1)
-"""Letters one by one, newest first, after the one that died at ``before_at`` with the number
-``before_id`` (None: from the first); chosen as `groups`. One more than a page has.
+letters: Final = Query("page_letters", look=LOOK, text=2_000, limit=PAGE_ROWS + 1)
+"""Letters one by one, newest first, after that of the run ``before`` (None: from the first); chosen
+as `groups`. One more than a page has.
 
-`redriven_state` is what came of the redriven (None: retention removed it). At most `LOOK` letters
-are searched.
+At most `LOOK` letters are searched. Of an error and of args it has as many characters as ``text``
+says; the run's page shows more.
 """
-
-counted: Final = Query("page_letters_counted", most=LOOK + 1, look=LAST_LOOKED_AT).the
-"""`open` letters (at most `LOOK` + 1 are counted), and when the newest of any died."""

@@ -11,13 +11,9 @@ from pgcron_ha.db.queries.rows import Query
 MOST_NODES: Final = 300
 # The dead of a day; a node that dies each minute fills a page, not a screen for ever.
 MOST_DEAD: Final = 50
-# Handlers that a line of the list names; the page of a node names more.
-SHOWN_HANDLERS: Final = 3
-ALL_HANDLERS: Final = 1_000
 SHOWN_RUNS: Final = 50
-NEAR: Final = 8
 
-nodes: Final = Query("list_nodes", **{**LISTED, "names": SHOWN_HANDLERS})
+nodes: Final = Query("list_nodes", **{**LISTED, "names": 3})
 """At most ``limit`` living by name, then dead, newest first (``is_dead`` chooses), that take from
 ``queue`` and offer ``handler`` (None: any); the dead ``ended_within`` these seconds.
 
@@ -26,8 +22,5 @@ many handlers it offers and `handlers` the first ``names`` of them (0: neither i
 `unresponsive_runs` go on though asked to stop. `labels` and `health` are JSON text.
 """
 
-node: Final = Query("list_nodes", **{**LISTED, "names": ALL_HANDLERS, "limit": 1}).one
+node: Final = Query("list_nodes", **{**LISTED, "names": 1_000, "limit": 1}).one
 """One ``incarnation`` with all it offers."""
-
-near_nodes: Final = Query("page_node_names", limit=NEAR)
-"""Nodes that may have been meant by a ``text``: a name or the beginning of an incarnation."""

@@ -37,7 +37,7 @@ blocked_schedules: Final = Query("page_blocked_schedules", look=COUNTED_EXACTLY,
 """Schedules (`schedule_id`) with waiting fires, because no live node offers their handler."""
 
 running: Final = Query("page_running", look=COUNTED_EXACTLY, limit=ROWS)
-"""What runs (of one ``queue``, on one ``incarnation``), the longest first, and on which `node`;
+"""What runs (on one ``incarnation``), the longest first, and on which `node`;
 `timeout` in seconds.
 """
 

@@ -37,7 +37,7 @@ dead: Final = Query("page_queue_dead", look=LOOK, limit=QUEUES)
 """Open dead letters by queue, of the newest `LOOK`."""
 
 head: Final = Query("page_queue_head", limit=HEAD_ROWS)
-"""The first runs of a ``queue`` in the order of the claim: the ``due`` ones, or those to come."""
+"""The first due runs of a ``queue`` in the order of the claim."""
 
 open_breakers: Final = Query("page_breakers", limit=QUEUES)
 """Those that are not closed, the longest first."""

@@ -19,8 +19,6 @@ CHILDREN_LOOK: Final = 1_000
 LINES: Final = 500
 # Characters of one line; a whole page of such lines is still a page.
 MOST_LINE: Final = 2_000
-# Above every number of an attempt or a line.
-HIGHEST: Final = 2**31 - 1
 
 # The place of a dead letter whose history is gone.
 GONE: Final = 3
@@ -67,12 +65,5 @@ children: Final = Query("page_run_children", look=CHILDREN_LOOK, limit=CHILDREN)
 attempts: Final = Query("list_attempts", most=MOST_TEXT, limit=ATTEMPTS + 1)
 """Its attempts that did not succeed, the newest first: one more than is shown."""
 
-lines_before: Final = Query("page_lines_before", most=MOST_LINE + 1, limit=LINES + 1)
-"""The last lines of ``run_id`` before one (``attempt``, ``sequence``), the last first: one more
-than is shown.
-"""
-
-lines_after: Final = Query("list_lines", most=MOST_LINE + 1, limit=LINES + 1)
-"""The first lines after one (``after_attempt``, ``after_sequence``), in order: one more than is
-shown.
-"""
+last_lines: Final = Query("page_last_lines", most=MOST_LINE, limit=LINES + 1)
+"""The last lines of ``run_id``, the last first: one more than is shown."""

@@ -27,7 +27,6 @@ FURTHER_LOOK: Final = 50_000
 NUMBERS_MARGIN: Final = 5_000
 # Live runs of one schedule that its first page shows above those that have ended.
 LIVE_ROWS: Final = 200
-COUNTED_EXACTLY: Final = 10_000
 CHOICES: Final = 200
 # Schedules that are read to suggest queues and handlers: not a million of them.
 CHOICES_LOOK: Final = 5_000
@@ -121,6 +120,7 @@ class _Scan:
 
 
 _NOTHING: Final = _Scan([], 0)
+_DAY: Final = timedelta(days=1)
 
 
 async def newest_runs(
@@ -128,14 +128,13 @@ async def newest_runs(
     wanted: RunFilter,
     position: Position,
     *,
-    period: str = "day",
     schema: str = DEFAULT_SCHEMA,
 ) -> RunPage:
-    """Runs below a position; `period` is how history is divided (``day`` or ``month``)."""
+    """Runs below a position."""
     most = LOOK if position == Position() else FURTHER_LOOK
     for look in (min(SHORT_LOOK, most), most):
         live = await _live(connection, wanted, position.live, look, schema)
-        ended = await _ended(connection, wanted, position.ended, period, look, schema)
+        ended = await _ended(connection, wanted, position.ended, look, schema)
         page = _merged(live, ended, position, wanted.rows)
         if not page.is_stopped:
             break
@@ -215,10 +214,7 @@ async def detailed(connection: Any, page: RunPage, *, schema: str = DEFAULT_SCHE
 
 
 choices: Final = Query("page_run_choices", look=CHOICES_LOOK, limit=CHOICES).the
-"""A row of ``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest; history's ``period``."""
-
-counts: Final = Query("page_run_counts", most=COUNTED_EXACTLY).the
-"""A row of ``now``, and how many run and wait, each at most `COUNTED_EXACTLY` + 1."""
+"""A row of ``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest."""
 
 schedule_id: Final = Query("page_schedule_id").one
 """The `id` of the schedule called ``name``."""
@@ -250,9 +246,7 @@ async def _live(connection: Any, wanted: RunFilter, before: int, look: int, sche
     return replace(walked, rows=rows, looked=found.looked + walked.looked)
 
 
-async def _ended(
-    connection: Any, wanted: RunFilter, before: int, period: str, look: int, schema: str
-) -> _Scan:
+async def _ended(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
     """The ended runs that are wanted."""
     words = {word for word in wanted.states if word in ENDED_WORDS}
     if not words or not before:
@@ -260,17 +254,17 @@ async def _ended(
     values: dict[str, Any] = {"states": words, "before": before, "look": look}
     if words <= _LETTERS and wanted.node is None:
         return await _scan(connection, "page_runs_ended", schema, wanted, **values, of_letters=True)
-    bounds = dict(zip(("low", "high"), _around(wanted, period), strict=True))
     if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
         start = await _history_start(connection, schema=schema, until=wanted.until)
         values["before"] = start["id"] + NUMBERS_MARGIN
-    return await _scan(connection, "page_runs_ended", schema, wanted, **values, **bounds)
+    return await _scan(connection, "page_runs_ended", schema, wanted, **values)
 
 
 async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
     values: dict[str, Any] = {"look": LOOK, "limit": wanted.rows + 1, "before": HIGHEST_ID}
-    values |= {"schedule_id": None, "end_at": FAR_AHEAD, "low": LONG_AGO, "high": FAR_AHEAD}
-    values["of_letters"] = False
+    values |= {"schedule_id": None, "end_at": FAR_AHEAD, "of_letters": False}
+    # Bounds of the partitions of history, which are days, around the wanted time.
+    values |= {"low": _midnight(wanted.since), "high": _midnight(wanted.until) + _DAY}
     values |= vars(wanted) | more
     values["states"] = sorted(values["states"])
     found = await fetch(connection, name, schema, **values)
@@ -281,10 +275,5 @@ async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **mo
     return _Scan(rows, looked, True, floor or 0, floor_at)
 
 
-def _around(wanted: RunFilter, period: str) -> tuple[datetime, datetime]:
-    """Bounds of partitions around the wanted time."""
-    low = wanted.since.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    high = wanted.until.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if period == "month":
-        return low.replace(day=1), (high.replace(day=1) + timedelta(days=32)).replace(day=1)
-    return low, high + timedelta(days=1)
+def _midnight(instant: datetime) -> datetime:
+    return instant.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -31,13 +31,7 @@ the name before the first row. Arrays `ids`,
 next_schedules: Final = Query("page_next_schedules", look=NEW_LOOK)
 """The ``limit`` schedules (`schedule_id`) that fire next."""
 
-new_schedules: Final = Query("page_new_schedules", look=NEW_LOOK, limit=MOST_IDS)
-"""Enabled schedules (`schedule_id`) that never ran, as far as history goes back, the newest first.
-
-Looks at the `NEW_LOOK` that were made last.
-"""
-
-occurrences: Final = Query("page_occurrences", look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
+occurrences: Final = Query("page_occurrences", "schedule_id", look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
 """Decisions on the fires of ``schedule_id`` ``before`` an instant (None: all), newest first: a
 single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
 
@@ -45,7 +39,7 @@ single fire, or a range of missed ones; ``decision`` chooses. One row more than 
 the state of its run (None with a `run_id`: retention removed it), `gate` why it is blocked.
 """
 
-calendars: Final = Query("list_calendars", limit=CALENDARS)
+calendars: Final = Query("list_calendars", most=0, limit=CALENDARS)
 """The first `CALENDARS` by name, without their contents."""
 
 calendar_parents: Final = Query("page_calendar_parents", "name", limit=CALENDARS).names
