@@ -36,41 +36,21 @@ _LOOKS: Final = {
 _STYLES: Final = {word: style for style, words in _LOOKS.items() for word in words.split()}
 
 
-def tree(steps: Sequence[Step]) -> Iterator[tuple[int, Step, Sequence[str]]]:
-    """Each step once, below its deepest parent: its level, itself, and the names of its other
-    parents.
+def text_lines(steps: Sequence[Step]) -> Iterator[str]:
+    """A line for each step, further to the right than what it comes after: its name, its state if
+    it has one, and what else is to be known of its place.
     """
     levels: dict[str, int] = {}
-    below: dict[str, list[Step]] = {}
-    left: list[tuple[Step, str]] = []
     for step in steps:
-        if step["after"]:
-            # Of equally deep parents the last.
-            nearest = max(reversed(step["after"]), key=levels.__getitem__)
-            levels[step["name"]] = levels[nearest] + 1
-            below.setdefault(nearest, []).append(step)
-        else:
-            levels[step["name"]] = 0
-            left.append((step, ""))
-    left.reverse()
-    while left:
-        step, nearest = left.pop()
-        name = step["name"]
-        yield levels[name], step, [each for each in step["after"] if each != nearest]
-        left += [(child, name) for child in reversed(below.get(name, ()))]
-
-
-def text_lines(steps: Sequence[Step]) -> Iterator[str]:
-    """An indented line for each step: its name, its state if it has one, and what else is to be
-    known of its place.
-    """
-    drawn = [
-        ("  " * min(level, DEEPEST) + step["name"], step, also) for level, step, also in tree(steps)
-    ]
-    width = max((len(name) for name, *_ in drawn), default=0)
+        levels[step["name"]] = 1 + max((levels[name] for name in step["after"]), default=-1)
+    names = ["  " * min(level, DEEPEST) + name for name, level in levels.items()]
+    width = max(map(len, names), default=0)
     states = max((len(step.get("state") or "") for step in steps), default=0)
-    for name, step, also in drawn:
-        remarks = [*remarks_on(step), *([f"also after {', '.join(also)}"] if also else [])]
+    for name, step in zip(names, steps, strict=True):
+        remarks = [
+            *remarks_on(step),
+            *([f"after {', '.join(step['after'])}"] * bool(step["after"])),
+        ]
         cells = [f"{name:<{width}}", f"{step.get('state') or '':<{states}}", "; ".join(remarks)]
         yield "  ".join(filter(None, cells)).rstrip()
 

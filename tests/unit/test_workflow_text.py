@@ -36,14 +36,14 @@ def of_run() -> list[dict[str, Any]]:
     return [{**row, **counted} if row["kind"] == "map" else row for row in rows]
 
 
-def test_each_step_stands_once_below_its_deepest_parent() -> None:
+def test_each_step_stands_once_to_the_right_of_what_it_comes_after() -> None:
     assert list(text_lines(DEFINED)) == [
         "extract",
-        "  transform",
-        "  check        optional",
-        "    load       also after transform",
-        "      approve  approval",
-        "  resize       for each item",
+        "  transform    after extract",
+        "  check        optional; after extract",
+        "  resize       for each item; after extract",
+        "    load       after transform, check",
+        "      approve  approval; after load",
         "unload         compensates load",
         "clean          finally",
     ]
@@ -52,11 +52,11 @@ def test_each_step_stands_once_below_its_deepest_parent() -> None:
 def test_the_graph_of_a_run_has_the_states_of_its_steps() -> None:
     assert list(text_lines(of_run()))[:6] == [
         "extract        succeeded",
-        "  transform    running",
-        "  check        dead       optional",
-        "    load       waiting    also after transform",
-        "      approve  waiting    approval",
-        "  resize       running    3 of 10 items, 1 failed",
+        "  transform    running    after extract",
+        "  check        dead       optional; after extract",
+        "  resize       running    3 of 10 items, 1 failed; after extract",
+        "    load       waiting    after transform, check",
+        "      approve  waiting    approval; after load",
     ]
 
 
@@ -66,7 +66,7 @@ def test_a_chain_of_many_thousand_steps_stays_readable() -> None:
     lines = list(text_lines(chain))
 
     assert len(lines) == 100_000
-    assert lines[-1] == "  " * DEEPEST + "s100000"
+    assert lines[-1] == "  " * DEEPEST + "s100000  after s99999"
 
 
 def test_mermaid_has_shapes_edges_and_a_class_for_each_state() -> None:
