@@ -112,14 +112,6 @@ LANGUAGE sql AS $$
            jsonb_strip_nulls(jsonb_build_object('step', step) || before),
            jsonb_strip_nulls(jsonb_build_object('step', step) || after)) $$;
 
--- Raises PC004 for a result that is larger than that of a run may be.
-CREATE FUNCTION pgcron.refuse_large(what text, result jsonb) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT pgcron.refuse('PC004', format('the %s has %s bytes', what, octet_length(result::text)),
-           format('A %s may have 262144 bytes (256 KiB) as JSON text.', what),
-           'Store it in a table of yours and give its key.')
-  WHERE octet_length(result::text) > 262144 $$;
-
 -- Who did what and why, as the reason of a step.
 CREATE FUNCTION pgcron.done_by(what text, actor text, note text) RETURNS text
 LANGUAGE sql STABLE
@@ -141,7 +133,7 @@ BEGIN
         format('It ended %s: %s.', (open.s).state, coalesce((open.s).reason, 'no reason')),
         '`pgcron-ha workflows clear` lets it begin again.');
   END IF;
-  PERFORM pgcron.refuse_large('payload', payload);
+  PERFORM pgcron.refuse_size('the payload', payload);
   INSERT INTO pgcron.step_signal AS g (workflow, name, payload, actor)
   VALUES (run_id, step, payload, left(coalesce(send_signal.actor, session_user), 300))
   ON CONFLICT (workflow, name) DO UPDATE SET payload = EXCLUDED.payload, actor = EXCLUDED.actor,
@@ -177,20 +169,21 @@ END $$;
 COMMENT ON FUNCTION pgcron.approve_step IS
     'Approves or rejects a step that waits for an approval. Rejected, it ends dead.';
 
--- How a person ends a step. One that had ended otherwise is corrected, and what is below it begins
--- again.
+-- How a person ends a step, or (without an outcome) lets it run again. One that had ended otherwise
+-- is corrected, and what is below it begins again.
 CREATE FUNCTION pgcron.end_step(run_id bigint, step text, outcome text, result jsonb, what text,
-    note text, actor text, verb text) RETURNS void
+    note text, actor text, verb text) RETURNS pgcron.workflow_step
 LANGUAGE plpgsql AS $$
 DECLARE
   open record := pgcron.open_step(run_id, step, true);
 BEGIN
-  PERFORM pgcron.refuse_large('result', result);
+  PERFORM pgcron.refuse_size('the result', result);
   INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason, is_command)
   VALUES (run_id, (open.s).run, outcome, result, pgcron.done_by(what, actor, note), true);
   PERFORM pgcron.audit_step(verb, run_id, step, actor, note,
       jsonb_build_object('state', (open.s).state),
       jsonb_build_object('state', outcome, 'result', result));
+  RETURN open.d;
 END $$;
 
 CREATE FUNCTION pgcron.skip_step(run_id bigint, step text, note text DEFAULT NULL,
@@ -212,15 +205,11 @@ CREATE FUNCTION pgcron.clear_step(run_id bigint, step text, note text DEFAULT NU
     actor text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  open record := pgcron.open_step(run_id, step, true);
+  d pgcron.workflow_step := pgcron.end_step(run_id, step, NULL, NULL, NULL, note, actor, 'clear');
 BEGIN
-  INSERT INTO pgcron.step_outbox (workflow, run, is_command) VALUES (run_id, (open.s).run, true);
-  PERFORM pgcron.audit_step('clear', run_id, step, actor, note,
-      jsonb_build_object('state', (open.s).state), '{}');
   RETURN (SELECT count(*) FROM pgcron.workflow_step x
-          WHERE x.definition = (open.d).definition AND x.kind <> 'barrier'
-            AND x.number = ANY(pgcron.steps_below((open.d).definition,
-                    ARRAY[(open.d).number])));
+          WHERE x.definition = d.definition AND x.kind <> 'barrier'
+            AND x.number = ANY(pgcron.steps_below(d.definition, ARRAY[d.number])));
 END $$;
 COMMENT ON FUNCTION pgcron.clear_step IS
     'A step and all that depend on it run again; what executes of them is stopped first. Returns '
