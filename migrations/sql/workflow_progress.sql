@@ -290,17 +290,23 @@ BEGIN
   RETURN cardinality(taken);
 END $$;
 
--- A step that waits for a signal which came, or no longer.
+-- A step that waits for a signal which came, or no longer. An approval has {"approved": true} or
+-- false, and perhaps a note.
 CREATE FUNCTION pgcron.overdue_steps(w pgcron.workflow_run, most int) RETURNS SETOF pgcron.step_end
 LANGUAGE sql STABLE AS $$
-  SELECT a.* FROM pgcron.step_signal g
+  SELECT w.run, d.number, -1, CASE d.answer WHEN 'rejected' THEN 'dead' ELSE 'succeeded' END,
+         g.payload,
+         concat(d.answer, ' by ', g.actor,
+           CASE WHEN d.answer <> 'signal' THEN ': ' || (g.payload ->> 'note') END)
+  FROM pgcron.step_signal g
   -- one by one: PostgreSQL does not know that there are few
-  CROSS JOIN LATERAL (SELECT x AS definition FROM pgcron.workflow_step x
+  CROSS JOIN LATERAL (SELECT x.number, CASE WHEN x.kind = 'signal' THEN 'signal'
+                               WHEN g.payload -> 'approved' = 'false' THEN 'rejected'
+                               ELSE 'approved' END AS answer
+                      FROM pgcron.workflow_step x
                       WHERE x.definition = w.definition AND x.name = g.name
                         AND x.kind IN ('signal', 'approval') LIMIT 1) d
-  CROSS JOIN LATERAL pgcron.answer_step(w.run, d.definition, g.payload, g.actor) a
-  WHERE g.workflow = w.run
-    AND pgcron.step_state(w.run, (d.definition).number) = 'running'
+  WHERE g.workflow = w.run AND pgcron.step_state(w.run, d.number) = 'running'
   UNION ALL
   (SELECT w.run, s.number, -1,
           CASE d.at_deadline WHEN 'fail' THEN 'dead' WHEN 'skip' THEN 'skipped'
