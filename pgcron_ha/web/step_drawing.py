@@ -21,7 +21,6 @@ _WAITS: Final = {
     "approval": Mark("◷", "waits for approval", "late"),
     "timer": Mark("◷", "waits for its time", "idle"),
 }
-_BAR_WIDTH: Final = NODE_WIDTH - 16
 
 
 def step_mark(step: Row) -> Mark:
@@ -91,7 +90,6 @@ def _node(step: Row, href: str | None) -> dict[str, Any]:
         "words": words,
         "title": ", ".join(filter(None, [f"{step['name']}: {words}", *more])),
         "is_aside": part is not None,
-        "bars": (),
     }
 
 
@@ -114,7 +112,6 @@ def _group(rows: Sequence[Row], href: str | None) -> dict[str, Any]:
         "words": mark_of(next(iter(counts))).word if steps == 1 and counts else words,
         "title": f"{name}: {said}" if said else name,
         "is_aside": False,
-        "bars": tuple(_bars(counts)) if steps > 1 else (),
     }
 
 
@@ -123,13 +120,3 @@ def _mark_of_group(counts: Counter[str], failed: int) -> Mark:
         return mark_of("failed")
     word = next((word for word in ("running", "ready", "waiting") if counts[word]), None)
     return mark_of(word or "succeeded")
-
-
-def _bars(counts: Counter[str]) -> Iterable[SimpleNamespace]:
-    """The share of each state, left to right."""
-    x = 0.0
-    for state in STATES:
-        if counts[state]:
-            width = _BAR_WIDTH * counts[state] / counts.total()
-            yield SimpleNamespace(x=round(x, 1), width=round(width, 1), state=state)
-            x += width
