@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -27,7 +26,6 @@ from pgcron_ha.client.options import (
 )
 from pgcron_ha.client.workflow_order import Place, Step, in_order
 from pgcron_ha.client.workflow_paths import references
-from pgcron_ha.db.commands import workflows
 from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
 from pgcron_ha.spec.text import duration_text
 
@@ -199,24 +197,6 @@ def judged_workflow(definition: object, place: Place = step_place) -> dict[str, 
     ]
     mistakes.raise_any()
     return _written(checked) | {"steps": in_order(steps, place)}
-
-
-@dataclass(frozen=True, slots=True)
-class CodeWorkflow:
-    """A workflow of an App, complete and valid."""
-
-    name: str
-    definition: Mapping[str, Any]
-
-    async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
-        """Make it the newest version in the database, unless it is; the version."""
-        text = json.dumps(self.definition, ensure_ascii=False)
-        try:
-            return await workflows.put_workflow(
-                connection, self.name, text, managed_by="code", actor=actor, schema=schema
-            )
-        except PgcronError as error:
-            raise error.about(f"workflow '{self.name}'") from None
 
 
 def _in_its_place(place: Place, number: int, step: object) -> Step:

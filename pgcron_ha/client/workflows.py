@@ -11,7 +11,6 @@ from pgcron_ha.client.options import HandlerDefaults
 from pgcron_ha.client.registry import Registry
 from pgcron_ha.client.workflow_definitions import (
     OF_HANDLERS,
-    CodeWorkflow,
     judged_workflow,
     step_place,
 )
@@ -187,8 +186,10 @@ def _text(value: Any) -> Any:
 
 def define_workflow(
     name: str, build: Callable[[Workflow], object], registry: Registry, settings: Mapping[str, Any]
-) -> CodeWorkflow:
-    """The workflow that `build` describes. Raises ConfigError, InvalidInput, TooLarge."""
+) -> None:
+    """The workflow that `build` describes is one of the App. Raises ConfigError, InvalidInput,
+    TooLarge.
+    """
     full_name = workflow_name(name)
     if name in registry.workflows:
         raise ConfigError(
@@ -198,10 +199,8 @@ def define_workflow(
         )
     flow = Workflow(registry)
     build(flow)
-    defined = CodeWorkflow(name, flow._definition(**settings))
-    registry.workflows[name] = defined
+    registry.workflows[name] = flow._definition(**settings)
     registry.stand_for(full_name, build)
-    return defined
 
 
 def workflow_name(name: str) -> str:
