@@ -205,16 +205,16 @@ RETURN (definition.phase > 0 OR definition.kind = 'barrier')
                 AND NOT pgcron.has_ended(s.state)
                 AND (d.phase < definition.phase OR definition.kind = 'barrier'));
 
--- The next items of a list after those that are known; what is not begun at once is `ready`.
--- Returns those that the workflow which this one redrives has done.
-CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, known int, most int,
-    redrive_of bigint) RETURNS pgcron.step_end[]
+-- The items of a list, which are `ready` until they begin. Returns those that the workflow which
+-- this one redrives has done.
+CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, redrive_of bigint)
+  RETURNS pgcron.step_end[]
 LANGUAGE sql AS $$
   WITH made AS (
     INSERT INTO pgcron.step AS i (workflow, number, item, definition, run, state, waits, args)
-    SELECT step.workflow, step.number, new.item, step.definition, nextval('pgcron.run_id_seq'),
-           'ready', 0, list -> new.item
-    FROM generate_series(known, least(known + most, jsonb_array_length(list)) - 1) new(item)
+    SELECT step.workflow, step.number, new.nth - 1, step.definition, nextval('pgcron.run_id_seq'),
+           'ready', 0, new.value
+    FROM jsonb_array_elements(list) WITH ORDINALITY new(value, nth)
     RETURNING i.item, i.args)
   SELECT array_agg(ROW(step.workflow, step.number, m.item, 'succeeded', s.result,
                'kept from run ' || make_items.redrive_of)::pgcron.step_end)
