@@ -1,5 +1,39 @@
 -- Steps that are executed for each item of a list.
 
+-- The items of a list, which are `ready` until they begin. Returns those that the workflow which
+-- this one redrives has done.
+CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, redrive_of bigint)
+  RETURNS pgcron.step_end[]
+LANGUAGE sql AS $$
+  WITH made AS (
+    INSERT INTO pgcron.step AS i (workflow, number, item, definition, run, state, waits, args)
+    SELECT step.workflow, step.number, new.nth - 1, step.definition, nextval('pgcron.run_id_seq'),
+           'ready', 0, new.value
+    FROM jsonb_array_elements(list) WITH ORDINALITY new(value, nth)
+    RETURNING i.item, i.args)
+  SELECT array_agg(ROW(step.workflow, step.number, m.item, 'succeeded', s.result,
+               'kept from run ' || make_items.redrive_of)::pgcron.step_end)
+  FROM made m JOIN pgcron.step s ON s.workflow = make_items.redrive_of
+    AND s.definition = step.definition AND s.number = step.number AND s.item = m.item
+    AND s.args = m.args AND s.state = 'succeeded'
+  -- not of a list that is to be run again, or had succeeded and was undone
+  WHERE step.turns IS NULL
+    AND pgcron.step_state(make_items.redrive_of, step.number) <> 'succeeded' $$;
+
+-- The list that a step goes through.
+CREATE FUNCTION pgcron.list_of(document jsonb, for_each jsonpath, OUT list jsonb, OUT refusal text)
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  list := jsonb_path_query_first(document, for_each, silent => true);
+  IF jsonb_typeof(list) IS DISTINCT FROM 'array' THEN
+    refusal := format('%s is %s, and not a list', for_each,
+        coalesce('a JSON ' || jsonb_typeof(list), 'nothing'));
+  ELSIF jsonb_array_length(list) > 10000 THEN
+    refusal := format('%s has %s items; a list has at most 10000', for_each,
+        jsonb_array_length(list));
+  END IF;
+END $$;
+
 -- The lists of a workflow: their items are made, and the next ones begun; the rest is given up when
 -- more of them failed than may. True when there is more to do at once.
 CREATE FUNCTION pgcron.advance_lists(w pgcron.workflow_run, most int) RETURNS boolean
