@@ -29,12 +29,12 @@ from pgcron_ha.client.run_request import (
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status, require_success
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.workflow_starts import AdHoc, StartOptions, request_start
-from pgcron_ha.client.workflows import Workflow, define_workflow
+from pgcron_ha.client.workflows import Workflow, define_workflow, put_workflow
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions, workflows
 from pgcron_ha.db.driver.calls import Style
-from pgcron_ha.errors import ConfigError, Mistakes, PgcronError
+from pgcron_ha.errors import ConfigError, Mistakes
 from pgcron_ha.executors.contract.base import HandlerPolicy, LeaseLoss
 from pgcron_ha.executors.contract.secret_values import RESULT, decrypt, is_encrypted
 from pgcron_ha.executors.python.handler import PythonHandler, check_policy, read_isolation
@@ -384,12 +384,8 @@ class App:
         """As `put_schedules`, of workflows, which schedules may start: before them."""
         async with self._connection(conn) as connection:
             for name, definition in sorted(self.workflows.items()):
-                sent = json.dumps(self._registry.sent_definition(definition), ensure_ascii=False)
-                how = {"managed_by": "code", "schema": schema or self.schema}
-                try:
-                    await workflows.put_workflow(connection, name, sent, **how)
-                except PgcronError as error:
-                    raise error.about(f"workflow '{name}'") from None
+                sent = self._registry.sent_definition(definition)
+                await put_workflow(connection, name, sent, schema or self.schema)
 
     async def close(self) -> None:
         """Close the connections that were opened in this event loop; its waiters get an error."""
