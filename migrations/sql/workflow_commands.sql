@@ -123,11 +123,12 @@ CREATE FUNCTION pgcron.send_signal(run_id bigint, step text, payload jsonb, acto
 LANGUAGE plpgsql AS $$
 DECLARE
   open record := pgcron.open_step(run_id, step);
+  wanted text := CASE verb WHEN 'signal' THEN 'signal' ELSE 'approval' END;
 BEGIN
-  IF (open.d).kind NOT IN ('signal', 'approval') THEN
-    PERFORM pgcron.refuse('PC011', format('step %L waits for no signal', step),
-        'A signal ends a step with "wait_for": "signal" or "approval".',
-        'Send it to such a step.');
+  IF (open.d).kind NOT IN ('approval', wanted) THEN
+    PERFORM pgcron.refuse('PC011', format('step %L waits for no %s', step, wanted),
+        'A signal ends a step with "wait_for": "signal" or "approval"; one with "approval" is '
+        'approved or rejected.', 'Name such a step.');
   ELSIF pgcron.has_ended((open.s).state) THEN
     PERFORM pgcron.refuse('PC011', format('step %L is over', step),
         format('It ended %s: %s.', (open.s).state, coalesce((open.s).reason, 'no reason')),
@@ -154,18 +155,11 @@ COMMENT ON FUNCTION pgcron.signal IS
 
 CREATE FUNCTION pgcron.approve_step(run_id bigint, step text, approved boolean DEFAULT true,
     note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  open record := pgcron.open_step(run_id, step);
-BEGIN
-  IF (open.d).kind <> 'approval' THEN
-    PERFORM pgcron.refuse('PC011', format('step %L waits for no approval', step),
-        'Steps with "wait_for": "approval" are approved or rejected.', 'Name such a step.');
-  END IF;
-  RETURN pgcron.send_signal(run_id, step, jsonb_strip_nulls(jsonb_build_object('approved',
-        coalesce(approved, true), 'note', left(note, 500))), actor,
-      CASE WHEN approved IS FALSE THEN 'reject' ELSE 'approve' END, note);
-END $$;
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.send_signal(run_id, step,
+           jsonb_strip_nulls(jsonb_build_object('approved', coalesce(approved, true), 'note',
+               left(note, 500))),
+           actor, CASE WHEN approved IS FALSE THEN 'reject' ELSE 'approve' END, note) $$;
 COMMENT ON FUNCTION pgcron.approve_step IS
     'Approves or rejects a step that waits for an approval. Rejected, it ends dead.';
 
@@ -264,12 +258,11 @@ END $$;
 COMMENT ON FUNCTION pgcron.resume_workflow IS 'The steps of a paused workflow begin again.';
 
 CREATE FUNCTION pgcron.results_of(run_id bigint, token uuid) RETURNS jsonb
-LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-BEGIN
-  PERFORM FROM pgcron.run r WHERE r.id = results_of.run_id AND r.token = results_of.token;
-  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(results_of.run_id); END IF;
-  RETURN pgcron.results_of_step(results_of.run_id);
-END $$;
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+  SELECT pgcron.refuse_claim(run_id)
+  WHERE NOT EXISTS (SELECT FROM pgcron.run r
+                    WHERE r.id = results_of.run_id AND r.token = results_of.token);
+  SELECT pgcron.results_of_step(run_id) $$;
 COMMENT ON FUNCTION pgcron.results_of IS
     'The results of the steps that a step comes directly after, by their names, for a service or '
     'a statement that works for its run and has its token. Raises PC012 if that does not hold it.';
