@@ -25,15 +25,6 @@ _SHAPES: Final = {
     "approval": ("{{", "}}"),
     "timer": ("([", "])"),
 }
-# Of each look its background and its border.
-_LOOKS: Final = {
-    "fill:#dafbe1,stroke:#1a7f37": "succeeded",
-    "fill:#ffebe9,stroke:#cf222e": "dead lost cancelled expired upstream_failed",
-    "fill:#ddf4ff,stroke:#0969da": "running",
-    "fill:#fff8c5,stroke:#9a6700": "ready",
-    "fill:#f6f8fa,stroke:#59636e": "waiting skipped superseded",
-}
-_STYLES: Final = {word: style for style, words in _LOOKS.items() for word in words.split()}
 
 
 def text_lines(steps: Sequence[Step]) -> Iterator[str]:
@@ -80,22 +71,15 @@ def items_words(step: Step) -> str | None:
 
 
 def mermaid(steps: Sequence[Step]) -> Iterator[str]:
-    """The lines of a flowchart. Steps with a state have its class."""
+    """The lines of a flowchart; of steps with a state that is in their box."""
     names = {step["name"]: f"s{step['number']}" for step in steps}
     yield "flowchart TD"
     for step in steps:
         begin, end = _SHAPES.get(step["kind"], ("[", "]"))
-        label = "<br/>".join(filter(None, (step["name"], items_words(step))))
-        yield f'  {names[step["name"]]}{begin}"{label}"{end}'
+        words = (step["name"], step.get("state"), items_words(step))
+        yield f'  {names[step["name"]]}{begin}"{"<br/>".join(filter(None, words))}"{end}'
     for step in steps:
         for parent in step["after"]:
             yield f"  {names[parent]} --> {names[step['name']]}"
         if step["compensates"] is not None:
             yield f"  {names[step['compensates']]} -. compensated by .-> {names[step['name']]}"
-    of_state: dict[str, list[str]] = {}
-    for step in steps:
-        if step.get("state") is not None:
-            of_state.setdefault(step["state"], []).append(names[step["name"]])
-    for state, found in of_state.items():
-        yield f"  classDef {state} {_STYLES[state]}"
-        yield f"  class {','.join(found)} {state}"

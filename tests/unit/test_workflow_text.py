@@ -69,24 +69,22 @@ def test_a_chain_of_many_thousand_steps_stays_readable() -> None:
     assert lines[-1] == "  " * DEEPEST + "s100000  after s99999"
 
 
-def test_mermaid_has_shapes_edges_and_a_class_for_each_state() -> None:
+def test_mermaid_has_shapes_edges_and_the_state_of_each_step() -> None:
     lines = [line.strip() for line in mermaid(of_run())]
 
-    assert lines[0] == "flowchart TD"
-    assert lines[1:9] == [
-        's1["extract"]',
-        's2["transform"]',
-        's3["check"]',
-        's4[["resize<br/>3 of 10 items, 1 failed"]]',
-        's5["load"]',
-        's6{{"approve"}}',
-        's7["unload"]',
-        's8["clean"]',
+    assert lines[:9] == [
+        "flowchart TD",
+        's1["extract<br/>succeeded"]',
+        's2["transform<br/>running"]',
+        's3["check<br/>dead"]',
+        's4[["resize<br/>running<br/>3 of 10 items, 1 failed"]]',
+        's5["load<br/>waiting"]',
+        's6{{"approve<br/>waiting"}}',
+        's7["unload<br/>waiting"]',
+        's8["clean<br/>waiting"]',
     ]
     assert {"s2 --> s5", "s3 --> s5", "s5 -. compensated by .-> s7"} <= set(lines)
-    assert "class s5,s6,s7,s8 waiting" in lines
-    assert sum(line.startswith("classDef ") for line in lines) == len(set(STATES))
-    assert not [line for line in mermaid(DEFINED) if "class" in line]
+    assert 's1["extract"]' in [line.strip() for line in mermaid(DEFINED)]
 
 
 @pytest.mark.parametrize(
