@@ -100,7 +100,8 @@ def _group(rows: Sequence[Row], href: str | None) -> dict[str, Any]:
     failed = sum(counts[state] for state in FAILED)
     ended = counts.total() - sum(counts[state] for state in OPEN)
     name = rows[0]["name"] if steps == 1 else plural(steps, "step")
-    mark = _mark_of_group(counts, failed) if counts else Mark("", "", "idle")
+    state = next((word for word in reversed(OPEN) if counts[word]), "succeeded")
+    mark = mark_of("failed" if failed else state) if counts else Mark("", "", "idle")
     words = f"{number(ended)} ended" if ended else mark.word
     if failed and steps > 1:
         words += f", {number(failed)} failed"
@@ -113,10 +114,3 @@ def _group(rows: Sequence[Row], href: str | None) -> dict[str, Any]:
         "title": f"{name}: {said}" if said else name,
         "is_aside": False,
     }
-
-
-def _mark_of_group(counts: Counter[str], failed: int) -> Mark:
-    if failed:
-        return mark_of("failed")
-    word = next((word for word in ("running", "ready", "waiting") if counts[word]), None)
-    return mark_of(word or "succeeded")

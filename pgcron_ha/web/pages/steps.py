@@ -12,8 +12,7 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.errors import NotFound
-from pgcron_ha.web.address import choice
+from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, number, plural, pretty, short, who_and_why
 from pgcron_ha.web.graph import Shape
 from pgcron_ha.web.page_request import PageRequest
@@ -146,11 +145,8 @@ async def _read_step(
     """The step, its items by state, and a page of its items. NotFound."""
     row = await session.call(ask.step, run_id=run_id, name=name)
     if row is None:
-        raise NotFound(
-            f"run {run_id} has no step '{name[:100]}'",
-            "Steps belong to runs of workflows; they are made when the workflow begins.",
-            "Look at the page of the run.",
-        )
+        rule = "Steps belong to runs of workflows; they are made when the workflow begins."
+        raise NoSuch("step", name, rule, hint="Look at the page of the run.")
     if row["kind"] != "map":
         return row, [], []
     counts = await session.call(ask.item_counts, run_id=run_id, number=row["number"])
