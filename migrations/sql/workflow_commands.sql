@@ -66,7 +66,7 @@ BEGIN
   WHERE e.id = run_id;
   within.handler := 'workflow:ad_hoc'; within.options := '{}';
   within.args := (SELECT w.args FROM pgcron.workflow_run w WHERE w.run = root.id);
-  INSERT INTO pgcron.run SELECT (pgcron.run_of_step(within, new_id, '{}', root)).*;
+  INSERT INTO pgcron.run SELECT r.* FROM pgcron.run_of_step(within, new_id, '{}', root) r;
   PERFORM pgcron.define_run(new_id, jsonb_build_object('steps', steps), root.created_by);
 END $$;
 
