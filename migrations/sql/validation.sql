@@ -82,6 +82,7 @@ RETURN jsonb_typeof(args) = 'object' AND NOT args ? '$erased'
   AND (octet_length(args::text) <= 200
        OR (octet_length(args::text) <= 262144 AND NOT pgcron.is_too_deep(args)));
 
+-- Raises PC004 for what is too large or too deep.
 CREATE FUNCTION pgcron.refuse_size(what text, written jsonb) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT CASE WHEN octet_length(written::text) > 262144
@@ -89,9 +90,10 @@ LANGUAGE sql VOLATILE AS $$
                        format('%s has %s bytes', what, octet_length(written::text)),
                        what || ' may have 262144 bytes (256 KiB) as JSON text.',
                        'Store it in a table or file of yours and give its key.')
-              ELSE pgcron.refuse('PC004', what || ' is nested more than 100 levels deep',
-                     'Objects and lists may be nested 100 levels deep.',
-                     'Write it flatter, or give the nested value as one text.') END $$;
+              WHEN pgcron.is_too_deep(written)
+                THEN pgcron.refuse('PC004', what || ' is nested more than 100 levels deep',
+                       'Objects and lists may be nested 100 levels deep.',
+                       'Write it flatter, or give the nested value as one text.') END $$;
 
 CREATE FUNCTION pgcron.refuse_args(args jsonb) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

@@ -66,7 +66,7 @@ BEGIN
   WHERE e.id = run_id;
   within.handler := 'workflow:ad_hoc'; within.options := '{}';
   within.args := (SELECT w.args FROM pgcron.workflow_run w WHERE w.run = root.id);
-  INSERT INTO pgcron.run SELECT (pgcron.run_of_step(within, new_id, '{}', root)).*;
+  INSERT INTO pgcron.run SELECT r.* FROM pgcron.run_of_step(within, new_id, '{}', root) r;
   PERFORM pgcron.define_run(new_id, jsonb_build_object('steps', steps), root.created_by);
 END $$;
 
@@ -112,14 +112,6 @@ LANGUAGE sql AS $$
            jsonb_strip_nulls(jsonb_build_object('step', step) || before),
            jsonb_strip_nulls(jsonb_build_object('step', step) || after)) $$;
 
--- Raises PC004 for a result that is larger than that of a run may be.
-CREATE FUNCTION pgcron.refuse_large(what text, result jsonb) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT pgcron.refuse('PC004', format('the %s has %s bytes', what, octet_length(result::text)),
-           format('A %s may have 262144 bytes (256 KiB) as JSON text.', what),
-           'Store it in a table of yours and give its key.')
-  WHERE octet_length(result::text) > 262144 $$;
-
 -- Who did what and why, as the reason of a step.
 CREATE FUNCTION pgcron.done_by(what text, actor text, note text) RETURNS text
 LANGUAGE sql STABLE
@@ -131,17 +123,18 @@ CREATE FUNCTION pgcron.send_signal(run_id bigint, step text, payload jsonb, acto
 LANGUAGE plpgsql AS $$
 DECLARE
   open record := pgcron.open_step(run_id, step);
+  wanted text := CASE verb WHEN 'signal' THEN 'signal' ELSE 'approval' END;
 BEGIN
-  IF (open.d).kind NOT IN ('signal', 'approval') THEN
-    PERFORM pgcron.refuse('PC011', format('step %L waits for no signal', step),
-        'A signal ends a step with "wait_for": "signal" or "approval".',
-        'Send it to such a step.');
+  IF (open.d).kind NOT IN ('approval', wanted) THEN
+    PERFORM pgcron.refuse('PC011', format('step %L waits for no %s', step, wanted),
+        'A signal ends a step with "wait_for": "signal" or "approval"; one with "approval" is '
+        'approved or rejected.', 'Name such a step.');
   ELSIF pgcron.has_ended((open.s).state) THEN
     PERFORM pgcron.refuse('PC011', format('step %L is over', step),
         format('It ended %s: %s.', (open.s).state, coalesce((open.s).reason, 'no reason')),
         '`pgcron-ha workflows clear` lets it begin again.');
   END IF;
-  PERFORM pgcron.refuse_large('payload', payload);
+  PERFORM pgcron.refuse_size('the payload', payload);
   INSERT INTO pgcron.step_signal AS g (workflow, name, payload, actor)
   VALUES (run_id, step, payload, left(coalesce(send_signal.actor, session_user), 300))
   ON CONFLICT (workflow, name) DO UPDATE SET payload = EXCLUDED.payload, actor = EXCLUDED.actor,
@@ -162,35 +155,29 @@ COMMENT ON FUNCTION pgcron.signal IS
 
 CREATE FUNCTION pgcron.approve_step(run_id bigint, step text, approved boolean DEFAULT true,
     note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  open record := pgcron.open_step(run_id, step);
-BEGIN
-  IF (open.d).kind <> 'approval' THEN
-    PERFORM pgcron.refuse('PC011', format('step %L waits for no approval', step),
-        'Steps with "wait_for": "approval" are approved or rejected.', 'Name such a step.');
-  END IF;
-  RETURN pgcron.send_signal(run_id, step, jsonb_strip_nulls(jsonb_build_object('approved',
-        coalesce(approved, true), 'note', left(note, 500))), actor,
-      CASE WHEN approved IS FALSE THEN 'reject' ELSE 'approve' END, note);
-END $$;
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.send_signal(run_id, step,
+           jsonb_strip_nulls(jsonb_build_object('approved', coalesce(approved, true), 'note',
+               left(note, 500))),
+           actor, CASE WHEN approved IS FALSE THEN 'reject' ELSE 'approve' END, note) $$;
 COMMENT ON FUNCTION pgcron.approve_step IS
     'Approves or rejects a step that waits for an approval. Rejected, it ends dead.';
 
--- How a person ends a step. One that had ended otherwise is corrected, and what is below it begins
--- again.
+-- How a person ends a step, or (without an outcome) lets it run again. One that had ended otherwise
+-- is corrected, and what is below it begins again.
 CREATE FUNCTION pgcron.end_step(run_id bigint, step text, outcome text, result jsonb, what text,
-    note text, actor text, verb text) RETURNS void
+    note text, actor text, verb text) RETURNS pgcron.workflow_step
 LANGUAGE plpgsql AS $$
 DECLARE
   open record := pgcron.open_step(run_id, step, true);
 BEGIN
-  PERFORM pgcron.refuse_large('result', result);
+  PERFORM pgcron.refuse_size('the result', result);
   INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason, is_command)
   VALUES (run_id, (open.s).run, outcome, result, pgcron.done_by(what, actor, note), true);
   PERFORM pgcron.audit_step(verb, run_id, step, actor, note,
       jsonb_build_object('state', (open.s).state),
       jsonb_build_object('state', outcome, 'result', result));
+  RETURN open.d;
 END $$;
 
 CREATE FUNCTION pgcron.skip_step(run_id bigint, step text, note text DEFAULT NULL,
@@ -212,15 +199,11 @@ CREATE FUNCTION pgcron.clear_step(run_id bigint, step text, note text DEFAULT NU
     actor text DEFAULT NULL) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  open record := pgcron.open_step(run_id, step, true);
+  d pgcron.workflow_step := pgcron.end_step(run_id, step, NULL, NULL, NULL, note, actor, 'clear');
 BEGIN
-  INSERT INTO pgcron.step_outbox (workflow, run, is_command) VALUES (run_id, (open.s).run, true);
-  PERFORM pgcron.audit_step('clear', run_id, step, actor, note,
-      jsonb_build_object('state', (open.s).state), '{}');
   RETURN (SELECT count(*) FROM pgcron.workflow_step x
-          WHERE x.definition = (open.d).definition AND x.kind <> 'barrier'
-            AND x.number = ANY(pgcron.steps_below((open.d).definition,
-                    ARRAY[(open.d).number])));
+          WHERE x.definition = d.definition AND x.kind <> 'barrier'
+            AND x.number = ANY(pgcron.steps_below(d.definition, ARRAY[d.number])));
 END $$;
 COMMENT ON FUNCTION pgcron.clear_step IS
     'A step and all that depend on it run again; what executes of them is stopped first. Returns '
@@ -275,12 +258,11 @@ END $$;
 COMMENT ON FUNCTION pgcron.resume_workflow IS 'The steps of a paused workflow begin again.';
 
 CREATE FUNCTION pgcron.results_of(run_id bigint, token uuid) RETURNS jsonb
-LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-BEGIN
-  PERFORM FROM pgcron.run r WHERE r.id = results_of.run_id AND r.token = results_of.token;
-  IF NOT FOUND THEN PERFORM pgcron.refuse_claim(results_of.run_id); END IF;
-  RETURN pgcron.results_of_step(results_of.run_id);
-END $$;
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+  SELECT pgcron.refuse_claim(run_id)
+  WHERE NOT EXISTS (SELECT FROM pgcron.run r
+                    WHERE r.id = results_of.run_id AND r.token = results_of.token);
+  SELECT pgcron.results_of_step(run_id) $$;
 COMMENT ON FUNCTION pgcron.results_of IS
     'The results of the steps that a step comes directly after, by their names, for a service or '
     'a statement that works for its run and has its token. Raises PC012 if that does not hold it.';

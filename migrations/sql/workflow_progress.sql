@@ -8,62 +8,56 @@ CREATE FUNCTION pgcron.start_claimed_workflows(run_ids bigint[], tokens uuid[], 
 LANGUAGE plpgsql AS $$
 DECLARE
   root pgcron.run;
+  own_name text;
+  above record;
+  chosen pgcron.workflow_definition;
   refusal text;
 BEGIN
   FOR root IN SELECT r.* FROM pgcron.run r
       JOIN unnest(run_ids, tokens) given(id, token) ON r.id = given.id AND r.token = given.token
       WHERE r.id = ANY(run_ids) ORDER BY r.id FOR UPDATE OF r LOOP
-    BEGIN
-      refusal := pgcron.start_claimed_workflow(root);
-    EXCEPTION WHEN others THEN
-      IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
-      refusal := SQLERRM;
-    END;
+    own_name := split_part(root.handler, ':', 2);
+    SELECT coalesce(u.names, '{}') AS names, coalesce(u.keys, '{}') AS keys INTO above
+    FROM (SELECT) one LEFT JOIN pgcron.workflow_run u
+      ON root.origin = 'step' AND u.run = root.parent_run;
+    SELECT d.* INTO chosen FROM pgcron.workflow_definition d
+    WHERE d.id = coalesce((SELECT w.definition FROM pgcron.workflow_run w WHERE w.run = root.id),
+            pgcron.newest_workflow(own_name));
+    refusal := CASE
+        WHEN own_name = ANY(above.names) OR cardinality(above.names) >= 10
+          THEN 'workflows are nested too deep: ' || array_to_string(above.names || own_name, ' > ')
+        WHEN chosen.id IS NULL THEN format('workflow %s does not exist', own_name) END;
+    IF refusal IS NULL THEN
+      BEGIN
+        UPDATE pgcron.run r
+        SET state = 'blocked', gate = 'workflow', owner = NULL, token = NULL, fence = NULL,
+            claimed_at = NULL, started_at = NULL, expire_at = NULL, cancel_at = NULL, kill_at = NULL
+        WHERE r.id = root.id;
+        INSERT INTO pgcron.workflow_run AS w (run, definition, args, started_at, deadline, names,
+              keys)
+        VALUES (root.id, chosen.id, root.args, now(),
+                least(now() + chosen.timeout, now() + root.timeout,
+                  pgcron.give_up_at(root.time_limits)),
+                above.names || CASE WHEN own_name <> 'ad_hoc' THEN own_name END,
+                array_remove(above.keys || root.concurrency_key, NULL))
+        ON CONFLICT (run) DO UPDATE SET args = EXCLUDED.args, started_at = EXCLUDED.started_at,
+          deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys;
+        -- It was asked to stop while it was claimed.
+        PERFORM pgcron.stop_workflow(root.id,
+            CASE WHEN root.kill_at IS NULL THEN 'cancel' ELSE 'abort' END, root.cancel_reason)
+          FROM (SELECT) one WHERE root.cancel_at IS NOT NULL;
+        PERFORM pgcron.make_steps(root.id, 1000);
+      EXCEPTION WHEN others THEN
+        IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+        refusal := SQLERRM;
+      END;
+    END IF;
     IF refusal IS NOT NULL THEN
       PERFORM pgcron.end_attempts(ARRAY[ROW(root.id, 'failed', false, NULL, 'WorkflowRefused',
             refusal, NULL, 'WorkflowRefused', NULL, node_name)::pgcron.attempt_end]);
     END IF;
     RETURN NEXT root.id;
   END LOOP;
-END $$;
-
-CREATE FUNCTION pgcron.start_claimed_workflow(root pgcron.run) RETURNS text
-LANGUAGE plpgsql AS $$
-DECLARE
-  own_name text := split_part(root.handler, ':', 2);
-  above record;
-  chosen pgcron.workflow_definition;
-BEGIN
-  SELECT coalesce(u.names, '{}') AS names, coalesce(u.keys, '{}') AS keys INTO above
-  FROM (SELECT) one LEFT JOIN pgcron.workflow_run u
-    ON root.origin = 'step' AND u.run = root.parent_run;
-  IF own_name = ANY(above.names) OR cardinality(above.names) >= 10 THEN
-    RETURN format('workflows are nested too deep: %s',
-             array_to_string(above.names || own_name, ' > '));
-  END IF;
-  SELECT d.* INTO chosen FROM pgcron.workflow_definition d
-  WHERE d.id = coalesce((SELECT w.definition FROM pgcron.workflow_run w WHERE w.run = root.id),
-          pgcron.newest_workflow(own_name));
-  IF chosen.id IS NULL THEN RETURN format('workflow %s does not exist', own_name); END IF;
-  UPDATE pgcron.run r
-  SET state = 'blocked', gate = 'workflow', owner = NULL, token = NULL, fence = NULL,
-      claimed_at = NULL, started_at = NULL, expire_at = NULL, cancel_at = NULL, kill_at = NULL
-  WHERE r.id = root.id;
-  INSERT INTO pgcron.workflow_run AS w (run, definition, args, started_at, deadline, names, keys)
-  VALUES (root.id, chosen.id, root.args, now(),
-          least(now() + chosen.timeout, now() + root.timeout,
-            pgcron.give_up_at(root.time_limits)),
-          above.names || CASE WHEN own_name <> 'ad_hoc' THEN own_name END,
-          array_remove(above.keys || root.concurrency_key, NULL))
-  ON CONFLICT (run) DO UPDATE SET args = EXCLUDED.args, started_at = EXCLUDED.started_at,
-    deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys;
-  -- It was asked to stop while it was claimed.
-  IF root.cancel_at IS NOT NULL THEN
-    PERFORM pgcron.stop_workflow(root.id, CASE WHEN root.kill_at IS NULL THEN 'cancel'
-          ELSE 'abort' END, root.cancel_reason);
-  END IF;
-  PERFORM pgcron.make_steps(root.id, 1000);
-  RETURN NULL;
 END $$;
 
 -- Writes the next steps of a workflow; when all are there, those begin that wait for nothing.
@@ -290,17 +284,23 @@ BEGIN
   RETURN cardinality(taken);
 END $$;
 
--- A step that waits for a signal which came, or no longer.
+-- A step that waits for a signal which came, or no longer. An approval has {"approved": true} or
+-- false, and perhaps a note.
 CREATE FUNCTION pgcron.overdue_steps(w pgcron.workflow_run, most int) RETURNS SETOF pgcron.step_end
 LANGUAGE sql STABLE AS $$
-  SELECT a.* FROM pgcron.step_signal g
+  SELECT w.run, d.number, -1, CASE d.answer WHEN 'rejected' THEN 'dead' ELSE 'succeeded' END,
+         g.payload,
+         concat(d.answer, ' by ', g.actor,
+           CASE WHEN d.answer <> 'signal' THEN ': ' || (g.payload ->> 'note') END)
+  FROM pgcron.step_signal g
   -- one by one: PostgreSQL does not know that there are few
-  CROSS JOIN LATERAL (SELECT x AS definition FROM pgcron.workflow_step x
+  CROSS JOIN LATERAL (SELECT x.number, CASE WHEN x.kind = 'signal' THEN 'signal'
+                               WHEN g.payload -> 'approved' = 'false' THEN 'rejected'
+                               ELSE 'approved' END AS answer
+                      FROM pgcron.workflow_step x
                       WHERE x.definition = w.definition AND x.name = g.name
                         AND x.kind IN ('signal', 'approval') LIMIT 1) d
-  CROSS JOIN LATERAL pgcron.answer_step(w.run, d.definition, g.payload, g.actor) a
-  WHERE g.workflow = w.run
-    AND pgcron.step_state(w.run, (d.definition).number) = 'running'
+  WHERE g.workflow = w.run AND pgcron.step_state(w.run, d.number) = 'running'
   UNION ALL
   (SELECT w.run, s.number, -1,
           CASE d.at_deadline WHEN 'fail' THEN 'dead' WHEN 'skip' THEN 'skipped'

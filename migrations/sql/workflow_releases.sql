@@ -142,7 +142,8 @@ BEGIN
     END IF;
   END IF;
   RETURN ROW(step.workflow, step.number, -1, outcome, result, reason)::pgcron.step_end;
-EXCEPTION WHEN data_exception THEN
+EXCEPTION WHEN others THEN
+  IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
   RETURN ROW(step.workflow, step.number, -1, 'dead', result,
            format('whether to repeat it can''t be judged: %s', SQLERRM))::pgcron.step_end;
 END $$;

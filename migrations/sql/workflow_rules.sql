@@ -59,51 +59,42 @@ RETURN CASE jsonb_typeof(after)
 CREATE FUNCTION pgcron.judge_flow(place int, step jsonb) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  PERFORM pgcron.judge_word(place, step, 'rule',
-      '{all_succeeded,all_ended,one_succeeded,one_failed,none_failed}');
-  IF step ->> 'rule' IN ('one_succeeded', 'one_failed')
-      AND cardinality(pgcron.step_names(step -> 'after')) = 0 THEN
-    PERFORM pgcron.refuse_step(place, step,
-        format('rule %s can never hold', step ->> 'rule'),
-        'The step comes after no other one, and so none of them can succeed or fail.',
-        'Name in "after" what it waits for, or leave the rule out.');
-  ELSIF coalesce(jsonb_typeof(step -> 'after'), 'array') NOT IN ('array', 'string')
-      OR EXISTS (SELECT FROM jsonb_array_elements(CASE jsonb_typeof(step -> 'after')
-                            WHEN 'array' THEN step -> 'after' ELSE '[]' END) e
-                 WHERE jsonb_typeof(e) <> 'string') THEN
-    PERFORM pgcron.refuse_step(place, step, '"after" is no list of names',
-        'It names the steps that must be over first.', 'Write for example "after": ["extract"].');
-  ELSIF coalesce(jsonb_typeof(step -> 'args'), 'object') <> 'object'
-      OR coalesce(jsonb_typeof(step -> 'args_from'), 'object') <> 'object' THEN
-    PERFORM pgcron.refuse_step(place, step, '"args" or "args_from" is no JSON object',
-        'args has values by name, args_from paths by name.',
-        'Write for example "args_from": {"day": "$.args.day"}.');
-  ELSIF EXISTS (SELECT FROM unnest('{optional,finally}'::text[]) key
-                WHERE jsonb_typeof(step -> key) <> 'boolean') THEN
-    PERFORM pgcron.refuse_step(place, step, '"optional" or "finally" is neither true nor false',
-        'They are true or false.', 'Leave them out for false.');
-  ELSIF num_nonnulls(nullif(step -> 'finally', 'false'), step -> 'compensates') = 2 THEN
-    PERFORM pgcron.refuse_step(place, step, 'it has both "finally" and "compensates"',
-        'A compensation undoes a step when the workflow has failed; what runs finally always runs.',
-        'Make two steps of it.');
-  ELSIF step ? 'compensates' AND (step ? 'after' OR step ? 'rule') THEN
-    PERFORM pgcron.refuse_step(place, step, 'a compensation with "after" or "rule"',
-        'Compensations run when all steps are over, one by one, in the reverse order of what they '
-        'undo.', 'Leave them out.');
-  ELSIF step ? 'for_each' AND step ->> 'handler' IS NULL THEN
-    PERFORM pgcron.refuse_step(place, step, '"for_each" without a handler',
-        'The handler is executed for each item of the list.', 'Give a handler.');
-  ELSIF NOT step ? 'for_each' AND (step ? 'max_parallel' OR step ? 'tolerate') THEN
-    PERFORM pgcron.refuse_step(place, step, '"max_parallel" or "tolerate" without "for_each"',
-        'They say how many items are executed at once, and how many may fail.',
-        'Write for example "for_each": "$.list.files".');
-  ELSIF step ? 'repeat' AND (jsonb_typeof(step -> 'repeat') <> 'object' OR NOT step -> 'repeat'
-        ?& '{while,at_most}' OR (step -> 'repeat') - '{while,at_most,every}'::text[] <> '{}'
-        OR step ->> 'handler' IS NULL OR step ? 'for_each') THEN
-    PERFORM pgcron.refuse_step(place, step, '"repeat" can''t be read',
-        'A handler, not one of each item, is executed again while a path in its result is true.',
-        'Write for example {"while": "$.status == \"busy\"", "at_most": 100, "every": "30 s"}.');
-  END IF;
+  PERFORM pgcron.refuse_step(place, step, m.fact, m.rule, m.hint)
+  FROM (VALUES
+      (step ->> 'rule' IN ('one_succeeded', 'one_failed')
+         AND cardinality(pgcron.step_names(step -> 'after')) = 0,
+       format('rule %s can never hold', step ->> 'rule'),
+       'The step comes after no other one, and so none of them can succeed or fail.',
+       'Name in "after" what it waits for, or leave the rule out.'),
+      (jsonb_path_exists(step, '$.after[*] ? (@.type() != "string")'),
+       '"after" is no list of names', 'It names the steps that must be over first.',
+       'Write for example "after": ["extract"].'),
+      (jsonb_typeof(step -> 'args') <> 'object' OR jsonb_typeof(step -> 'args_from') <> 'object',
+       '"args" or "args_from" is no JSON object',
+       'args has values by name, args_from paths by name.',
+       'Write for example "args_from": {"day": "$.args.day"}.'),
+      ('boolean' <> ANY (ARRAY[jsonb_typeof(step -> 'optional'), jsonb_typeof(step -> 'finally')]),
+       '"optional" or "finally" is neither true nor false', 'They are true or false.',
+       'Leave them out for false.'),
+      (step ? 'compensates' AND step -> 'finally' = 'true',
+       'it has both "finally" and "compensates"',
+       'A compensation undoes a step when the workflow has failed; what runs finally always runs.',
+       'Make two steps of it.'),
+      (step ? 'compensates' AND step ?| '{after,rule}', 'a compensation with "after" or "rule"',
+       'Compensations run when all steps are over, one by one, in the reverse order of what they '
+       'undo.', 'Leave them out.'),
+      (step ? 'for_each' AND NOT step ? 'handler', '"for_each" without a handler',
+       'The handler is executed for each item of the list.', 'Give a handler.'),
+      (NOT step ? 'for_each' AND step ?| '{max_parallel,tolerate}',
+       '"max_parallel" or "tolerate" without "for_each"',
+       'They say how many items are executed at once, and how many may fail.',
+       'Write for example "for_each": "$.list.files".'),
+      (step ? 'repeat' AND (NOT step -> 'repeat' ?& '{while,at_most}'
+         OR (step -> 'repeat') - '{while,at_most,every}'::text[] <> '{}'
+         OR NOT step ? 'handler' OR step ? 'for_each'), '"repeat" can''t be read',
+       'A handler, not one of each item, is executed again while a path in its result is true.',
+       'Write for example {"while": "$.status == \"busy\"", "at_most": 100, "every": "30 s"}.')
+    ) m(is_wrong, fact, rule, hint) WHERE m.is_wrong;
   PERFORM pgcron.is_path(place, step, p.key, p.path)
   FROM (VALUES ('when', step -> 'when'), ('for_each', step -> 'for_each'),
                ('while', step -> 'repeat' -> 'while')
@@ -116,84 +107,75 @@ END $$;
 CREATE FUNCTION pgcron.judge_step(place int, step jsonb) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  unknown text;
   wait_for text := step ->> 'wait_for';
 BEGIN
   IF jsonb_typeof(step) IS DISTINCT FROM 'object' THEN
     PERFORM pgcron.refuse_step(place, '{}', 'it is a JSON ' || jsonb_typeof(step),
         'A step is a JSON object.', 'Write for example {"name": "load", "handler": "py:load"}.');
   END IF;
-  SELECT min(key) INTO unknown FROM jsonb_object_keys(step - pgcron.step_keys()) key
-  WHERE key <> ALL (pgcron.step_options());
-  IF unknown IS NOT NULL THEN
-    PERFORM pgcron.refuse_step(place, step, format('%L is no key of a step', left(unknown, 100)),
-        'Its keys are '
-        || array_to_string(pgcron.step_keys() || pgcron.step_options(), ', ') || '.',
-        'Correct its spelling.');
-  ELSIF coalesce(step ->> 'name', '') !~ '^[A-Za-z_][A-Za-z0-9_-]{0,99}$'
-      OR step ->> 'name' IN ('args', 'item') THEN
-    PERFORM pgcron.refuse_step(place, step, 'it has no name that a step may have',
-        'A name has 1 to 100 letters, digits, "_" and "-", begins with a letter, and is neither '
-        '"args" nor "item".', 'Write for example "name": "load".');
-  ELSIF num_nonnulls(step ->> 'handler', wait_for) <> 1 THEN
-    PERFORM pgcron.refuse_step(place, step, 'it has neither a handler nor wait_for, or both',
-        'A step executes a handler, or waits for a signal, an approval or a timer.',
-        'Write "handler": "py:load", or "wait_for": "approval".');
-  ELSIF wait_for = 'timer' AND step ->> 'deadline' IS NULL THEN
-    PERFORM pgcron.refuse_step(place, step, 'a timer has no deadline',
-        'A timer ends when its deadline is over.', 'Write for example "deadline": "10 minutes".');
-  ELSIF wait_for IS NOT NULL AND step ?| (pgcron.step_options() || '{args,args_from}') THEN
-    PERFORM pgcron.refuse_step(place, step, 'a step that waits has args or options of a run',
-        'It executes nothing: a step waits, or has a handler.', 'Leave them out.');
-  ELSIF wait_for IS NULL AND num_nonnulls(step ->> 'deadline', step ->> 'at_deadline') > 0 THEN
-    PERFORM pgcron.refuse_step(place, step, 'a deadline without wait_for',
-        'A deadline limits how long a step waits for a signal or an approval.',
-        'A handler is limited by "timeout" and "give_up_after".');
-  END IF;
+  PERFORM pgcron.refuse_step(place, step, format('%L is no key of a step', left(key, 100)),
+      'Its keys are ' || array_to_string(pgcron.step_keys() || pgcron.step_options(), ', ') || '.',
+      'Correct its spelling.')
+    FROM jsonb_object_keys(step - pgcron.step_keys()) key WHERE key <> ALL (pgcron.step_options());
+  PERFORM pgcron.refuse_step(place, step, m.fact, m.rule, m.hint)
+  FROM (VALUES
+      ((step ->> 'name' ~ '^(?!(args|item)$)[A-Za-z_][A-Za-z0-9_-]{0,99}$') IS NOT TRUE,
+       'it has no name that a step may have',
+       'A name has 1 to 100 letters, digits, "_" and "-", begins with a letter, and is neither '
+       '"args" nor "item".', 'Write for example "name": "load".'),
+      (num_nonnulls(step ->> 'handler', wait_for) <> 1,
+       'it has neither a handler nor wait_for, or both',
+       'A step executes a handler, or waits for a signal, an approval or a timer.',
+       'Write "handler": "py:load", or "wait_for": "approval".'),
+      (wait_for = 'timer' AND step ->> 'deadline' IS NULL, 'a timer has no deadline',
+       'A timer ends when its deadline is over.', 'Write for example "deadline": "10 minutes".'),
+      (wait_for IS NOT NULL AND step ?| (pgcron.step_options() || '{args,args_from}'),
+       'a step that waits has args or options of a run',
+       'It executes nothing: a step waits, or has a handler.', 'Leave them out.'),
+      (wait_for IS NULL AND num_nonnulls(step ->> 'deadline', step ->> 'at_deadline') > 0,
+       'a deadline without wait_for',
+       'A deadline limits how long a step waits for a signal or an approval.',
+       'A handler is limited by "timeout" and "give_up_after".')
+    ) m(is_wrong, fact, rule, hint) WHERE m.is_wrong;
+  PERFORM pgcron.judge_word(place, step, 'rule',
+      '{all_succeeded,all_ended,one_succeeded,one_failed,none_failed}');
   PERFORM pgcron.judge_word(place, step, 'wait_for', '{signal,approval,timer}');
   PERFORM pgcron.judge_word(place, step, 'at_deadline', '{fail,succeed,skip}');
   PERFORM pgcron.judge_flow(place, step);
-  RETURN CASE WHEN wait_for IS NOT NULL THEN wait_for WHEN step ? 'for_each' THEN 'map'
-              ELSE 'run' END;
+  RETURN coalesce(wait_for, CASE WHEN step ? 'for_each' THEN 'map' ELSE 'run' END);
 END $$;
 
 -- What steps say of one another: raises PC001 with their place.
 CREATE FUNCTION pgcron.judge_dependencies(numbered pgcron.numbered_step[]) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  wrong record;
 BEGIN
-  SELECT n.step, n.place INTO wrong FROM unnest(numbered) n
+  PERFORM pgcron.refuse_step(n.place, n.step, 'another step has this name',
+      'Within a workflow a name is one step''s.', 'Give one of them another name.')
+  FROM unnest(numbered) n
   JOIN unnest(numbered) twin ON twin.step ->> 'name' = n.step ->> 'name' AND twin.place < n.place
   ORDER BY n.place LIMIT 1;
-  IF FOUND THEN
-    PERFORM pgcron.refuse_step(wrong.place, wrong.step, 'another step has this name',
-        'Within a workflow a name is one step''s.', 'Give one of them another name.');
-  END IF;
-  WITH s AS MATERIALIZED (SELECT n.*, n.step ->> 'name' AS name FROM unnest(numbered) n),
-  named AS (
-    SELECT s.step, s.place, s.phase, a.name, 'after' AS key FROM s
-    CROSS JOIN LATERAL unnest(pgcron.step_names(s.step -> 'after')) a(name)
-    UNION ALL
-    SELECT s.step, s.place, 0, s.step ->> 'compensates', 'compensates' FROM s
-    WHERE s.step ? 'compensates')
-  SELECT n.step, n.place,
-         CASE WHEN u.place IS NULL
-                THEN format('%s names %L, which is no step', n.key, left(n.name, 100))
-              WHEN u.phase <> n.phase
-                THEN format('%s names %L, a step of another part', n.key, n.name)
-              ELSE format('%s names %L, which is not above it', n.key, n.name) END AS fact,
-         (SELECT s.name FROM s WHERE s.place < n.place AND left(s.name, 2) = left(n.name, 2)
-          ORDER BY s.place LIMIT 1) AS alike
-  INTO wrong FROM named n LEFT JOIN s u ON u.name = n.name
-  WHERE u.place IS NULL OR (n.key = 'after' AND u.place >= n.place) OR u.phase <> n.phase
-  ORDER BY n.place LIMIT 1;
-  IF FOUND THEN
-    PERFORM pgcron.refuse_step(wrong.place, wrong.step, wrong.fact,
-        'A step comes after steps above it, so that no cycle can be written. Compensations and '
-        'what runs finally begin when all other steps are over.',
-        coalesce('Did you mean ''' || wrong.alike || '''?', 'Move it, or correct the name.'));
-  ELSIF NOT EXISTS (SELECT FROM unnest(numbered) n WHERE n.phase = 0) THEN
+  PERFORM pgcron.refuse_step(w.place, w.step,
+      format('%s names %L, %s', w.key, left(w.name, 100), w.why),
+      'A step comes after steps above it, so that no cycle can be written. Compensations and '
+      'what runs finally begin when all other steps are over.',
+      coalesce('Did you mean ''' || w.alike || '''?', 'Move it, or correct the name.'))
+  FROM (
+    WITH s AS MATERIALIZED (SELECT n.*, n.step ->> 'name' AS name FROM unnest(numbered) n),
+    named AS (
+      SELECT s.step, s.place, s.phase, a.name, 'after' AS key FROM s
+      CROSS JOIN LATERAL unnest(pgcron.step_names(s.step -> 'after')) a(name)
+      UNION ALL
+      SELECT s.step, s.place, 0, s.step ->> 'compensates', 'compensates' FROM s
+      WHERE s.step ? 'compensates')
+    SELECT n.*, CASE WHEN u.place IS NULL THEN 'which is no step'
+                     WHEN u.phase <> n.phase THEN 'a step of another part'
+                     ELSE 'which is not above it' END AS why,
+           (SELECT s.name FROM s WHERE s.place < n.place AND left(s.name, 2) = left(n.name, 2)
+            ORDER BY s.place LIMIT 1) AS alike
+    FROM named n LEFT JOIN s u ON u.name = n.name
+    WHERE u.place IS NULL OR (n.key = 'after' AND u.place >= n.place) OR u.phase <> n.phase
+    ORDER BY n.place LIMIT 1) w;
+  IF NOT EXISTS (SELECT FROM unnest(numbered) n WHERE n.phase = 0) THEN
     PERFORM pgcron.refuse('PC001', 'the workflow has no step that begins it',
         'Compensations and what runs finally come after other steps.', 'Add a step.');
   END IF;
@@ -212,7 +194,6 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   known text[] := '{description,on_failure,parallelism,timeout,steps}';
   example text := 'Write for example {"steps": [{"name": "load", "handler": "py:load"}]}.';
-  unknown text;
 BEGIN
   IF jsonb_typeof(definition) IS DISTINCT FROM 'object' THEN
     PERFORM pgcron.refuse('PC001',
@@ -224,11 +205,10 @@ BEGIN
         'A definition may have 1048576 bytes (1 MiB) as JSON text.',
         'Use for_each for steps that are alike, or a step that is a workflow.');
   END IF;
-  SELECT min(key) INTO unknown FROM jsonb_object_keys(definition - known) key;
-  IF unknown IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC001', format('%L is no key of a workflow', left(unknown, 100)),
-        'Its keys are ' || array_to_string(known, ', ') || '.', 'Correct its spelling.');
-  ELSIF jsonb_typeof(definition -> 'steps') IS DISTINCT FROM 'array'
+  PERFORM pgcron.refuse('PC001', format('%L is no key of a workflow', left(key, 100)),
+      'Its keys are ' || array_to_string(known, ', ') || '.', 'Correct its spelling.')
+    FROM jsonb_object_keys(definition - known) key;
+  IF jsonb_typeof(definition -> 'steps') IS DISTINCT FROM 'array'
       OR jsonb_array_length(definition -> 'steps') NOT BETWEEN 1 AND 100000 THEN
     PERFORM pgcron.refuse('PC001', 'a workflow without steps, or with more than 100000',
         '"steps" is a list of 1 to 100000 steps.', example);

@@ -135,9 +135,6 @@ BEGIN
   END IF;
   INSERT INTO pgcron.run VALUES (made.*);
   RETURN NULL;
-EXCEPTION WHEN others THEN
-  IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
-  RETURN SQLERRM;
 END $$;
 
 -- Whether a step may begin when its dependencies allow it: NULL, or how it ends at once.
@@ -164,9 +161,6 @@ BEGIN
     reason := format('the results that it comes after have %s bytes; they may have 1048576 (1 MiB)',
         octet_length(document::text));
   END IF;
-EXCEPTION WHEN data_exception THEN
-  outcome := 'dead';
-  reason := format('its condition can''t be judged: %s', SQLERRM);
 END $$;
 
 CREATE FUNCTION pgcron.step_state(workflow bigint, number int) RETURNS text
@@ -211,53 +205,6 @@ RETURN (definition.phase > 0 OR definition.kind = 'barrier')
                 AND NOT pgcron.has_ended(s.state)
                 AND (d.phase < definition.phase OR definition.kind = 'barrier'));
 
--- How a signal ends its step. An approval has {"approved": true} or false, and perhaps a note.
-CREATE FUNCTION pgcron.answer_step(workflow bigint, definition pgcron.workflow_step, payload jsonb,
-    actor text) RETURNS pgcron.step_end
-LANGUAGE sql STABLE
-RETURN ROW(workflow, definition.number, -1,
-         CASE WHEN definition.kind = 'approval' AND payload -> 'approved' = 'false' THEN 'dead'
-              ELSE 'succeeded' END,
-         payload,
-         CASE WHEN definition.kind = 'approval'
-                THEN concat(CASE WHEN payload -> 'approved' = 'false' THEN 'rejected by '
-                                 ELSE 'approved by ' END, actor, ': ' || (payload ->> 'note'))
-              ELSE 'signal by ' || actor END)::pgcron.step_end;
-
--- The next items of a list after those that are known; what is not begun at once is `ready`.
--- Returns those that the workflow which this one redrives has done.
-CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, known int, most int,
-    redrive_of bigint) RETURNS pgcron.step_end[]
-LANGUAGE sql AS $$
-  WITH made AS (
-    INSERT INTO pgcron.step AS i (workflow, number, item, definition, run, state, waits, args)
-    SELECT step.workflow, step.number, new.item, step.definition, nextval('pgcron.run_id_seq'),
-           'ready', 0, list -> new.item
-    FROM generate_series(known, least(known + most, jsonb_array_length(list)) - 1) new(item)
-    RETURNING i.item, i.args)
-  SELECT array_agg(ROW(step.workflow, step.number, m.item, 'succeeded', s.result,
-               'kept from run ' || make_items.redrive_of)::pgcron.step_end)
-  FROM made m JOIN pgcron.step s ON s.workflow = make_items.redrive_of
-    AND s.definition = step.definition AND s.number = step.number AND s.item = m.item
-    AND s.args = m.args AND s.state = 'succeeded'
-  -- not of a list that is to be run again, or had succeeded and was undone
-  WHERE step.turns IS NULL
-    AND pgcron.step_state(make_items.redrive_of, step.number) <> 'succeeded' $$;
-
--- The list that a step goes through; raises nothing.
-CREATE FUNCTION pgcron.list_of(document jsonb, for_each jsonpath, OUT list jsonb, OUT refusal text)
-LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  list := jsonb_path_query_first(document, for_each, silent => true);
-  IF jsonb_typeof(list) IS DISTINCT FROM 'array' THEN
-    refusal := format('%s is %s, and not a list', for_each,
-        coalesce('a JSON ' || jsonb_typeof(list), 'nothing'));
-  ELSIF jsonb_array_length(list) > 10000 THEN
-    refusal := format('%s has %s items; a list has at most 10000', for_each,
-        jsonb_array_length(list));
-  END IF;
-END $$;
-
 -- waiting, ready -> running
 -- Begins those of these steps, or items of one, at once that nothing has to be judged of, in one
 -- statement. When one of them can't be written, none is begun: each is by itself.
@@ -285,23 +232,41 @@ EXCEPTION WHEN others THEN
   IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
 END $$;
 
--- A step that is executed for each item of a list: how it ends at once, or NULL. A service makes
--- the items.
-CREATE FUNCTION pgcron.begin_list(step pgcron.step, definition pgcron.workflow_step,
-    document jsonb, OUT outcome text, OUT reason text)
+-- Begins one step, or item of one: NULL; or how it ends at once; `ready` when it may not begin yet.
+CREATE FUNCTION pgcron.begin_step(step pgcron.step, definition pgcron.workflow_step,
+    w pgcron.workflow_run, root pgcron.run, may_begin boolean, OUT outcome text, OUT reason text)
 LANGUAGE plpgsql AS $$
 DECLARE
-  listed record := pgcron.list_of(document, definition.for_each);
+  kind text := CASE WHEN step.item < 0 THEN definition.kind ELSE 'run' END;
+  document jsonb;
+  list jsonb;
 BEGIN
-  reason := listed.refusal;
-  outcome := CASE WHEN listed.refusal IS NOT NULL THEN 'dead'
-      WHEN listed.list = '[]' THEN 'succeeded' END;
-  IF outcome IS NULL THEN
-    UPDATE pgcron.step s
-    SET items = jsonb_array_length(listed.list), items_ended = 0, items_failed = 0
-    WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
-    INSERT INTO pgcron.step_outbox (workflow) VALUES (step.workflow);
+  IF kind <> 'barrier' THEN
+    document := pgcron.step_document(step, w.args, definition.args_from);
   END IF;
+  IF step.item < 0 THEN
+    SELECT j.* INTO outcome, reason FROM pgcron.judge_begin(step, definition, w, document) j;
+    IF pgcron.comes_too_early(step, definition) OR outcome IS NULL AND kind IN ('run', 'map')
+        AND NOT (may_begin AND pgcron.room_of(w, definition) > 0) THEN
+      outcome := 'ready';
+    END IF;
+  END IF;
+  IF outcome IS NULL AND kind = 'run' THEN
+    reason := pgcron.make_step_run(step, definition, root, w, document);
+    outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
+  ELSIF outcome IS NULL AND kind = 'map' THEN
+    -- a service makes the items
+    SELECT l.* INTO list, reason FROM pgcron.list_of(document, definition.for_each) l;
+    outcome := CASE WHEN reason IS NOT NULL THEN 'dead' WHEN list = '[]' THEN 'succeeded' END;
+    IF outcome IS NULL THEN
+      UPDATE pgcron.step s SET items = jsonb_array_length(list), items_ended = 0, items_failed = 0
+      WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
+    END IF;
+  END IF;
+EXCEPTION WHEN others THEN
+  IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+  outcome := 'dead';
+  reason := format('it can''t begin: %s', SQLERRM);
 END $$;
 
 -- waiting, ready -> running, or an outcome
@@ -314,7 +279,6 @@ DECLARE
   w pgcron.workflow_run;
   root pgcron.run;
   one record;
-  document jsonb;
   outcome text;
   reason text;
   is_limited boolean;
@@ -335,33 +299,18 @@ BEGIN
       AND NOT is_limited THEN
     PERFORM pgcron.begin_plain_steps(root, numbers, item_numbers);
   END IF;
-  FOR one IN SELECT s AS step, d AS definition,
-             CASE WHEN s.item < 0 THEN d.kind ELSE 'run' END AS kind
+  FOR one IN SELECT s AS step, d AS definition
       FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
       WHERE s.workflow = begin_steps.workflow AND s.number = ANY(numbers)
         AND s.item = ANY(item_numbers) AND s.state IN ('waiting', 'ready')
       ORDER BY s.number, s.item LOOP
-    document := CASE WHEN one.kind <> 'barrier'
-                       THEN pgcron.step_document(one.step, w.args, (one.definition).args_from) END;
-    outcome := NULL; reason := NULL;
-    IF (one.step).item < 0 THEN
-      SELECT j.* INTO outcome, reason
-      FROM pgcron.judge_begin(one.step, one.definition, w, document) j;
-      IF pgcron.comes_too_early(one.step, one.definition)
-        OR outcome IS NULL AND one.kind IN ('run', 'map')
-          AND NOT (may_begin AND pgcron.room_of(w, one.definition) > 0) THEN
-        UPDATE pgcron.step s SET state = 'ready', waits = 0
-        WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1
-          AND s.state = 'waiting';
-        CONTINUE;
-      END IF;
-    END IF;
-    IF outcome IS NULL AND one.kind = 'run' THEN
-      reason := pgcron.make_step_run(one.step, one.definition, root, w, document);
-      outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
-    ELSIF outcome IS NULL AND one.kind = 'map' THEN
-      SELECT l.* INTO outcome, reason
-      FROM pgcron.begin_list(one.step, one.definition, document) l;
+    SELECT b.* INTO outcome, reason
+    FROM pgcron.begin_step(one.step, one.definition, w, root, may_begin) b;
+    IF outcome = 'ready' THEN
+      UPDATE pgcron.step s SET state = 'ready', waits = 0
+      WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1
+        AND s.state = 'waiting';
+      CONTINUE;
     END IF;
     UPDATE pgcron.step s SET state = 'running', started_at = clock_timestamp(),
       due = now() + (one.definition).deadline
@@ -369,9 +318,9 @@ BEGIN
     IF outcome IS NOT NULL THEN
       ended := ended || ROW(w.run, (one.step).number, (one.step).item, outcome, NULL, reason)
         ::pgcron.step_end;
-    ELSIF one.kind IN ('signal', 'approval', 'timer') THEN
+    ELSIF (one.definition).kind <> 'run' AND (one.step).item < 0 THEN
       -- What was sent before, or is sent meanwhile, is looked for when this is committed; and nodes
-      -- learn when it is due.
+      -- learn when it is due, and make the items of lists.
       INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run);
     END IF;
   END LOOP;

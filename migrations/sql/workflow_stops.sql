@@ -4,13 +4,7 @@
 -- Returns how many are alive yet.
 CREATE FUNCTION pgcron.stop_step_runs(run_ids bigint[], by_force boolean, reason text) RETURNS int
 LANGUAGE plpgsql AS $$
-DECLARE
-  alive int;
 BEGIN
-  IF by_force THEN
-    PERFORM pgcron.stop_workflow(r.id, 'abort', reason) FROM pgcron.run r
-      WHERE r.id = ANY(run_ids) AND r.gate = 'workflow';
-  END IF;
   PERFORM pgcron.end_each_waiting_run(ARRAY(
       SELECT r.id FROM pgcron.run r
       WHERE r.id = ANY(run_ids) AND r.state <> 'running' LIMIT 1000), 'cancelled', reason);
@@ -22,12 +16,9 @@ BEGIN
                            AND (l.cancel_at IS NULL OR by_force AND l.kill_at IS NULL)
                          ORDER BY l.id FOR UPDATE SKIP LOCKED));
   IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
-  IF by_force THEN
-    PERFORM pgcron.stop_workflow(r.id, 'abort', reason) FROM pgcron.run r
-      WHERE r.id = ANY(run_ids) AND r.gate = 'workflow';
-  END IF;
-  SELECT count(*) INTO alive FROM pgcron.run r WHERE r.id = ANY(run_ids);
-  RETURN alive;
+  PERFORM pgcron.stop_workflow(r.id, 'abort', reason) FROM pgcron.run r
+    WHERE by_force AND r.id = ANY(run_ids) AND r.gate = 'workflow';
+  RETURN (SELECT count(*) FROM pgcron.run r WHERE r.id = ANY(run_ids));
 END $$;
 
 -- A step that failed stops others where the workflow says so; a workflow that stops ends what waits

@@ -75,10 +75,10 @@ SCRIPTS = (
     "workflow_lists",
     "workflow_stops",
     "workflow_commands",
-    "workflow_files",
     # What readers and producers get, and upkeep.
     "waits",
     "workflow_views",
+    "workflow_files",
     "views",
     "own_runs",
     "why",

@@ -51,7 +51,7 @@ _STEP_COLUMNS: Final = columns(
     WHY=lambda row: row["waits_detail"] or row["reason"],
 )
 _run_id: Final = click.argument("run_id", type=arguments.RUN_ID)
-_step: Final = click.argument("step")
+_step_of_run: Final = arguments.together(_run_id, click.argument("step"))
 _which: Final = click.argument("which", metavar="NAME|RUN_ID")
 _note: Final = click.option("--note", help="Why; kept with the step.")
 
@@ -169,8 +169,7 @@ async def why_command(session: Session, run_id: int, step: str | None, limit: in
 
 
 @workflows_group.command("signal")
-@_run_id
-@_step
+@_step_of_run
 @json_value_option("--payload", "The result of the step, any JSON.")
 def signal_command(run_id: int, step: str, payload: str | None) -> None:
     """Send a signal to STEP of a run; one that comes before its step is kept for it."""
@@ -180,8 +179,7 @@ def signal_command(run_id: int, step: str, payload: str | None) -> None:
 
 
 @workflows_group.command("approve")
-@_run_id
-@_step
+@_step_of_run
 @click.option("--reject", is_flag=True, help="Reject it: the step fails.")
 @_note
 def approve_command(run_id: int, step: str, reject: bool, note: str | None) -> None:
@@ -193,8 +191,7 @@ def approve_command(run_id: int, step: str, reject: bool, note: str | None) -> N
 
 
 @workflows_group.command("skip")
-@_run_id
-@_step
+@_step_of_run
 @_note
 def skip_command(run_id: int, step: str, note: str | None) -> None:
     """Skip STEP of a run: it does not run, and those after it go on by their rules."""
@@ -203,8 +200,7 @@ def skip_command(run_id: int, step: str, note: str | None) -> None:
 
 
 @workflows_group.command("succeed")
-@_run_id
-@_step
+@_step_of_run
 @json_value_option("--result", "Its result, any JSON.")
 @_note
 def succeed_command(run_id: int, step: str, result: str | None, note: str | None) -> None:
@@ -214,8 +210,7 @@ def succeed_command(run_id: int, step: str, result: str | None, note: str | None
 
 
 @workflows_group.command("clear")
-@_run_id
-@_step
+@_step_of_run
 @_note
 def clear_command(run_id: int, step: str, note: str | None) -> None:
     """Run STEP of a run again, and all steps that come after it."""

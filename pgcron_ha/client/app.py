@@ -28,9 +28,8 @@ from pgcron_ha.client.run_request import (
 )
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status, require_success
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
-from pgcron_ha.client.workflow_definitions import CodeWorkflow
 from pgcron_ha.client.workflow_starts import AdHoc, StartOptions, request_start
-from pgcron_ha.client.workflows import Workflow, define_workflow
+from pgcron_ha.client.workflows import Workflow, define_workflow, put_workflow
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions, workflows
@@ -87,8 +86,8 @@ class App:
         return self._schedules
 
     @property
-    def workflows(self) -> Mapping[str, CodeWorkflow]:
-        """The workflows in code by name, each complete and valid."""
+    def workflows(self) -> Mapping[str, Mapping[str, Any]]:
+        """The definitions of the workflows in code by name, each complete and valid."""
         return self._registry.workflows
 
     def handler(
@@ -384,9 +383,9 @@ class App:
     async def put_workflows(self, conn: Any = None, *, schema: str | None = None) -> None:
         """As `put_schedules`, of workflows, which schedules may start: before them."""
         async with self._connection(conn) as connection:
-            for _, workflow in sorted(self.workflows.items()):
-                sent = self._registry.sent_definition(workflow.definition)
-                await replace(workflow, definition=sent).put(connection, schema or self.schema)
+            for name, definition in sorted(self.workflows.items()):
+                sent = self._registry.sent_definition(definition)
+                await put_workflow(connection, name, sent, schema or self.schema)
 
     async def close(self) -> None:
         """Close the connections that were opened in this event loop; its waiters get an error."""

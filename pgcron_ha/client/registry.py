@@ -12,7 +12,6 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.mistakes import Misspellings, defining
 from pgcron_ha.client.options import given, with_defaults
 from pgcron_ha.client.run_request import RunRequest, request_run
-from pgcron_ha.client.workflow_definitions import CodeWorkflow
 from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.python.handler import PythonHandler
@@ -25,7 +24,7 @@ class Registry:
         self.handlers: dict[str, PythonHandler] = {}
         self.breakers: dict[str, Breaker | str] = {}
         self.defaults: dict[str, Mapping[str, Any]] = {}
-        self.workflows: dict[str, CodeWorkflow] = {}
+        self.workflows: dict[str, dict[str, Any]] = {}
         self._names: dict[Callable[..., Any], str] = {}
         self._misspellings = Misspellings(self.handlers)
 

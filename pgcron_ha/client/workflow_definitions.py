@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Final, TypeAlias
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import (
@@ -25,11 +25,14 @@ from pgcron_ha.client.options import (
     given,
     refuse_others,
 )
-from pgcron_ha.client.workflow_order import Place, Step, in_order
 from pgcron_ha.client.workflow_paths import references
-from pgcron_ha.db.commands import workflows
+from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
 from pgcron_ha.spec.text import duration_text
+
+Step: TypeAlias = dict[str, Any]
+Place: TypeAlias = Callable[[int, object], str]
+"""What a mistake of the step of this number (from 1) is about."""
 
 MOST_STEPS: Final = 100_000
 MOST_ITEMS: Final = 10_000
@@ -193,37 +196,14 @@ def judged_workflow(definition: object, place: Place = step_place) -> dict[str, 
             )
         )
         given_steps = []
-    steps = [
-        mistakes.tried(_in_its_place, place, number, step)
-        for number, step in enumerate(given_steps, 1)
-    ]
-    mistakes.raise_any()
-    return _written(checked) | {"steps": in_order(steps, place)}
-
-
-@dataclass(frozen=True, slots=True)
-class CodeWorkflow:
-    """A workflow of an App, complete and valid."""
-
-    name: str
-    definition: Mapping[str, Any]
-
-    async def put(self, connection: Any, schema: str, actor: str | None = None) -> int:
-        """Make it the newest version in the database, unless it is; the version."""
-        text = json.dumps(self.definition, ensure_ascii=False)
+    steps = []
+    for number, step in enumerate(given_steps, 1):
         try:
-            return await workflows.put_workflow(
-                connection, self.name, text, managed_by="code", actor=actor, schema=schema
-            )
+            steps.append(_judged_step(step))
         except PgcronError as error:
-            raise error.about(f"workflow '{self.name}'") from None
-
-
-def _in_its_place(place: Place, number: int, step: object) -> Step:
-    try:
-        return _judged_step(step)
-    except PgcronError as error:
-        raise error.about(place(number, step)) from None
+            mistakes.found += error.about(place(number, step)).parts
+    mistakes.raise_any()
+    return _written(checked) | {"steps": _in_order(steps, place)}
 
 
 def _judged_step(step: object) -> Step:
@@ -262,3 +242,75 @@ def _json(name: str, value: Any) -> Any:
     if name in ("args", "retry") and isinstance(value, str):
         return json.loads(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def _in_order(steps: Sequence[Step], place: Place) -> list[Step]:
+    """Each after those that it depends on; as they are given, if that is so. Raises InvalidInput
+    for what they say of one another.
+    """
+    mistakes = Mistakes()
+    numbers: dict[str, int] = {}
+    for number, step in enumerate(steps):
+        if numbers.setdefault(step["name"], number) != number:
+            fact, rule = "another step has this name", "Within a workflow a name is one step's."
+            error = InvalidInput(fact, rule, "Give one of them another name.")
+            mistakes.found.append(error.about(place(number + 1, step)))
+    mistakes.raise_any()
+    by_name = {step["name"]: step for step in steps}
+    for number, step in enumerate(steps, 1):
+        try:
+            _complete(step, by_name)
+        except PgcronError as error:
+            mistakes.found += error.about(place(number, step)).parts
+    mistakes.raise_any()
+    if all(numbers[name] < number for number, step in enumerate(steps) for name in _after(step)):
+        return list(steps)
+    try:
+        order = [*TopologicalSorter({each["name"]: _after(each) for each in steps}).static_order()]
+    except CycleError as error:
+        ring = error.args[1]
+        first = numbers[ring[0]]
+        raise InvalidInput(
+            f"{place(first + 1, steps[first])}: it comes after itself: {' → '.join(ring)[:500]}",
+            "A step begins when those that it comes after are over.",
+            "Take one of these dependencies out; `repeat` executes a step again.",
+        ) from None
+    return [by_name[name] for name in order]
+
+
+def _after(step: Step) -> Sequence[str]:
+    names: list[str] = step.get("after", [])
+    return names
+
+
+def _phase(step: Step) -> int:
+    return 1 if "compensates" in step else 2 if "finally" in step else 0
+
+
+def _complete(step: Step, by_name: Mapping[str, Step]) -> None:
+    """Adds to `after` what the step's paths read. Raises InvalidInput for what is no step, or one
+    that it can't come after.
+    """
+    paths = [step.get("when", ""), step.get("for_each", ""), *step.get("args_from", {}).values()]
+    read = [name for path in paths for name in references(path) if name not in ("args", "item")]
+    undone = step.get("compensates")
+    after = list(dict.fromkeys([*_after(step), *(name for name in read if name != undone)]))
+    for name in filter(None, (*after, undone)):
+        if name not in by_name:
+            raise InvalidInput(
+                f"'{name[:100]}' is no step{did_you_mean(name, by_name)}",
+                "after, compensates and paths name steps of the workflow; paths also begin with"
+                " $.args or, for each item, $.item.",
+                "Correct its spelling, or define the step.",
+            )
+        if _phase(by_name[name]) != (0 if name == undone else _phase(step)) or (
+            undone and name != undone
+        ):
+            raise InvalidInput(
+                f"it can't come after '{name}', or read its result",
+                "Compensations and what runs finally begin when all other steps are over; a"
+                " compensation may read the result of what it undoes.",
+                "Take it out.",
+            )
+    if after:
+        step["after"] = after

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Required, TypeAlias, TypedDict, Unpack
+from typing import Any, Final, Literal, Required, TypedDict, Unpack
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import HandlerDefaults
 from pgcron_ha.client.registry import Registry
 from pgcron_ha.client.workflow_definitions import (
     OF_HANDLERS,
-    CodeWorkflow,
     judged_workflow,
     step_place,
 )
 from pgcron_ha.client.workflow_paths import Condition, Path, member
 from pgcron_ha.config.values import Span
+from pgcron_ha.db.commands import workflows
 from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError
 
 AD_HOC: Final = "ad_hoc"
 """The name of what is started without one."""
-
-AtDeadline: TypeAlias = Literal["fail", "succeed", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +58,13 @@ class Dependencies(TypedDict, total=False):
     finally_: bool
 
 
+class WaitOptions(Dependencies, total=False):
+    """How long a step waits for somebody, and what it does then."""
+
+    deadline: Span | None
+    at_deadline: Literal["fail", "succeed", "skip"] | None
+
+
 class StepOptions(Dependencies, HandlerDefaults, total=False):
     """What a step of a handler may have: of `args` each may be a path, and what a run may have, of
     which the handler's defaults replace what is left out. Without a `name` it has its handler's.
@@ -69,6 +75,13 @@ class StepOptions(Dependencies, HandlerDefaults, total=False):
     args: Mapping[str, Any] | None
     compensates: Step | str | None
     repeat: Repeat | None
+
+
+class MapOptions(StepOptions, total=False):
+    """How many items execute at once, and how many may fail."""
+
+    max_parallel: int | None
+    tolerate: int | None
 
 
 class Workflow:
@@ -100,13 +113,7 @@ class Workflow:
         return self._add_run(handler, {}, options)
 
     def map(
-        self,
-        handler: str | Callable[..., Any],
-        over: Path | str,
-        *,
-        max_parallel: int | None = None,
-        tolerate: int | None = None,
-        **options: Unpack[StepOptions],
+        self, handler: str | Callable[..., Any], over: Path | str, **options: Unpack[MapOptions]
     ) -> Step:
         """Execute a handler for each item of a list, up to 10,000, with the arg ``item``; without
         it, if one of its args is a path in `item`.
@@ -114,54 +121,27 @@ class Workflow:
         No more than `max_parallel` of them execute at once. The step fails when more than
         `tolerate` of them do: none. Its result is the list of theirs.
         """
-        own = {"for_each": over, "max_parallel": max_parallel, "tolerate": tolerate}
-        return self._add_run(handler, own, options)
+        return self._add_run(handler, {"for_each": over}, options)
 
-    def signal(
-        self,
-        name: str,
-        *,
-        deadline: Span | None = None,
-        at_deadline: AtDeadline | None = None,
-        **options: Unpack[Dependencies],
-    ) -> Step:
+    def signal(self, name: str, **options: Unpack[WaitOptions]) -> Step:
         """Wait for ``app.signal(run, name, payload)``; the payload is the result.
 
-        When the `deadline` is over the step fails, or does what `at_deadline` says.
+        When the `deadline` is over the step fails, or does what `at_deadline` says: ``fail``,
+        ``succeed`` or ``skip``.
         """
-        return self._add_wait("signal", name, deadline, at_deadline, options)
+        return self._add({"wait_for": "signal", "name": name}, options)
 
-    def approval(
-        self,
-        name: str,
-        *,
-        deadline: Span | None = None,
-        at_deadline: AtDeadline | None = None,
-        **options: Unpack[Dependencies],
-    ) -> Step:
+    def approval(self, name: str, **options: Unpack[WaitOptions]) -> Step:
         """Wait until somebody approves: the step has succeeded; or refuses: it has failed."""
-        return self._add_wait("approval", name, deadline, at_deadline, options)
+        return self._add({"wait_for": "approval", "name": name}, options)
 
     def timer(self, name: str, length: Span, **options: Unpack[Dependencies]) -> Step:
         """Wait for so long."""
-        return self._add_wait("timer", name, length, None, options)
+        return self._add({"wait_for": "timer", "name": name, "deadline": length}, options)
 
     def _definition(self, **settings: Any) -> dict[str, Any]:
         """As SQL takes it. Raises InvalidInput, TooLarge with the places of all mistakes."""
         return judged_workflow({**settings, "steps": self._steps})
-
-    def _add_wait(
-        self,
-        wait_for: str,
-        name: str,
-        deadline: Span | None,
-        at_deadline: str | None,
-        options: Mapping[str, Any],
-    ) -> Step:
-        return self._add(
-            {"wait_for": wait_for, "deadline": deadline, "at_deadline": at_deadline},
-            {**options, "name": name},
-        )
 
     def _add_run(
         self, handler: str | Callable[..., Any], own: dict[str, Any], options: Mapping[str, Any]
@@ -208,8 +188,10 @@ def _text(value: Any) -> Any:
 
 def define_workflow(
     name: str, build: Callable[[Workflow], object], registry: Registry, settings: Mapping[str, Any]
-) -> CodeWorkflow:
-    """The workflow that `build` describes. Raises ConfigError, InvalidInput, TooLarge."""
+) -> None:
+    """The workflow that `build` describes is one of the App. Raises ConfigError, InvalidInput,
+    TooLarge.
+    """
     full_name = workflow_name(name)
     if name in registry.workflows:
         raise ConfigError(
@@ -219,10 +201,19 @@ def define_workflow(
         )
     flow = Workflow(registry)
     build(flow)
-    defined = CodeWorkflow(name, flow._definition(**settings))
-    registry.workflows[name] = defined
+    registry.workflows[name] = flow._definition(**settings)
     registry.stand_for(full_name, build)
-    return defined
+
+
+async def put_workflow(
+    connection: Any, name: str, definition: Mapping[str, Any], schema: str
+) -> None:
+    """Make it the newest version in the database, unless it is."""
+    text, how = json.dumps(definition, ensure_ascii=False), {"managed_by": "code", "schema": schema}
+    try:
+        await workflows.put_workflow(connection, name, text, **how)
+    except PgcronError as error:
+        raise error.about(f"workflow '{name}'") from None
 
 
 def workflow_name(name: str) -> str:

@@ -25,52 +25,23 @@ _SHAPES: Final = {
     "approval": ("{{", "}}"),
     "timer": ("([", "])"),
 }
-# Of each look its background and its border.
-_LOOKS: Final = {
-    "fill:#dafbe1,stroke:#1a7f37": "succeeded",
-    "fill:#ffebe9,stroke:#cf222e": "dead lost cancelled expired upstream_failed",
-    "fill:#ddf4ff,stroke:#0969da": "running",
-    "fill:#fff8c5,stroke:#9a6700": "ready",
-    "fill:#f6f8fa,stroke:#59636e": "waiting skipped superseded",
-}
-_STYLES: Final = {word: style for style, words in _LOOKS.items() for word in words.split()}
-
-
-def tree(steps: Sequence[Step]) -> Iterator[tuple[int, Step, Sequence[str]]]:
-    """Each step once, below its deepest parent: its level, itself, and the names of its other
-    parents.
-    """
-    levels: dict[str, int] = {}
-    below: dict[str, list[Step]] = {}
-    left: list[tuple[Step, str]] = []
-    for step in steps:
-        if step["after"]:
-            # Of equally deep parents the last.
-            nearest = max(reversed(step["after"]), key=levels.__getitem__)
-            levels[step["name"]] = levels[nearest] + 1
-            below.setdefault(nearest, []).append(step)
-        else:
-            levels[step["name"]] = 0
-            left.append((step, ""))
-    left.reverse()
-    while left:
-        step, nearest = left.pop()
-        name = step["name"]
-        yield levels[name], step, [each for each in step["after"] if each != nearest]
-        left += [(child, name) for child in reversed(below.get(name, ()))]
 
 
 def text_lines(steps: Sequence[Step]) -> Iterator[str]:
-    """An indented line for each step: its name, its state if it has one, and what else is to be
-    known of its place.
+    """A line for each step, further to the right than what it comes after: its name, its state if
+    it has one, and what else is to be known of its place.
     """
-    drawn = [
-        ("  " * min(level, DEEPEST) + step["name"], step, also) for level, step, also in tree(steps)
-    ]
-    width = max((len(name) for name, *_ in drawn), default=0)
+    levels: dict[str, int] = {}
+    for step in steps:
+        levels[step["name"]] = 1 + max((levels[name] for name in step["after"]), default=-1)
+    names = ["  " * min(level, DEEPEST) + name for name, level in levels.items()]
+    width = max(map(len, names), default=0)
     states = max((len(step.get("state") or "") for step in steps), default=0)
-    for name, step, also in drawn:
-        remarks = [*remarks_on(step), *([f"also after {', '.join(also)}"] if also else [])]
+    for name, step in zip(names, steps, strict=True):
+        remarks = [
+            *remarks_on(step),
+            *([f"after {', '.join(step['after'])}"] * bool(step["after"])),
+        ]
         cells = [f"{name:<{width}}", f"{step.get('state') or '':<{states}}", "; ".join(remarks)]
         yield "  ".join(filter(None, cells)).rstrip()
 
@@ -100,22 +71,15 @@ def items_words(step: Step) -> str | None:
 
 
 def mermaid(steps: Sequence[Step]) -> Iterator[str]:
-    """The lines of a flowchart. Steps with a state have its class."""
+    """The lines of a flowchart; of steps with a state that is in their box."""
     names = {step["name"]: f"s{step['number']}" for step in steps}
     yield "flowchart TD"
     for step in steps:
         begin, end = _SHAPES.get(step["kind"], ("[", "]"))
-        label = "<br/>".join(filter(None, (step["name"], items_words(step))))
-        yield f'  {names[step["name"]]}{begin}"{label}"{end}'
+        words = (step["name"], step.get("state"), items_words(step))
+        yield f'  {names[step["name"]]}{begin}"{"<br/>".join(filter(None, words))}"{end}'
     for step in steps:
         for parent in step["after"]:
             yield f"  {names[parent]} --> {names[step['name']]}"
         if step["compensates"] is not None:
             yield f"  {names[step['compensates']]} -. compensated by .-> {names[step['name']]}"
-    of_state: dict[str, list[str]] = {}
-    for step in steps:
-        if step.get("state") is not None:
-            of_state.setdefault(step["state"], []).append(names[step["name"]])
-    for state, found in of_state.items():
-        yield f"  classDef {state} {_STYLES[state]}"
-        yield f"  class {','.join(found)} {state}"

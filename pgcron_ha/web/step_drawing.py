@@ -21,7 +21,6 @@ _WAITS: Final = {
     "approval": Mark("◷", "waits for approval", "late"),
     "timer": Mark("◷", "waits for its time", "idle"),
 }
-_BAR_WIDTH: Final = NODE_WIDTH - 16
 
 
 def step_mark(step: Row) -> Mark:
@@ -91,7 +90,6 @@ def _node(step: Row, href: str | None) -> dict[str, Any]:
         "words": words,
         "title": ", ".join(filter(None, [f"{step['name']}: {words}", *more])),
         "is_aside": part is not None,
-        "bars": (),
     }
 
 
@@ -102,7 +100,8 @@ def _group(rows: Sequence[Row], href: str | None) -> dict[str, Any]:
     failed = sum(counts[state] for state in FAILED)
     ended = counts.total() - sum(counts[state] for state in OPEN)
     name = rows[0]["name"] if steps == 1 else plural(steps, "step")
-    mark = _mark_of_group(counts, failed) if counts else Mark("", "", "idle")
+    state = next((word for word in reversed(OPEN) if counts[word]), "succeeded")
+    mark = mark_of("failed" if failed else state) if counts else Mark("", "", "idle")
     words = f"{number(ended)} ended" if ended else mark.word
     if failed and steps > 1:
         words += f", {number(failed)} failed"
@@ -114,22 +113,4 @@ def _group(rows: Sequence[Row], href: str | None) -> dict[str, Any]:
         "words": mark_of(next(iter(counts))).word if steps == 1 and counts else words,
         "title": f"{name}: {said}" if said else name,
         "is_aside": False,
-        "bars": tuple(_bars(counts)) if steps > 1 else (),
     }
-
-
-def _mark_of_group(counts: Counter[str], failed: int) -> Mark:
-    if failed:
-        return mark_of("failed")
-    word = next((word for word in ("running", "ready", "waiting") if counts[word]), None)
-    return mark_of(word or "succeeded")
-
-
-def _bars(counts: Counter[str]) -> Iterable[SimpleNamespace]:
-    """The share of each state, left to right."""
-    x = 0.0
-    for state in STATES:
-        if counts[state]:
-            width = _BAR_WIDTH * counts[state] / counts.total()
-            yield SimpleNamespace(x=round(x, 1), width=round(width, 1), state=state)
-            x += width

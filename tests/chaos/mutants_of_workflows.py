@@ -129,9 +129,9 @@ MUTANTS_OF_WORKFLOWS: Final = (
         "parallelism_uncounted",
         "no more steps of a workflow execute at once than its parallelism says",
         functions={
-            "begin_steps": (
+            "begin_step": (
                 (
-                    "AND NOT (may_begin AND pgcron.room_of(w, one.definition) > 0) THEN",
+                    "AND NOT (may_begin AND pgcron.room_of(w, definition) > 0) THEN",
                     "AND false THEN",
                 ),
             )

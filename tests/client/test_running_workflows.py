@@ -127,7 +127,7 @@ async def test_nodes_put_the_workflows_of_the_code(shop: Shop, connection: Conne
     )
     assert found is not None
     assert tuple(found)[:3] == (1, "code", 6)
-    assert json.loads(found["definition"]) == shop.app.workflows["etl"].definition
+    assert json.loads(found["definition"]) == shop.app.workflows["etl"]
 
     changed = Shop("postgresql://x")
     changed.app.workflow("etl")(lambda flow: flow.step("load"))

@@ -91,7 +91,7 @@ def app() -> App:
 
 def steps_of(app: App, build: Callable[[Workflow], object], **settings: Any) -> list[Any]:
     app.workflow("built", **settings)(build)
-    steps: list[Any] = app.workflows["built"].definition["steps"]
+    steps: list[Any] = app.workflows["built"]["steps"]
     return steps
 
 
@@ -127,7 +127,7 @@ def test_a_builder_s_steps_become_a_definition(app: App) -> None:
         flow.step("shell:refund", compensates=load, args={"of": load.result["id"]})
         flow.step("shell:tidy", name="tidy-up", finally_=True, queue="x")
 
-    assert app.workflows["etl"].definition == ETL
+    assert app.workflows["etl"] == ETL
 
 
 def test_functions_stand_for_handlers_and_workflows() -> None:
@@ -299,5 +299,5 @@ def test_a_path_says_what_it_reads(path: str, names: list[str]) -> None:
 
 def test_definitions_are_the_same_when_they_are_checked_again(app: App) -> None:
     steps_of(app, lambda flow: flow.step("b", after=flow.step("extract", args={"day": "x"})))
-    definition = app.workflows["built"].definition
+    definition = app.workflows["built"]
     assert judged_workflow(json.loads(json.dumps(definition))) == definition

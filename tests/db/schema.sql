@@ -167,34 +167,6 @@ WITH (fillfactor='70');
 
 COMMENT ON TABLE pgcron.workflow_run IS 'Private: Runs that are workflows; kept as long as their history.';
 
-CREATE TABLE pgcron.workflow_step (
-    definition bigint NOT NULL,
-    number integer NOT NULL,
-    name text NOT NULL,
-    kind text NOT NULL,
-    phase smallint NOT NULL,
-    handler text,
-    args jsonb,
-    options jsonb NOT NULL,
-    rule text NOT NULL,
-    is_optional boolean NOT NULL,
-    args_from jsonb,
-    condition jsonpath,
-    compensates integer,
-    for_each jsonpath,
-    max_parallel integer,
-    tolerate integer NOT NULL,
-    repeat_while jsonpath,
-    repeat_at_most integer,
-    repeat_every interval,
-    deadline interval,
-    at_deadline text,
-    parents integer NOT NULL,
-    children integer NOT NULL
-);
-
-COMMENT ON TABLE pgcron.workflow_step IS 'Private: The steps of a version of a workflow.';
-
 CREATE TABLE pgcron.calendar (
     id bigint NOT NULL,
     name text NOT NULL,
@@ -306,34 +278,6 @@ WITH (fillfactor='90');
 
 COMMENT ON TABLE pgcron.schedule IS 'What people write: when, what and how. INSERT, UPDATE and DELETE by plain SQL just work.';
 
-CREATE TABLE pgcron.step (
-    workflow bigint NOT NULL,
-    number integer NOT NULL,
-    item integer DEFAULT '-1'::integer NOT NULL,
-    definition bigint NOT NULL,
-    run bigint NOT NULL,
-    state text DEFAULT 'waiting'::text NOT NULL,
-    waits integer NOT NULL,
-    good integer DEFAULT 0 NOT NULL,
-    bad integer DEFAULT 0 NOT NULL,
-    skipped integer DEFAULT 0 NOT NULL,
-    items integer,
-    items_ended integer,
-    items_failed integer,
-    turns integer,
-    due timestamp with time zone,
-    started_at timestamp with time zone,
-    ended_at timestamp with time zone,
-    args jsonb,
-    result jsonb,
-    reason text,
-    CONSTRAINT a_step_has_a_known_state CHECK ((state = ANY (ARRAY['waiting'::text, 'ready'::text, 'running'::text, 'succeeded'::text, 'dead'::text, 'lost'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'upstream_failed'::text]))),
-    CONSTRAINT a_step_waits_for_no_less_than_nothing CHECK ((waits >= 0))
-)
-WITH (fillfactor='70');
-
-COMMENT ON TABLE pgcron.step IS 'Private: The steps of workflows that run or ran.';
-
 CREATE TABLE pgcron.run (
     id bigint NOT NULL,
     due_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -406,6 +350,62 @@ COMMENT ON COLUMN pgcron.run.requires IS 'Labels (key=value, or a key for any va
 COMMENT ON COLUMN pgcron.run.weight IS 'How many of its node''s slots the run takes; NULL is one. A run that takes more has a concurrency key: *weight 4 if none was given.';
 
 COMMENT ON COLUMN pgcron.run.time_limits IS 'Limits that few runs have, as pgcron.enqueue writes them; NULL is none.';
+
+CREATE TABLE pgcron.step (
+    workflow bigint NOT NULL,
+    number integer NOT NULL,
+    item integer DEFAULT '-1'::integer NOT NULL,
+    definition bigint NOT NULL,
+    run bigint NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    waits integer NOT NULL,
+    good integer DEFAULT 0 NOT NULL,
+    bad integer DEFAULT 0 NOT NULL,
+    skipped integer DEFAULT 0 NOT NULL,
+    items integer,
+    items_ended integer,
+    items_failed integer,
+    turns integer,
+    due timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    args jsonb,
+    result jsonb,
+    reason text,
+    CONSTRAINT a_step_has_a_known_state CHECK ((state = ANY (ARRAY['waiting'::text, 'ready'::text, 'running'::text, 'succeeded'::text, 'dead'::text, 'lost'::text, 'cancelled'::text, 'skipped'::text, 'superseded'::text, 'expired'::text, 'upstream_failed'::text]))),
+    CONSTRAINT a_step_waits_for_no_less_than_nothing CHECK ((waits >= 0))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE pgcron.step IS 'Private: The steps of workflows that run or ran.';
+
+CREATE TABLE pgcron.workflow_step (
+    definition bigint NOT NULL,
+    number integer NOT NULL,
+    name text NOT NULL,
+    kind text NOT NULL,
+    phase smallint NOT NULL,
+    handler text,
+    args jsonb,
+    options jsonb NOT NULL,
+    rule text NOT NULL,
+    is_optional boolean NOT NULL,
+    args_from jsonb,
+    condition jsonpath,
+    compensates integer,
+    for_each jsonpath,
+    max_parallel integer,
+    tolerate integer NOT NULL,
+    repeat_while jsonpath,
+    repeat_at_most integer,
+    repeat_every interval,
+    deadline interval,
+    at_deadline text,
+    parents integer NOT NULL,
+    children integer NOT NULL
+);
+
+COMMENT ON TABLE pgcron.workflow_step IS 'Private: The steps of a version of a workflow.';
 
 CREATE TABLE pgcron.breaker (
     name text NOT NULL,

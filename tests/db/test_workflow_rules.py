@@ -170,3 +170,20 @@ async def test_the_end_of_a_step_decides_that_of_its_workflow(
     assert await flow.states(run) == {parent.name: parent.outcome}
     assert await flow.state(run) == ("dead" if parent.counts == "bad" else "succeeded")
     await flow.check()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"when": "$x == 1"}, {"for_each": "$x"}, {"repeat": {"while": "$x == 1", "at_most": 2}}],
+)
+async def test_a_path_that_postgresql_refuses_to_follow_fails_its_step_alone(
+    connection: Connection, keys: dict[str, Any]
+) -> None:
+    flow = await stage(connection)
+    run = await flow.run(step("a"), step("b", "a", **keys), step("c", "a"))
+    await flow.work({"b": 1})
+
+    assert await flow.states(run) == {"a": "succeeded", "b": "dead", "c": "succeeded"}
+    reason = "SELECT reason FROM pgcron.workflow_steps WHERE name = 'b'"
+    assert 'could not find jsonpath variable "x"' in await connection.fetchval(reason)
+    await flow.check()

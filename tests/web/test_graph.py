@@ -166,8 +166,6 @@ def test_a_group_counts_its_steps_by_state() -> None:
     assert (head.name, head.words, head.href) == ("head", "succeeded", "1")
     assert (wide.name, wide.words) == ("10\u202f000 steps", "9\u202f500 ended, 100 failed")
     assert (wide.mark.tone, wide.href) == ("fail", "2")
-    assert sum(bar.width for bar in wide.bars) == pytest.approx(NODE_WIDTH - 16, abs=0.2)
-    assert [bar.state for bar in wide.bars] == ["running", "succeeded", "dead"]
 
 
 def test_a_step_that_waits_for_a_person_says_so() -> None:

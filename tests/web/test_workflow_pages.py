@@ -117,7 +117,7 @@ async def test_a_workflow_shows_its_graph_and_how_each_step_of_its_last_runs_end
     assert cells["quality"] == "▶ ✓"
     assert cells["undo_load"] == "○ ∅"
     facts = words(part(page, "facts"))
-    assert "After a failure the others continue" in facts
+    assert "On failure continue" in facts
     assert "Timeout 8 h" in facts
     assert (await etl.site.get("/workflows/etk")).status_code == 404
 

@@ -23,9 +23,9 @@ class AppliedWorkflow(NamedTuple):
     name: str
     change: Literal["added", "changed", "unchanged", "pruned"]
     before: Row | None
-    after: Row | None
-    managed_before: str | None
-    source_before: str | None
+    after: Row | None = None
+    managed_before: str | None = "file"
+    source_before: str | None = None
     """Who had defined it: ``file`` and their owner, or ``code``, ``sql``, …"""
 
 
@@ -44,7 +44,8 @@ async def prune_workflows(
     connection: Connection, source: str, kept: Sequence[str], **options: Any
 ) -> list[AppliedWorkflow]:
     """Delete those that the source owns and that are not kept."""
-    return [AppliedWorkflow(**row) for row in await _prune(connection, source, kept, **options)]
+    rows = await _prune(connection, source, kept, **options)
+    return [AppliedWorkflow(**row, change="pruned", source_before=source) for row in rows]
 
 
 async def workflows_to_export(

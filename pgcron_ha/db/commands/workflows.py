@@ -9,10 +9,10 @@ from typing import Final
 
 from pgcron_ha.db.driver.calls import Call
 
-start_workflow: Final = Call[int]("start_workflow", "workflow", args="{}")
+start_workflow: Final = Call[int]("start_workflow_workflow", "workflow", args="{}")
 """The id of the root run of a workflow by its name. NotFound, InvalidInput."""
 
-start_definition: Final = Call[int]("start_definition", "definition", args="{}")
+start_definition: Final = Call[int]("start_workflow_definition", "definition", args="{}")
 """The id of the root run of a definition (JSON text) that nobody has put. InvalidInput."""
 
 put_workflow: Final = Call[int]("put_workflow", "workflow", "definition")

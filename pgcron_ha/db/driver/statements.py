@@ -179,7 +179,9 @@ def _calls() -> dict[str, str]:
                 f"{each} => {_GIVEN.get(kind, f':{each}::{kind}').format(each)}"
                 for each, kind in kinds.items()
             )
-            found[name] = f"SELECT {'* FROM ' if has_columns else ''}pgcron.{name}({given})"
+            call = f"SELECT {'* FROM ' if has_columns else ''}pgcron.{name}({given})"
+            # By its first argument, too: there may be others of this name.
+            found |= {name: call, f"{name}_{next(iter(kinds), '')}": call}
     return found
 
 

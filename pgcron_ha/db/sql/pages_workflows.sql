@@ -127,7 +127,6 @@ ORDER BY p.number IS NULL, coalesce(s.ended_at, now()) - s.started_at DESC LIMIT
 -- One step of a run by its name; at most :most characters of its result and of its definition.
 SELECT s.*, w.version, w.workflow, w.is_open,
        left(s.result::text, :most::int) AS result_text,
-       octet_length(s.result::text) AS result_bytes,
        left(own.args::text, :most::int) AS args, left(w.step, :most::int) AS step
 FROM (SELECT d.name AS workflow, d.version, r.outcome IS NULL AS is_open,
              (SELECT e::text FROM jsonb_array_elements(d.definition -> 'steps') e

@@ -1,21 +1,8 @@
--- name: start_workflow
--- By the name of a workflow; a definition that nobody has put is started by start_definition.
-SELECT pgcron.start_workflow(workflow => :workflow::text, args => :args::text::jsonb,
-  queue => :queue::text, priority => :priority::int, due_at => :due_at::timestamptz,
-  idempotency_key => :idempotency_key::text,
-  key_lifetime => pg_catalog.make_interval(secs => :key_lifetime::float8),
-  unique_key => :unique_key::text, unique_scope => :unique_scope::text,
-  concurrency_key => :concurrency_key::text, tags => :tags::text[],
-  actor => :actor::text) AS run_id;
+-- name: start_workflow_workflow
+-- By its name.
 
--- name: start_definition
-SELECT pgcron.start_workflow(definition => :definition::text::jsonb, args => :args::text::jsonb,
-  queue => :queue::text, priority => :priority::int, due_at => :due_at::timestamptz,
-  idempotency_key => :idempotency_key::text,
-  key_lifetime => pg_catalog.make_interval(secs => :key_lifetime::float8),
-  unique_key => :unique_key::text, unique_scope => :unique_scope::text,
-  concurrency_key => :concurrency_key::text, tags => :tags::text[],
-  actor => :actor::text) AS run_id;
+-- name: start_workflow_definition
+-- By a definition that nobody has put.
 
 -- name: put_workflow
 

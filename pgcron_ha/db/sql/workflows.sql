@@ -4,14 +4,11 @@
 SELECT pgcron.start_claimed_workflows(:run_ids, :tokens, :node) AS id;
 
 -- name: workflows_to_advance
-SELECT f.workflows, f.seconds, f.newest
-FROM pgcron.workflows_to_advance(:most::int, :aside::bigint[]) f;
 
 -- name: advance_workflow
 -- blocked -> succeeded
 -- blocked -> dead
 -- blocked -> cancelled
-SELECT pgcron.advance_workflow(:workflow::bigint, :most::int) AS is_more;
 
 -- name: workflow_names
 -- What any node may begin: workflows are executed by the database. What waits of a deleted one

@@ -12,12 +12,11 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.errors import NotFound
-from pgcron_ha.web.address import choice
+from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, number, plural, pretty, short, who_and_why
 from pgcron_ha.web.graph import Shape
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.workflows import number_after, read_nodes, read_shape
+from pgcron_ha.web.pages.workflows import next_after, number_after, read_nodes, read_shape
 from pgcron_ha.web.plots import gantt
 from pgcron_ha.web.step_drawing import FAILED, OPEN, STATES, drawing_of, items_words, step_mark
 from pgcron_ha.web.verbs import ARGS, PAYLOAD, RESULT, verb
@@ -62,7 +61,7 @@ async def read_workflow(
         "gantt": gantt(longest, begin, end) if longest else None,
         "has_more_bars": len(longest) == ask.MOST_BARS,
         "may_be_paused": row["ended_at"] is None and row["paused_at"] is None,
-        **_table(page_request, "run", steps, counts, state, after, id=run_id),
+        **_table(page_request, "run", steps, counts, state, id=run_id),
     }
 
 
@@ -110,7 +109,7 @@ async def show_step(page_request: PageRequest) -> Response:
         may_be_decided=is_open and row["state"] not in ("succeeded", "skipped"),
         may_be_cleared=is_open and row["state"] not in _NOT_BEGUN,
         may_get_args=kind == "run" and row["state"] in _NOT_BEGUN,
-        **_table(page_request, "step", items, counts, state, after, id=run_id, step=name),
+        **_table(page_request, "step", items, counts, state, id=run_id, step=name),
     )
 
 
@@ -146,11 +145,8 @@ async def _read_step(
     """The step, its items by state, and a page of its items. NotFound."""
     row = await session.call(ask.step, run_id=run_id, name=name)
     if row is None:
-        raise NotFound(
-            f"run {run_id} has no step '{name[:100]}'",
-            "Steps belong to runs of workflows; they are made when the workflow begins.",
-            "Look at the page of the run.",
-        )
+        rule = "Steps belong to runs of workflows; they are made when the workflow begins."
+        raise NoSuch("step", name, rule, hint="Look at the page of the run.")
     if row["kind"] != "map":
         return row, [], []
     counts = await session.call(ask.item_counts, run_id=run_id, number=row["number"])
@@ -165,19 +161,12 @@ def _table(
     rows: list[Row],
     counts: list[Row],
     state: str | None,
-    after: int,
     **segments: Any,
 ) -> dict[str, Any]:
     """A page of steps, or of items, with the states to choose from."""
     by_state = {row["state"]: row["steps"] for row in counts}
     known = [None, *(word for word in STATES if word in by_state or word == state)]
-    chosen = {"state": state} if state else {}
-    shown, key = rows[: ask.PAGE_ROWS], "number" if route == "run" else "item"
-    later = {**chosen, "after": shown[-1][key]} if len(rows) > len(shown) else None
-
-    def link(query: dict[str, Any]) -> str:
-        return page_request.link(route, query, **segments) + "#steps"
-
+    begin = next_after(rows, "number" if route == "run" else "item")
     return {
         "steps": [
             {
@@ -186,32 +175,28 @@ def _table(
                 "words": items_words(row),
                 "why": row["waits_detail"] or row["reason"],
             }
-            for row in shown
+            for row in rows[: ask.PAGE_ROWS]
         ],
         "states": [
             (
                 f"{word.replace('_', ' ')} {number(by_state.get(word, 0))}" if word else "all",
-                link({"state": word}),
+                page_request.link(route, {"state": word}, **segments) + "#steps",
                 word == state,
             )
             for word in known
         ],
-        "next_href": later and link(later),
-        "first_href": link(chosen) if after > ask.BEFORE_ALL else None,
         "total": sum(by_state.values()),
+        **page_request.turns(route, {"state": state}, "after", begin, **segments),
     }
 
 
 def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | None]]:
     """Word, value, and an address if there is one."""
     version, kept = f"{row['name']}, version {row['version']}", row["redrive_of"]
-    by = who_and_why(row["paused_by"], row["paused_note"])
     named = [
         ("Workflow", version, page_request.link("workflow", name=row["name"])),
         ("Steps", number(row["steps"]), None),
         ("At once", row["parallelism"] and plural(row["parallelism"], "step"), None),
-        ("Paused", row["paused_at"] and by, None),
-        ("Stops because", row["stopping"] and (row["stop_reason"] or row["stopping"]), None),
         ("Redrive of", kept and f"run {kept}", kept and page_request.link("run", id=kept)),
     ]
     return [(word, value, href) for word, value, href in named if value]

@@ -31,29 +31,24 @@ _MOST_STEPS: Final = 1_000_000
 async def show_workflows(page_request: PageRequest) -> Response:
     """The list; ``text`` is a part of the name, ``after`` the name before the page."""
     given = page_request.query("text", "after")
-    text, after_name = given.get("text"), given.get("after")
-    snapshot = await page_request.read("workflows", ask.workflows, text=text, after=after_name)
-    rows = snapshot.value
-    filters = {"text": text} if text else {}
-    shown = rows[: ask.PAGE_ROWS]
-    after = {**filters, "after": shown[-1]["name"]} if len(rows) > len(shown) else None
+    text, after = given.get("text"), given.get("after")
+    snapshot = await page_request.read("workflows", ask.workflows, text=text, after=after)
+    rows, filters = snapshot.value, {"text": text} if text else {}
     return page_request.page(
         "workflows.html",
         snapshot,
         title="Workflows",
-        rows=[{**row, "runs": _runs(row)} for row in shown],
+        rows=[{**row, "runs": _runs(row)} for row in rows[: ask.PAGE_ROWS]],
         text=text or "",
         chips=page_request.chips("workflows", filters),
-        next_href=after and page_request.link("workflows", after),
-        first_href=page_request.link("workflows", filters) if after_name else None,
+        **page_request.turns("workflows", filters, "after", next_after(rows, "name")),
     )
 
 
 async def show_workflow(page_request: PageRequest) -> Response:
     """One workflow; its steps after the number ``after`` are the rows of the grid."""
     name = page_request.segment("name")
-    given = page_request.query("after")
-    after = number_after(given.get("after"))
+    after = number_after(page_request.query("after").get("after"))
     row = (await page_request.read("workflow", ask.workflow, name=name)).value
     if row is None:
         raise NoSuch("workflow", name, "It was never defined, or it is deleted; its runs are kept.")
@@ -61,8 +56,6 @@ async def show_workflow(page_request: PageRequest) -> Response:
     shape = await read_shape(page_request, version)
     snapshot = await page_request.gather("workflow_grid", _read_grid, name, version, shape, after)
     nodes, steps, runs = snapshot.value
-    shown = steps[: ask.PAGE_ROWS]
-    later = {"after": shown[-1]["number"]} if len(steps) > len(shown) else None
     return page_request.page(
         "workflow.html",
         snapshot,
@@ -73,9 +66,8 @@ async def show_workflow(page_request: PageRequest) -> Response:
         is_cut=definition.endswith("…"),
         graph=drawing_of(shape, nodes, lambda _: None),
         runs=[{**run, "cells": _cells(run)} for run in runs],
-        steps=shown,
-        next_href=later and page_request.link("workflow", later, name=name) + "#grid",
-        first_href=page_request.link("workflow", name=name) + "#grid" if given else None,
+        steps=steps[: ask.PAGE_ROWS],
+        **page_request.turns("workflow", {}, "after", next_after(steps, "number"), name=name),
     )
 
 
@@ -99,6 +91,11 @@ def number_after(text: str | None) -> int:
     if after is None:
         raise wrong_page(text, "the steps", "A page begins after the number of a step.")
     return after
+
+
+def next_after(rows: Sequence[Row], key: str) -> Any:
+    """What the last row of a page has, of which one more was read: the next one begins after it."""
+    return rows[ask.PAGE_ROWS - 1][key] if len(rows) > ask.PAGE_ROWS else None
 
 
 async def _shape(connection: Any, *, definition: int, schema: str = DEFAULT_SCHEMA) -> Shape:
@@ -145,15 +142,10 @@ def _cells(run: Row) -> dict[str, str]:
 
 
 def _facts(row: Row) -> list[tuple[str, str]]:
-    failure = {
-        "continue": "the others continue",
-        "stop": "no further step begins",
-        "kill": "those that execute are ended, too",
-    }
     source = f", {row['source']}" if row["source"] else ""
     named = [
         ("Steps", number(row["steps"])),
-        ("After a failure", failure.get(row["on_failure"], row["on_failure"])),
+        ("On failure", row["on_failure"]),
         ("At once", row["parallelism"] and plural(row["parallelism"], "step")),
         ("Timeout", row["timeout"] and duration(row["timeout"])),
         ("Managed by", f"{row['managed_by']}{source}"),
