@@ -1,15 +1,15 @@
 -- Steps that are executed for each item of a list.
 
--- The items of a list, which are `ready` until they begin. Returns those that the workflow which
--- this one redrives has done.
-CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, redrive_of bigint)
-  RETURNS pgcron.step_end[]
+-- The next items of a list after those that are known; what is not begun at once is `ready`.
+-- Returns those that the workflow which this one redrives has done.
+CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, known int, most int,
+    redrive_of bigint) RETURNS pgcron.step_end[]
 LANGUAGE sql AS $$
   WITH made AS (
     INSERT INTO pgcron.step AS i (workflow, number, item, definition, run, state, waits, args)
-    SELECT step.workflow, step.number, new.nth - 1, step.definition, nextval('pgcron.run_id_seq'),
-           'ready', 0, new.value
-    FROM jsonb_array_elements(list) WITH ORDINALITY new(value, nth)
+    SELECT step.workflow, step.number, new.item, step.definition, nextval('pgcron.run_id_seq'),
+           'ready', 0, list -> new.item
+    FROM generate_series(known, least(known + most, jsonb_array_length(list)) - 1) new(item)
     RETURNING i.item, i.args)
   SELECT array_agg(ROW(step.workflow, step.number, m.item, 'succeeded', s.result,
                'kept from run ' || make_items.redrive_of)::pgcron.step_end)
@@ -34,12 +34,13 @@ BEGIN
   END IF;
 END $$;
 
--- The lists of a workflow: their items are made, and the next ones begun; the rest is given up when
--- more of them failed than may. True when there is more to do at once.
+-- The lists of a workflow: their next items are made and begun, and the rest is given up when more
+-- of them failed than may. True when there is more to do at once.
 CREATE FUNCTION pgcron.advance_lists(w pgcron.workflow_run, most int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
   one record;
+  listed record;
   known int;
   running int;
   room int;
@@ -50,18 +51,18 @@ BEGIN
       CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
       WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND s.items IS NOT NULL
       ORDER BY s.number LOOP
-    SELECT count(*), count(*) FILTER (WHERE i.state = 'running') INTO known, running
-    FROM pgcron.step i
-    WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0;
-    IF known = 0 THEN
-      PERFORM pgcron.release_steps(pgcron.make_items(one.step, l.list, w.redrive_of))
-      FROM pgcron.list_of(pgcron.step_document(one.step, w.args), (one.definition).for_each) l;
-      -- a long one is enough for one transaction
-      IF (one.step).items > most THEN RETURN true; END IF;
-    END IF;
     IF w.stopping IS NOT NULL OR (one.step).items_failed > (one.definition).tolerate THEN
       is_full := pgcron.give_up_list(w, one.step, most) OR is_full;
       CONTINUE;
+    END IF;
+    SELECT count(*), count(*) FILTER (WHERE i.state = 'running') INTO known, running
+    FROM pgcron.step i
+    WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0;
+    IF known < (one.step).items THEN
+      listed := pgcron.list_of(pgcron.step_document(one.step, w.args), (one.definition).for_each);
+      PERFORM pgcron.release_steps(
+          pgcron.make_items(one.step, listed.list, known, most, w.redrive_of));
+      is_full := is_full OR known + most < (one.step).items;
     END IF;
     room := least(most, coalesce((one.definition).max_parallel, 10000) - running,
         pgcron.room_of(w, one.definition));
@@ -81,10 +82,16 @@ CREATE FUNCTION pgcron.give_up_list(w pgcron.workflow_run, step pgcron.step, mos
   RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  because text := coalesce(w.stop_reason, 'too many items of its list failed');
+  because text := coalesce(w.stop_reason, step.reason, 'too many items of its list failed');
+  never int := (SELECT step.items - count(*) FROM pgcron.step i
+                WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0);
   waiting pgcron.step_end[];
 BEGIN
-  IF w.stopping IS DISTINCT FROM 'stop'
+  IF never > 0 THEN
+    UPDATE pgcron.step s SET items = s.items - never, items_failed = s.items_failed + never
+    WHERE s.workflow = w.run AND s.number = step.number AND s.item = -1;
+  END IF;
+  IF (w.stopping IS DISTINCT FROM 'stop' OR pgcron.has_ended(step.state))
     AND pgcron.stop_step_runs(ARRAY(
         SELECT i.run FROM pgcron.step i
         WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0
@@ -97,5 +104,10 @@ BEGIN
                    WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0
                      AND i.state = 'ready' LIMIT most);
   PERFORM pgcron.release_steps(waiting);
+  IF waiting = '{}' AND never > 0 THEN
+    -- nothing of it is alive, perhaps: then it ends
+    PERFORM pgcron.release_steps(pgcron.count_ends(ARRAY[
+            ROW(w.run, step.number, true, 0, 0, 0)::pgcron.step_count]));
+  END IF;
   RETURN cardinality(waiting) >= most;
 END $$;
