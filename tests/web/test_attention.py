@@ -132,7 +132,7 @@ async def test_a_fire_that_is_decided_ahead_is_scheduled_not_ready(
     )
     await connection.close()
 
-    page = await site.get("/schedules/a/occurrences")
+    page = await site.get("/schedules/a")
 
     ledger = page.text.partition('id="ledger"')[2]
     assert "</span>scheduled</span>" in ledger

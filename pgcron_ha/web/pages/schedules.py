@@ -38,6 +38,7 @@ from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
 from pgcron_ha.web.plots import spark
+from pgcron_ha.web.run_words import ledger_line
 
 # Words that can be searched for, the health that they stand for, and who knows such schedules.
 _HEALTH: Final[dict[str, tuple[set[str], tuple[Query, ...]]]] = {
@@ -51,6 +52,7 @@ _HEALTH: Final[dict[str, tuple[set[str], tuple[Query, ...]]]] = {
 _CHOICES: Final = together(ask.queue_names, ask.labels, ask_overview.cluster)
 _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state", "tag", "owner")
 NEXT_FIRES: Final = 10
+LEDGER_ROWS: Final = 25
 RUN_ROWS: Final = 25
 # What is only scheduled so far is shown as fires.
 _RUNS: Final = RunFilter(tuple(word for word in STATE_WORDS if word != "scheduled"), rows=RUN_ROWS)
@@ -128,7 +130,7 @@ def links_of(row: Row) -> dict[str, str]:
 
 
 async def _read_schedule(session: Session, name: str) -> Row:
-    """The definition, the facts of its health and the runs, in one read-only
+    """The definition, the facts of its health, the ledger and the runs, in one read-only
     transaction. NotFound.
     """
     row = await session.call(overview.schedule, name)
@@ -137,6 +139,7 @@ async def _read_schedule(session: Session, name: str) -> Row:
         **row,
         "changed": await session.call(changed_occurrences, row["id"]),
         "facts": await session.call(ask.schedules.the, ids=[row["id"]], limit=1),
+        "ledger": await session.call(ask.occurrences, row["id"], limit=LEDGER_ROWS + 1),
         "runs": await session.call(detailed, runs),
     }
 
@@ -177,11 +180,15 @@ def schedule_sentence(row: Row) -> str | None:
 
 def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """What the page shows."""
-    facts = row["facts"]
+    facts, ledger = row["facts"], row["ledger"]
     fires, note = future_fire_lines(row, now)
     shown = {fire.fire_at for fire, _ in fires}
     taken = [s for s in facts["durations"] or () if s is not None]
     slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
+    ledger_href = None
+    if len(ledger) > LEDGER_ROWS:
+        before = {"before": ledger[LEDGER_ROWS - 1]["fire_at"].isoformat()}
+        ledger_href = page_request.link("occurrences", before, name=row["name"])
     return {
         "row": row,
         "health": judge(facts, now),
@@ -195,6 +202,8 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
         "fires_note": note,
         "sentence": schedule_sentence(row),
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
+        "ledger": [ledger_line(fire, now) for fire in ledger[:LEDGER_ROWS]],
+        "ledger_href": ledger_href,  # of those before
         "runs": row["runs"][: 2 * RUN_ROWS],
         "trend": spark(facts, page_request.zone),
         # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
