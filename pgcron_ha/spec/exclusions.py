@@ -18,7 +18,7 @@ from pgcron_ha.spec.instants import read_date, read_instant
 from pgcron_ha.spec.named_days import LONGEST_GAP_IN_YEARS
 from pgcron_ha.spec.rules import FireRule, WallRule
 from pgcron_ha.spec.year_days import Dates, DaysOfYear, any_of, bit, first_day, whole_year
-from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
+from pgcron_ha.spec.zones import first_change, instant_at, wall_time
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)
@@ -83,7 +83,7 @@ class DaysExclusion(Exclusion):
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """The beginning of the next day that is left, for a fire on one that is taken."""
-        day = _wall(self.timezone, fire).date()
+        day = wall_time(self.timezone, fire).date()
         return self._next(self.left, fire) if self.takes_day(day) else None
 
     def begin(self, after: datetime) -> datetime:
@@ -92,7 +92,7 @@ class DaysExclusion(Exclusion):
 
     def _next(self, days: DaysOfYear, after: datetime) -> datetime:
         spend(2)
-        day = _wall(self.timezone, after).date()
+        day = wall_time(self.timezone, after).date()
         return _next_day(self.timezone, after, first_day(days, day + _DAY, self.last_year(day)))
 
 
@@ -122,7 +122,7 @@ class CronExclusion(Exclusion):
         """After the second, minute or hour; after its last day if none of the rule's times of a
         day is left.
         """
-        wall = _wall(self.timezone, fire)
+        wall = wall_time(self.timezone, fire)
         if not self._covers(wall):
             return None
         if self._takes_whole_days_of(rule):
@@ -132,7 +132,7 @@ class CronExclusion(Exclusion):
 
     def begin(self, after: datetime) -> datetime:
         """The next second, minute, hour or named day."""
-        wall = _wall(self.timezone, after)
+        wall = wall_time(self.timezone, after)
         if self.expression.days.has(wall.date()):
             return _instant(self.timezone, after, _next(wall, self._grain()))
         return _next_day(self.timezone, after, self.expression.days.after(wall.date()))
@@ -222,10 +222,6 @@ def _dates(text: str, timezone: str) -> DatesExclusion:
     texts = (f"{first}" if first == last else f"{first}..{last}" for first, last in joined)
     dates = tuple(Dates(first, last) for first, last in joined)
     return DatesExclusion(f"not {','.join(texts)}", timezone, dates)
-
-
-def _wall(timezone: str, instant: datetime) -> datetime:
-    return wall_clock(load_zone(timezone), naive_utc(instant))
 
 
 def _midnight(day: date) -> datetime:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.calendars.lines import CalendarUse, names_calendar, read_calendar_use
 from pgcron_ha.spec.cron.expression import START, CronExpression, nth_of, parse_cron
 from pgcron_ha.spec.cron.fires import DstPolicy
@@ -24,7 +23,7 @@ from pgcron_ha.spec.instants import read_instant, words_from
 from pgcron_ha.spec.recurrence import read_recurrence
 from pgcron_ha.spec.rules import EPOCH, AssetRule, FireRule, InstantRule, IntervalRule, WallRule
 from pgcron_ha.spec.text import duration_text, ordinal
-from pgcron_ha.spec.zones import load_zone, wall_clock
+from pgcron_ha.spec.zones import wall_time
 
 EXAMPLE_SEED = "00000000-0000-0000-0000-000000000000"
 """For judging a spec before its schedule exists: whether it is readable depends on no seed."""
@@ -129,7 +128,7 @@ def _nth(words: list[str], timezone: str, dst: DstPolicy, seed: str | None) -> W
     if len(named) > 1 and named[-2].lower() == "from":
         written = read_instant(named[-1], timezone, example)
         named = named[:-2]
-        anchor = wall_clock(load_zone(timezone), naive_utc(written.instant))
+        anchor = wall_time(timezone, written.instant)
     of, expression = _cron(" ".join(named), seed)
     begin = "" if anchor == START else f" from {anchor:%Y-%m-%dT%H:%M:%S}"
     step = int(match[1])

@@ -20,7 +20,7 @@ from pgcron_ha.spec.instants import read_instant, words_from
 from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.recurring_times import DAILY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
 from pgcron_ha.spec.rules import WallRule
-from pgcron_ha.spec.zones import instant_at, instants_of, load_zone, skipping_change, wall_clock
+from pgcron_ha.spec.zones import instant_at, instants_of, skipping_change, wall_time
 
 EXAMPLE: Final = 'for example "rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9 from 2026-01-01T09:00"'
 # All of them are found when the spec is read.
@@ -222,7 +222,7 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> WallRule
             "what is counted begins with the instant of the rule",
             'for example "rrule FREQ=DAILY;COUNT=5 from 2026-12-01T09:00"',
         )
-    first = wall_clock(load_zone(timezone), naive_utc(written.instant))
+    first = wall_time(timezone, written.instant)
     begin = "" if begin_text is None else f" from {first:%Y-%m-%dT%H:%M:%S}"
     canonical, times = f"rrule {parts.canonical}{begin}", parts.times(first)
     found = WallRule(canonical, times, timezone, dst, parts.last_instant(timezone))

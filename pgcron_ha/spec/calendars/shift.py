@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.bounds import LATEST, NextUntil, naive_utc
+from pgcron_ha.spec.bounds import LATEST, NextUntil
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.lines import CalendarExclusion
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.rules import FireRule
 from pgcron_ha.spec.year_days import any_of, first_day, last_day, whole_year
-from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
+from pgcron_ha.spec.zones import instant_at, wall_time
 
 MOST_DAYS_MOVED = 92
 # What fires more often than hourly is not moved: it would only meet the fires of the other day.
@@ -85,8 +85,7 @@ class Moves:
         target = self._allowed_from(day) if self.is_forward else self._allowed_before(day)
         if target is None or abs(target - day) > _FAR:
             return None
-        wall = wall_clock(load_zone(self.timezone), naive_utc(nominal))
-        moved = self._at(datetime.combine(target, wall.time()))
+        moved = self._at(target, wall_time(self.timezone, nominal).time())
         return None if self._leaves_out(moved) else moved
 
     def _look_next(self, day: date, behind: date) -> date | None:
@@ -117,16 +116,16 @@ class Moves:
             first, end = target + _DAY, target + _FAR + _DAY
             end = end if following is None else min(end, following)
         after, until = (start_of(self.timezone, day) - _INSTANT for day in (first, end))
-        zone, times = load_zone(self.timezone), set()
+        times: set[time] = set()
         while (fire := self._nominal(after, until)) is not None:
-            times.add(wall_clock(zone, naive_utc(fire)).time())
+            times.add(wall_time(self.timezone, fire).time())
             after = fire
         spend(len(times))
-        found = {self._at(datetime.combine(target, one)) for one in times}
+        found = {self._at(target, one) for one in times}
         return tuple(sorted(fire for fire in found if not self._leaves_out(fire)))
 
-    def _at(self, wall: datetime) -> datetime:
-        return instant_at(self.timezone, wall).replace(tzinfo=UTC)
+    def _at(self, day: date, clock: time) -> datetime:
+        return instant_at(self.timezone, datetime.combine(day, clock)).replace(tzinfo=UTC)
 
     def _leaves_out(self, fire: datetime) -> bool:
         return any(line.end(fire, self._rules[0]) is not None for line in self._others)
@@ -165,5 +164,5 @@ def day_of(timezone: str, instant: datetime) -> date:
     """The last day that has begun, which is what calendars show; clocks that are put back over
     midnight don't bring the day before back.
     """
-    day = wall_clock(load_zone(timezone), naive_utc(instant)).date()
+    day = wall_time(timezone, instant).date()
     return day + _DAY if start_of(timezone, day + _DAY) <= instant else day
