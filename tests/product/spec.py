@@ -27,6 +27,7 @@ from pgcron_ha.spec.spec import (
     spec_of,
 )
 from pgcron_ha.spec.text import duration_text, in_bytes
+from pgcron_ha.spec.year_days import bit
 from pgcron_ha.spec.zones import TZDATA, instant_at, load_zone, wall_clock, zone_names
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Preview",
     "Spec",
     "TakesLong",
+    "bit",
     "calendar_names",
     "check_spec",
     "days",

@@ -14,8 +14,7 @@ A line is one of these, and may end with a note, ``# Christmas Day``:
 from __future__ import annotations
 
 import re
-from calendar import monthrange
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
@@ -55,13 +54,10 @@ Calendars = tuple[tuple[str, str], ...]
 """Names and contents of the calendars that a spec needs, by name; hashable, to be cached by."""
 
 _EXAMPLE = 'for example "2026-12-24..2027-01-01 # closed", "yearly 12-25" or "sat,sun"'
-_NOTE = re.compile(r"(?:^|[ \t])#[ \t]*(.*)$")
+_NOTE = re.compile(r"(?:^|[ \t])#")
+_PART = re.compile(rf"(?i:calendar) ({NAME.pattern})", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_DATES = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?", re.ASCII)
-_YEARLY = re.compile(r"(\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?", re.ASCII)
-_NTH = re.compile(r"(\d\d)-(mon|tue|wed|thu|fri|sat|sun)#([1-5l])", re.ASCII)
-_EASTER = re.compile(r"easter([+-]\d{1,3})?(?:\.\.easter([+-]\d{1,3})?)?", re.ASCII)
-_WEEKDAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # The bounds keep it in its year: Easter Sunday is between March 22 and April 25.
 _EASTER_BOUNDS = (-80, 250)
 
@@ -101,10 +97,6 @@ class Calendar:
             spend(len(self._lines) // LINES_A_STEP)
             known = self._years[year] = self._named(year, False) & ~self._named(year, True)
         return known
-
-    def has(self, day: date) -> bool:
-        """Whether it is one of its days."""
-        return bool(self.days(day.year) & bit(day))
 
     def note(self, day: date) -> str:
         """What is written beside the first line that names the day; empty if nothing is."""
@@ -221,85 +213,80 @@ def unknown_calendar(name: str, contents: Mapping[str, str]) -> InvalidSpec:
 
 
 def _read_line(written: str, number: int) -> CalendarLine | None:
-    match = _NOTE.search(written)
-    note = "" if match is None else match[1].strip(" \t")
-    text = " ".join((written if match is None else written[: match.start()]).split())
-    if not text:
+    said, *note = _NOTE.split(written, maxsplit=1)
+    words = said.split()
+    if not words:
         return None
+    takes_away = words[0].lower() == "not"
+    rest = " ".join(words[takes_away:])
+    part = _PART.fullmatch(rest)
     try:
-        if len(written) > MOST_CHARACTERS_OF_LINE:
-            raise _not_a_line(text)
-        words = text.split()
-        takes_away = words[0].lower() == "not"
-        rest = words[1:] if takes_away else words
-        if len(rest) == 2 and rest[0].lower() == "calendar" and NAME.fullmatch(rest[1]):
-            return CalendarLine(None, rest[1], takes_away, note, text)
-        return CalendarLine(_rule(rest, text), None, takes_away, note, text)
-    except (InvalidSpec, InvalidCalendar) as error:
+        rule = None if part else _rule(rest if len(written) <= MOST_CHARACTERS_OF_LINE else "")
+    except InvalidSpec as error:
         raise InvalidCalendar(f"line {number}: {error.message}", error.detail, _EXAMPLE) from None
-
-
-def _rule(words: list[str], text: str) -> DaysOfYear:
-    written = words[-1].lower() if words else ""
-    if len(words) == 2 and words[0].lower() == "yearly":
-        rule: DaysOfYear | None = _yearly(written)
-    elif len(words) == 1:
-        rule = _dates(written) if written[:1].isdigit() else _weekdays(written)
-    else:
-        rule = None
-    if rule is None:
-        raise _not_a_line(text)
-    return rule
-
-
-def _dates(written: str) -> Dates | None:
-    match = _DATES.fullmatch(written)
-    if match is None:
-        return None
-    first = read_date(match[1], _EXAMPLE)
-    last = read_date(match[2], _EXAMPLE) if match[2] else first
-    if not timedelta() <= last - first <= timedelta(days=MOST_DAYS_OF_RANGE):
+    except ValueError:
         raise InvalidCalendar(
-            f'the dates "{written}" end before they begin, or after too many days',
+            f'line {number}: "{" ".join(words)[:60]}" does not name days',
+            "a line is dates, yearly dates, days of the week, or calendar and a name; or not and"
+            " these",
+            _EXAMPLE,
+        ) from None
+    name = part[1] if part else None
+    return CalendarLine(rule, name, takes_away, "".join(note).strip(" \t"), " ".join(words))
+
+
+def _rule(text: str) -> DaysOfYear:
+    """The days that it names; raises ValueError if it names none, InvalidSpec for wrong dates."""
+    for pattern, rule in _RULES.items():
+        if match := re.fullmatch(pattern, text.lower(), re.ASCII):
+            return rule(match)
+    raise ValueError(text)
+
+
+def _dates(match: re.Match[str]) -> DaysOfYear:
+    first, last = (read_date(text, _EXAMPLE) for text in (match[1], match[2] or match[1]))
+    if not timedelta() <= last - first <= timedelta(days=MOST_DAYS_OF_RANGE):
+        raise InvalidSpec(
+            f'the dates "{match[0]}" end before they begin, or after too many days',
             f"a range is first..last, with at most {MOST_DAYS_OF_RANGE} days between them",
         )
     return Dates(first, last)
 
 
-def _yearly(written: str) -> DaysOfYear | None:
-    if match := _YEARLY.fullmatch(written):
-        low, high = match[1] + match[2], (match[3] or match[1]) + (match[4] or match[2])
-        first, last = ((int(part[:2]), int(part[2:])) for part in (low, high))
-        fine = all(1 <= m <= 12 and 1 <= d <= monthrange(2000, m)[1] for m, d in (first, last))
-        return partial(yearly, first, last) if fine else None
-    if match := _NTH.fullmatch(written):
-        place = -1 if match[3] == "l" else int(match[3])
-        month = int(match[1])
-        weekday = _WEEKDAY_NAMES.index(match[2])
-        return partial(nth_weekday, month, weekday, place) if 1 <= month <= 12 else None
-    if match := _EASTER.fullmatch(written):
-        distance = int(match[1] or 0)
-        until = int(match[2] or 0) if ".." in written else distance
-        low_bound, high_bound = _EASTER_BOUNDS
-        fine = low_bound <= distance <= until <= high_bound
-        return partial(around_easter, distance, until) if fine else None
-    return None
+def _yearly(match: re.Match[str]) -> DaysOfYear:
+    month, day = int(match[1]), int(match[2])
+    first, last = (month, day), (int(match[3] or month), int(match[4] or day))
+    for each in (first, last):
+        date(2000, *each)  # a leap year
+    return partial(yearly, first, last)
 
 
-def _weekdays(written: str) -> DaysOfYear | None:
+def _nth(match: re.Match[str]) -> DaysOfYear:
+    place = -1 if match[3] == "l" else int(match[3])
+    return partial(nth_weekday, int(match[1]), _WEEKDAYS.index(match[2]), place)
+
+
+def _easter(match: re.Match[str]) -> DaysOfYear:
+    distance = int(match[1] or 0)
+    until = int(match[3] or 0) if match[2] else distance
+    if not _EASTER_BOUNDS[0] <= distance <= until <= _EASTER_BOUNDS[1]:
+        raise ValueError(match[0])
+    return partial(around_easter, distance, until)
+
+
+def _weekdays(match: re.Match[str]) -> DaysOfYear:
     days: set[int] = set()
-    for item in written.split(","):
-        low, dash, high = item.partition("-")
-        if low not in _WEEKDAY_NAMES or (dash and high not in _WEEKDAY_NAMES):
-            return None
-        first = _WEEKDAY_NAMES.index(low)
-        last = _WEEKDAY_NAMES.index(high) if dash else first
+    for low, high in re.findall(r"(\w+)(?:-(\w+))?", match[0]):
+        first, last = _WEEKDAYS.index(low), _WEEKDAYS.index(high or low)
         days |= {(first + step) % 7 for step in range((last - first) % 7 + 1)}
     return partial(weekdays_of, frozenset(days))
 
 
-def _not_a_line(text: str) -> InvalidCalendar:
-    return InvalidCalendar(
-        f'"{text[:60]}" does not name days',
-        "a line is dates, yearly dates, days of the week, or calendar and a name; or not and these",
-    )
+_DAY = f"(?:{'|'.join(_WEEKDAYS)})"
+_RULES: dict[str, Callable[[re.Match[str]], DaysOfYear]] = {
+    r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?": _dates,
+    r"yearly (\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?": _yearly,
+    rf"yearly (0[1-9]|1[0-2])-({_DAY})#([1-5l])": _nth,
+    r"yearly easter([+-]\d{1,3})?(\.\.easter([+-]\d{1,3})?)?": _easter,
+    rf"{_DAY}(?:-{_DAY})?(?:,{_DAY}(?:-{_DAY})?)*": _weekdays,
+}
