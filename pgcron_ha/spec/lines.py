@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -28,12 +27,12 @@ from pgcron_ha.spec.zones import wall_time
 EXAMPLE_SEED = "00000000-0000-0000-0000-000000000000"
 """For judging a spec before its schedule exists: whether it is readable depends on no seed."""
 
-_MACROS: dict[str, Callable[[int, int, int, int], str]] = {
-    "@hourly~": lambda minute, hour, day, month: f"{minute} * * * *",
-    "@daily~": lambda minute, hour, day, month: f"{minute} {hour} * * *",
-    "@weekly~": lambda minute, hour, day, month: f"{minute} {hour} * * {day % 7}",
-    "@monthly~": lambda minute, hour, day, month: f"{minute} {hour} {day + 1} * *",
-    "@yearly~": lambda minute, hour, day, month: f"{minute} {hour} {day + 1} {month + 1} *",
+_MACROS = {
+    "@hourly~": "{minute} * * * *",
+    "@daily~": "{minute} {hour} * * *",
+    "@weekly~": "{minute} {hour} * * {weekday}",
+    "@monthly~": "{minute} {hour} {day} * *",
+    "@yearly~": "{minute} {hour} {day} {month} *",
 }
 _DAYS = 28  # every month has them, and every weekday comes as often
 
@@ -50,7 +49,10 @@ def _spread_fields(macro: str, seed: str | None) -> str:
     rest, minute = divmod(rest, 60)
     rest, hour = divmod(rest, 24)
     rest, day = divmod(rest, _DAYS)
-    return _MACROS[macro](minute, hour, day, rest % 12)
+    month, weekday = rest % 12 + 1, day % 7
+    return _MACROS[macro].format(
+        minute=minute, hour=hour, weekday=weekday, day=day + 1, month=month
+    )
 
 
 MOST_DAYS = 36_525  # of an interval
@@ -80,12 +82,11 @@ def read_line(
     """Read a line that is not blank; raises `InvalidSpec`. The seed is that of spread macros."""
     words = line.split()
     kind = words[0].lower()
-    known = ("every", "not", "only", "rrule", "at", "from", "until", "on")
-    if kind in known and len(line) > MOST_CHARACTERS:
+    if len(line) > MOST_CHARACTERS:
         raise InvalidSpec(
             f"the line has {len(line)} characters",
             f"a line has at most {MOST_CHARACTERS}",
-            "write several lines",
+            "write several lines, and ranges and steps (0-30/5) instead of long lists",
         )
     if kind == "every" and words[2:3] and words[2].lower() == "of":
         return _nth(words, timezone, dst, seed)

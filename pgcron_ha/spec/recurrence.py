@@ -41,7 +41,7 @@ _NUMBERS: Final = {
 }
 _KNOWN: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", *_NUMBERS, "BYDAY", "WKST")
 _IMPLIED: Final = {"INTERVAL": "1", "WKST": "MO"}
-_PART: Final = re.compile(r"([A-Z]+)=([A-Z0-9,+-]+)", re.ASCII)
+_PART: Final = re.compile(rf"({'|'.join(_KNOWN)})=([A-Z0-9,+-]+)", re.ASCII)
 _DAY: Final = re.compile(r"([+-]?[1-9]\d?)?(MO|TU|WE|TH|FR|SA|SU)", re.ASCII)
 _UNTIL: Final = re.compile(r"(\d{8})(?:T(\d{6})(Z?))?", re.ASCII)
 
@@ -114,7 +114,7 @@ def read_parts(text: str) -> Parts:
     texts: dict[str, str] = {}
     for part in text.upper().split(";"):
         match = _PART.fullmatch(part)
-        if match is None or match[1] not in _KNOWN or match[1] in texts:
+        if match is None or match[1] in texts:
             raise _refusal(part, f"a part is one of {', '.join(_KNOWN)}, an = and its value, once")
         texts[match[1]] = match[2]
     if texts.get("FREQ") not in FREQUENCIES:
@@ -135,24 +135,26 @@ def read_parts(text: str) -> Parts:
     texts |= {name: ",".join(map(str, found)) for name, found in numbers.items() if found}
     if days:
         texts["BYDAY"] = ",".join(f"{ordinal or ''}{day}" for ordinal, day in days)
-    said = [name for name in _KNOWN if name in texts and texts[name] != _IMPLIED.get(name)]
-    written = {name: texts[name] for name in said}
-    parts = Parts(written, numbers, days, until)
+    said = [name for name in _KNOWN if texts.get(name, _IMPLIED.get(name)) != _IMPLIED.get(name)]
+    parts = Parts({name: texts[name] for name in said}, numbers, days, until)
     _judge_together(parts)
     return parts
 
 
 def _until(text: str, is_counted: bool) -> datetime:
-    rule = "UNTIL is written 20261231, 20261231T170000 or 20261231T170000Z"
     match = _UNTIL.fullmatch(text)
-    if match is None or is_counted:
-        raise _refusal(f"UNTIL={text}", f"{rule}; a rule has UNTIL or COUNT, not both")
     try:
+        if match is None or is_counted:
+            raise ValueError(text)
         wall = datetime.strptime(match[1] + (match[2] or "235959"), "%Y%m%d%H%M%S")
-    except ValueError:  # a 13th month, a 61st minute
-        raise _refusal(f"UNTIL={text}", rule) from None
-    if not EARLIEST.year <= wall.year <= LATEST.year:
-        raise _refusal(f"UNTIL={text}", "instants are of the years 1900 to 9998")
+        if not EARLIEST.year <= wall.year <= LATEST.year:
+            raise ValueError(text)
+    except ValueError:  # also a 13th month, a 61st minute
+        raise _refusal(
+            f"UNTIL={text}",
+            "UNTIL is written 20261231, 20261231T170000 or 20261231T170000Z, of the years 1900 to"
+            " 9998; a rule has UNTIL or COUNT, not both",
+        ) from None
     return wall
 
 
@@ -180,16 +182,15 @@ def _days(text: str) -> tuple[tuple[int, str], ...]:
 
 def _judge_together(parts: Parts) -> None:
     """What RFC 5545 forbids in combination."""
-    frequency = parts.texts["FREQ"]
-    if any(ordinal for ordinal, _ in parts.days) and frequency not in (MONTHLY, YEARLY):
+    frequency, ordinals = parts.texts["FREQ"], {ordinal for ordinal, _ in parts.days}
+    if any(ordinals) and frequency not in (MONTHLY, YEARLY):
         raise _refusal("BYDAY", "days are counted (2TU) in months and years")
-    if any(abs(ordinal) > 5 for ordinal, _ in parts.days) and (
-        frequency == "MONTHLY" or parts.numbers["BYMONTH"]
-    ):
+    in_months = frequency == MONTHLY or parts.numbers["BYMONTH"]
+    if in_months and max(map(abs, ordinals), default=0) > 5:
         raise _refusal("BYDAY", "no month has more than five of a weekday: -5 to 5")
-    if len({ordinal == 0 for ordinal, _ in parts.days}) > 1:
+    if any(ordinals) and 0 in ordinals:
         raise _refusal("BYDAY", "days with and without a number are written as two rules")
-    if parts.numbers["BYMONTHDAY"] and frequency == "WEEKLY":
+    if parts.numbers["BYMONTHDAY"] and frequency == WEEKLY:
         raise _refusal("BYMONTHDAY", "a week has no days of the month: use FREQ=MONTHLY or DAILY")
     if {name for name in parts.texts if name.startswith("BY")} == {"BYSETPOS"}:
         raise _refusal("BYSETPOS", "BYSETPOS chooses among what another BY part names")
@@ -233,8 +234,10 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> WallRule
     if parts.count is None:
         return found
     counted = tuple(islice(times.walls(first, _END), parts.count))
-    times = replace(times, counted=counted)
-    found = replace(found, times=times, last=_last_of(counted, timezone))
+    # The last of all passes of the last wall time, whatever the policy.
+    passes = instants_of(timezone, counted[-1]) or (skipping_change(timezone, counted[-1]).at,)
+    last = passes[-1].replace(tzinfo=UTC)
+    found = replace(found, times=replace(times, counted=counted), last=last)
     if found.next(since, LATEST) is None:
         raise _never(words[1])
     return found
@@ -246,9 +249,3 @@ def _never(parts: str) -> InvalidSpec:
         f"no instant of its first {FIRST_WITHIN.days // 366} years has all that its parts name",
         EXAMPLE,
     )
-
-
-def _last_of(counted: tuple[datetime, ...], timezone: str) -> datetime:
-    """The last of all passes of the last wall time, whatever the policy."""
-    found = instants_of(timezone, counted[-1]) or (skipping_change(timezone, counted[-1]).at,)
-    return found[-1].replace(tzinfo=UTC)

@@ -46,6 +46,7 @@ def test_canonical_text_is_one_for_all_spellings_and_reads_back(text: str, canon
         ("", "the spec has 0 lines"),
         (" \n\t\n", "the spec has 0 lines"),
         ("@daily\n" * (MOST_LINES + 1), "the spec has 33 lines"),
+        ("0" * 300 + " * * * *", "the line has 308 characters"),
         (" " * (MOST_CHARACTERS + 1), "the spec has 4097 characters"),
         ("every", "the interval is not complete"),
         ("every 5m from", "the interval is not complete"),

@@ -30,8 +30,6 @@ from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.text import ordinal
 from pgcron_ha.spec.year_days import bit, first_of
 
-# The longest useful text, six full lists, is shorter once written with ranges and steps.
-MOST_CHARACTERS = 256
 CACHED_EXPRESSIONS = 4096
 
 MACROS = {
@@ -163,19 +161,13 @@ def _split(text: str) -> list[str]:
         raise InvalidSpec(
             f'the cron expression contains "{strange}"', "cron text is plain ASCII", _EXAMPLE
         )
-    if len(text) > MOST_CHARACTERS:
-        raise InvalidSpec(
-            f"the cron expression has {len(text)} characters",
-            f"at most {MOST_CHARACTERS} are allowed",
-            "write ranges and steps (0-30/5) instead of long lists",
-        )
     stripped = text.strip(" \t")
     if stripped.startswith("@"):
         return _macro(stripped).split()
     parts = [part for part in re.split(r"[ \t]+", stripped) if part]
     if len(parts) not in (5, 6):
         raise InvalidSpec(
-            f'the cron expression "{_shown(stripped)}" has {len(parts)} fields',
+            f'the cron expression "{stripped[:60]}" has {len(parts)} fields',
             "it has 5 fields, or 6 with seconds first; there is no year field",
             _EXAMPLE,
         )
@@ -199,14 +191,10 @@ def _macro(text: str) -> str:
     except KeyError:
         near = get_close_matches(text.lower(), MACROS, n=1)
         raise InvalidSpec(
-            f'"{_shown(text)}" is not a known macro',
+            f'"{text[:60]}" is not a known macro',
             f"the macros are {', '.join(MACROS)}",
             f'did you mean "{near[0]}"?' if near else 'for an interval write "every 90m"',
         ) from None
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _notes(day: CronField, weekday: CronField, written: list[str]) -> tuple[str, ...]:
