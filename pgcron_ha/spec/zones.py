@@ -7,6 +7,7 @@ of one version agree on every fire time.
 from __future__ import annotations
 
 from bisect import bisect_left
+from calendar import isleap, monthrange
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
@@ -15,7 +16,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pgcron_ha.errors import UnknownZone
-from pgcron_ha.spec.bounds import LATEST, naive_utc
+from pgcron_ha.spec.bounds import naive_utc
 
 TZDATA: Final[str] = getattr(import_module("tzdata"), "IANA_VERSION", "0")
 """The version of the installed package, as ``2026f``. Text order is the order in time."""
@@ -26,6 +27,9 @@ MOST_CHARACTERS = 64
 PROBE = timedelta(hours=18)
 # All zones, each with a dozen years: what a cluster with schedules everywhere needs.
 CACHED_ZONE_YEARS = 8192
+
+# No data lists changes after 2087 (Morocco's); from then on they follow one rule, by days of weeks.
+LAST_LISTED_YEAR = 2128
 
 _SECOND = timedelta(seconds=1)
 # More than the largest jump of any zone (24 h), and less than half of what lies between two changes
@@ -98,7 +102,7 @@ def skipping_change(name: str, wall: datetime) -> Change:
 
 def first_change(name: str, since: datetime, until: datetime) -> Change | None:
     """The first change of the zone with since < at <= until (naive UTC), or None."""
-    for year in range(since.year, min(until.year, LATEST.year) + 1):
+    for year in range(since.year, until.year + 1):
         for change in changes_of_year(name, year):
             if change.at > since:
                 return change if change.at <= until else None
@@ -108,6 +112,12 @@ def first_change(name: str, since: datetime, until: datetime) -> Change | None:
 @lru_cache(maxsize=CACHED_ZONE_YEARS)
 def changes_of_year(name: str, year: int) -> tuple[Change, ...]:
     """The zone's changes after the year's first instant (UTC), up to that of the next year."""
+    if year > LAST_LISTED_YEAR:  # as in a listed one with the same days of the week
+        shape = monthrange(year, 1)[0], isleap(year)
+        years = range(LAST_LISTED_YEAR - 27, LAST_LISTED_YEAR + 1)
+        alike = next(one for one in years if (monthrange(one, 1)[0], isleap(one)) == shape)
+        later = datetime(year, 1, 1) - datetime(alike, 1, 1)
+        return tuple(one._replace(at=one.at + later) for one in changes_of_year(name, alike))
     zone = load_zone(name)
     # Naive UTC in the zone's clothes: what `fromutc` takes; differences within one zone are naive.
     low, end = (datetime(begun, 1, 1, tzinfo=zone) for begun in (year, year + 1))

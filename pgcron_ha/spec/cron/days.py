@@ -37,7 +37,5 @@ def from_monday(weekday: int) -> int:
 
 def _nth_weekday(mark: str) -> tuple[int, int]:
     """The ordinal and the weekday of ``5#2`` and ``L5``."""
-    if mark.startswith("L"):
-        return -1, from_monday(int(mark[1:]))
-    weekday, nth = mark.split("#")
-    return int(nth), from_monday(int(weekday))
+    weekday, _, nth = mark.removeprefix("L").partition("#")
+    return int(nth or -1), from_monday(int(weekday))
