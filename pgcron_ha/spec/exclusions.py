@@ -14,7 +14,7 @@ from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
-from pgcron_ha.spec.instants import read_date, read_instant
+from pgcron_ha.spec.instants import read_date
 from pgcron_ha.spec.named_days import LONGEST_GAP_IN_YEARS
 from pgcron_ha.spec.rules import FireRule, WallRule
 from pgcron_ha.spec.year_days import Dates, DaysOfYear, any_of, bit, first_day, whole_year
@@ -23,7 +23,7 @@ from pgcron_ha.spec.zones import first_change, instant_at, wall_time
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)
 _SECONDS_A_DAY = 86_400
-_EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
+EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
 
 
 @dataclass(frozen=True)
@@ -173,44 +173,27 @@ class CronExclusion(Exclusion):
         )
 
 
-def read_exclusion(words: list[str], timezone: str) -> Exclusion:
-    """Read the words of a ``not`` line; raises `InvalidSpec`."""
-    rest = words[1:]
-    if not rest:
-        raise InvalidSpec(
-            "the exclusion is not complete",
-            "an exclusion is not and dates, a cron expression or at",
-            _EXAMPLE,
-        )
-    if rest[0].lower() == "at" and len(rest) == 2:
-        written = read_instant(rest[1], timezone, 'for example "not at 2026-12-24T18:00"')
-        return InstantExclusion(f"not at {written.canonical}", written.instant)
-    if rest[0].lower() in ("at", "every", "rrule", "not", "from", "until"):
-        raise InvalidSpec(
-            f'"{" ".join(words)[:60]}" is not an exclusion',
-            "what is left out are dates, what a cron expression names, or one instant",
-            _EXAMPLE,
-        )
-    if len(rest) == 1 and not rest[0].startswith("@"):
-        return _dates(rest[0], timezone)
-    expression = parse_cron(" ".join(rest))
+def read_cron_exclusion(text: str, timezone: str) -> CronExclusion:
+    """What a cron expression names, by minutes, or by seconds if it has them."""
+    expression = parse_cron(text)
     canonical = expression.canonical
-    if len(rest) < 6:  # whole minutes
+    if len(text.split()) < 6:  # whole minutes
         expression = replace(expression, seconds=tuple(range(60)))
     elif len(canonical.split()) == 5:
         canonical = f"0 {canonical}"
     return CronExclusion(f"not {canonical}", expression, timezone)
 
 
-def _dates(text: str, timezone: str) -> DatesExclusion:
+def read_dates(text: str, timezone: str) -> DatesExclusion:
+    """Dates and ranges of dates; raises `InvalidSpec`."""
     ranges: list[tuple[date, date]] = []
     for item in text.split(","):
         low, dots, high = item.partition("..")
-        first = read_date(low, _EXAMPLE)
-        last = read_date(high, _EXAMPLE) if dots else first
+        first = read_date(low, EXAMPLE)
+        last = read_date(high, EXAMPLE) if dots else first
         if last < first:
             raise InvalidSpec(
-                f'the dates "{item}" end before they begin', "a range is first..last", _EXAMPLE
+                f'the dates "{item}" end before they begin', "a range is first..last", EXAMPLE
             )
         ranges.append((first, last))
     joined: list[tuple[date, date]] = []

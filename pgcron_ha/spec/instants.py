@@ -53,16 +53,6 @@ def read_instant(text: str, timezone: str | None, example: str) -> WrittenInstan
     return WrittenInstant(instant, f"{instant:%Y-%m-%dT%H:%M:%SZ}")
 
 
-def words_from(words: list[str], what: str, rule: str, example: str) -> str | None:
-    """The instant of ``<kind> <text> [from <instant>]``; raises `InvalidSpec` for other words."""
-    if len(words) == 2:
-        return None
-    if len(words) == 4 and words[2].lower() == "from":
-        return words[3]
-    wrong = "is not complete" if len(words) in (1, 3) else "has words too many"
-    raise InvalidSpec(f"{what} {wrong}", rule, example)
-
-
 def read_date(text: str, example: str) -> date:
     """Read an ISO 8601 date of the calendar; raises `InvalidSpec`."""
     try:

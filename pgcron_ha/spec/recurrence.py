@@ -16,7 +16,7 @@ from typing import Final
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.instants import read_instant, words_from
+from pgcron_ha.spec.instants import read_instant
 from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.recurring_times import DAILY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
 from pgcron_ha.spec.rules import WallRule
@@ -209,28 +209,28 @@ _END = naive_utc(LATEST)
 _SECOND = timedelta(seconds=1)
 
 
-def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> WallRule:
-    """Read the words of an ``rrule`` line; raises `InvalidSpec`, also for what does not fire within
+def read_recurrence(
+    written: str, begin_text: str | None, timezone: str, dst: DstPolicy
+) -> WallRule:
+    """Read the texts of an ``rrule`` line; raises `InvalidSpec`, also for what does not fire within
     `FIRST_WITHIN`.
     """
-    rule = "a recurrence rule is: rrule <parts> [from <instant>]"
-    begin_text = words_from(words, "the recurrence rule", rule, EXAMPLE)
-    parts = read_parts(words[1])
-    written = read_instant(begin_text or START, timezone, EXAMPLE)
+    parts = read_parts(written)
+    instant = read_instant(begin_text or START, timezone, EXAMPLE).instant
     if "COUNT" in parts.texts and begin_text is None:
         raise InvalidSpec(
             "COUNT without an instant to count from",
             "what is counted begins with the instant of the rule",
             'for example "rrule FREQ=DAILY;COUNT=5 from 2026-12-01T09:00"',
         )
-    first = wall_time(timezone, written.instant)
+    first = wall_time(timezone, instant)
     begin = "" if begin_text is None else f" from {first:%Y-%m-%dT%H:%M:%S}"
     canonical, times = f"rrule {parts.canonical}{begin}", parts.times(first)
     found = WallRule(canonical, times, timezone, dst, parts.last_instant(timezone))
-    since = written.instant - _SECOND if parts.count is None else EARLIEST
-    soon = min(written.instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
+    since = instant - _SECOND if parts.count is None else EARLIEST
+    soon = min(instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
     if not times.may_fire or found.next(since, soon) is None:
-        raise _never(words[1])
+        raise _never(written)
     if parts.count is None:
         return found
     counted = tuple(islice(times.walls(first, _END), parts.count))
@@ -239,7 +239,7 @@ def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> WallRule
     last = passes[-1].replace(tzinfo=UTC)
     found = replace(found, times=replace(times, counted=counted), last=last)
     if found.next(since, LATEST) is None:
-        raise _never(words[1])
+        raise _never(written)
     return found
 
 

@@ -41,7 +41,7 @@ from pgcron_ha.spec.calendars.lines import CalendarExclusion, CalendarUse
 from pgcron_ha.spec.calendars.shift import MOST_MOVED_A_DAY, Moves, too_often
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion
-from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, read_line
+from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, Line, read_line
 from pgcron_ha.spec.rules import AssetRule, FireRule, WallRule, fires_a_day, fires_of
 from pgcron_ha.spec.zones import load_zone
 
@@ -198,9 +198,6 @@ class Spec:
             total += rule.count(fire - _INSTANT_LATER, end, most)
             after = end
         return total
-
-
-Line = FireRule | Exclusion | Bound | CalendarUse
 
 
 def parse_spec(
