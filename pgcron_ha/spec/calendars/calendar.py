@@ -20,19 +20,9 @@ from datetime import date, timedelta
 from functools import lru_cache, partial
 
 from pgcron_ha.errors import InvalidCalendar, InvalidSpec
+from pgcron_ha.spec import year_days
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.instants import read_date
-from pgcron_ha.spec.year_days import (
-    Dates,
-    DaysOfYear,
-    any_of,
-    around_easter,
-    bit,
-    first_day,
-    nth_weekday,
-    weekdays_of,
-    yearly,
-)
 
 # Each schedule that uses a calendar carries it.
 MOST_CHARACTERS = 65_536
@@ -66,7 +56,7 @@ _EASTER_BOUNDS = (-80, 250)
 class CalendarLine:
     """One line that is not blank."""
 
-    rule: DaysOfYear | None
+    rule: year_days.DaysOfYear | None
     part: str | None
     """The calendar that it names, instead of a rule."""
     takes_away: bool
@@ -85,7 +75,7 @@ class Calendar:
         self._lines = lines
         self._parts = parts
         self._years: dict[int, int] = {}
-        dates = [line.rule.last.year for line in lines if isinstance(line.rule, Dates)]
+        dates = [line.rule.last.year for line in lines if isinstance(line.rule, year_days.Dates)]
         of_parts = [part.last_date_year for part in parts.values()]
         self.last_date_year: int = max([*dates, *of_parts], default=0)
         """The year of its last date; what it names afterwards, it names in each year."""
@@ -108,15 +98,15 @@ class Calendar:
         """
         last_year = max(since.year + YEARS_SHOWN, self.last_date_year)
         found: list[tuple[date, str]] = []
-        day = first_day(self.days, since, last_year)
+        day = year_days.first_day(self.days, since, last_year)
         while day is not None and len(found) < most:
             found.append((day, self.note(day)))
-            day = first_day(self.days, day + timedelta(days=1), last_year)
+            day = year_days.first_day(self.days, day + timedelta(days=1), last_year)
         return found
 
     def taken_away_by(self, day: date) -> str:
         """The ``not`` line that takes a day which other lines name, with its note; else empty."""
-        if self._named(day.year, False) & bit(day):
+        if self._named(day.year, False) & year_days.bit(day):
             for line, note in self._naming(day, takes_away=True):
                 return " ".join([line.text, note]).rstrip()
         return ""
@@ -124,12 +114,12 @@ class Calendar:
     def _naming(self, day: date, takes_away: bool) -> Iterator[tuple[CalendarLine, str]]:
         """The lines that name the day, each with its note or that of the calendar it names."""
         for line in self._lines:
-            if line.takes_away is takes_away and self._days_of(line, day.year) & bit(day):
+            if line.takes_away is takes_away and self._days_of(line, day.year) & year_days.bit(day):
                 yield line, line.note or (self._parts[line.part].note(day) if line.part else "")
 
     def _named(self, year: int, takes_away: bool) -> int:
         lines = (line for line in self._lines if line.takes_away is takes_away)
-        return any_of(self._days_of(line, year) for line in lines)
+        return year_days.any_of(self._days_of(line, year) for line in lines)
 
     def _days_of(self, line: CalendarLine, year: int) -> int:
         return line.rule(year) if line.rule else self._parts[line.part or ""].days(year)
@@ -235,7 +225,7 @@ def _read_line(written: str, number: int) -> CalendarLine | None:
     return CalendarLine(rule, name, takes_away, "".join(note).strip(" \t"), " ".join(words))
 
 
-def _rule(text: str) -> DaysOfYear:
+def _rule(text: str) -> year_days.DaysOfYear:
     """The days that it names; raises ValueError if it names none, InvalidSpec for wrong dates."""
     for pattern, rule in _RULES.items():
         if match := re.fullmatch(pattern, text.lower(), re.ASCII):
@@ -243,47 +233,47 @@ def _rule(text: str) -> DaysOfYear:
     raise ValueError(text)
 
 
-def _dates(match: re.Match[str]) -> DaysOfYear:
+def _dates(match: re.Match[str]) -> year_days.DaysOfYear:
     first, last = (read_date(text, _EXAMPLE) for text in (match[1], match[2] or match[1]))
     if not timedelta() <= last - first <= timedelta(days=MOST_DAYS_OF_RANGE):
         raise InvalidSpec(
             f'the dates "{match[0]}" end before they begin, or after too many days',
             f"a range is first..last, with at most {MOST_DAYS_OF_RANGE} days between them",
         )
-    return Dates(first, last)
+    return year_days.Dates(first, last)
 
 
-def _yearly(match: re.Match[str]) -> DaysOfYear:
+def _yearly(match: re.Match[str]) -> year_days.DaysOfYear:
     month, day = int(match[1]), int(match[2])
     first, last = (month, day), (int(match[3] or month), int(match[4] or day))
     for each in (first, last):
         date(2000, *each)  # a leap year
-    return partial(yearly, first, last)
+    return partial(year_days.yearly, first, last)
 
 
-def _nth(match: re.Match[str]) -> DaysOfYear:
+def _nth(match: re.Match[str]) -> year_days.DaysOfYear:
     place = -1 if match[3] == "l" else int(match[3])
-    return partial(nth_weekday, int(match[1]), _WEEKDAYS.index(match[2]), place)
+    return partial(year_days.nth_weekday, int(match[1]), _WEEKDAYS.index(match[2]), place)
 
 
-def _easter(match: re.Match[str]) -> DaysOfYear:
+def _easter(match: re.Match[str]) -> year_days.DaysOfYear:
     distance = int(match[1] or 0)
     until = int(match[3] or 0) if match[2] else distance
     if not _EASTER_BOUNDS[0] <= distance <= until <= _EASTER_BOUNDS[1]:
         raise ValueError(match[0])
-    return partial(around_easter, distance, until)
+    return partial(year_days.around_easter, distance, until)
 
 
-def _weekdays(match: re.Match[str]) -> DaysOfYear:
+def _weekdays(match: re.Match[str]) -> year_days.DaysOfYear:
     days: set[int] = set()
     for low, high in re.findall(r"(\w+)(?:-(\w+))?", match[0]):
         first, last = _WEEKDAYS.index(low), _WEEKDAYS.index(high or low)
         days |= {(first + step) % 7 for step in range((last - first) % 7 + 1)}
-    return partial(weekdays_of, frozenset(days))
+    return partial(year_days.weekdays_of, frozenset(days))
 
 
 _DAY = f"(?:{'|'.join(_WEEKDAYS)})"
-_RULES: dict[str, Callable[[re.Match[str]], DaysOfYear]] = {
+_RULES: dict[str, Callable[[re.Match[str]], year_days.DaysOfYear]] = {
     r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?": _dates,
     r"yearly (\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?": _yearly,
     rf"yearly (0[1-9]|1[0-2])-({_DAY})#([1-5l])": _nth,

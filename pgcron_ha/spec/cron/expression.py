@@ -16,16 +16,7 @@ from functools import cached_property, lru_cache
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.days import cron_days
-from pgcron_ha.spec.cron.fields import (
-    DAY,
-    HOUR,
-    MINUTE,
-    MONTH,
-    SECOND,
-    WEEKDAY,
-    CronField,
-    parse_field,
-)
+from pgcron_ha.spec.cron.fields import RULES, SECOND, CronField, parse_field
 from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.text import ordinal
 from pgcron_ha.spec.year_days import bit, first_of
@@ -42,7 +33,6 @@ MACROS = {
     "@annually": "0 0 1 1 *",
 }
 
-_RULES = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 _ONLY_AT_ZERO = parse_field(SECOND, "0")
 _EXAMPLE = 'for example "0 9 * * mon-fri": minute, hour, day, month, weekday'
 
@@ -132,7 +122,7 @@ def parse_cron(text: str) -> CronExpression:
     written = _split(text)
     _judge_weekdays(written)
     fields = [
-        parse_field(rule, part) for rule, part in zip(_RULES[-len(written) :], written, strict=True)
+        parse_field(rule, part) for rule, part in zip(RULES[-len(written) :], written, strict=True)
     ]
     second, minute, hour, day, month, weekday = [_ONLY_AT_ZERO, *fields][-6:]
     days = cron_days(day, month, weekday)

@@ -62,6 +62,7 @@ _FROM_SUNDAY = (WEEKDAYS[-1], *WEEKDAYS[:-1])
 WEEKDAY = FieldRule(
     "weekday", 0, 6, "0 9 * * mon-fri", tuple(name[:3].upper() for name in _FROM_SUNDAY)
 )
+RULES = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 
 
 @dataclass(frozen=True)
