@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
@@ -207,18 +207,13 @@ def read_dates(text: str, timezone: str) -> DatesExclusion:
     return DatesExclusion(f"not {','.join(texts)}", timezone, dates)
 
 
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day)
-
-
 def _next(wall: datetime, grain: timedelta) -> datetime:
     """The next wall time at which a second, minute or hour begins."""
-    since_midnight = wall - _midnight(wall.date())
-    return _midnight(wall.date()) + (since_midnight // grain + 1) * grain
+    return wall + grain - (wall - datetime.min) % grain
 
 
 def _next_day(timezone: str, after: datetime, day: date | None) -> datetime:
-    return LATEST if day is None else _instant(timezone, after, _midnight(day))
+    return LATEST if day is None else _instant(timezone, after, datetime.combine(day, time.min))
 
 
 def _instant(timezone: str, after: datetime, wall: datetime) -> datetime:

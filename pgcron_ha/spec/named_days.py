@@ -119,9 +119,5 @@ def _nearest_workday(day: int, year: int, month: int) -> int:
     day = length if day == -1 else day
     if day > length:
         return 0
-    weekday = (first + day - 1) % 7
-    if weekday == 5:  # Saturday: the Friday before, but within the month
-        day += -1 if day > 1 else 2
-    elif weekday == 6:  # Sunday: the Monday after, but within the month
-        day += 1 if day < length else -2
-    return bit(date(year, month, day))
+    workdays = (each for each in range(1, length + 1) if (first + each - 1) % 7 < 5)
+    return bit(date(year, month, min(workdays, key=lambda each: abs(each - day))))

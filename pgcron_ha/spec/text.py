@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Final
 
 # A longer list is cut: a sentence is read, and the fires that follow it are exact.
@@ -109,6 +109,11 @@ def step_of(numbers: Sequence[int], first: int, end: int) -> int | None:
     return step if step > 1 and tuple(numbers) == tuple(range(first, end, step)) else None
 
 
+def clock(at: time | datetime) -> str:
+    """``18:00``, with seconds if there are some."""
+    return f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
+
+
 def moment(instant: datetime) -> str:
     """``2026-12-24 18:00``, with seconds if there are some."""
-    return f"{instant:%Y-%m-%d %H:%M:%S}" if instant.second else f"{instant:%Y-%m-%d %H:%M}"
+    return f"{instant:%Y-%m-%d} {clock(instant)}"

@@ -157,7 +157,7 @@ def too_often() -> InvalidSpec:
 @lru_cache(maxsize=8192)
 def start_of(timezone: str, day: date) -> datetime:
     """When a day begins in a zone: at its midnight, or where the clocks have skipped that."""
-    return instant_at(timezone, datetime(day.year, day.month, day.day)).replace(tzinfo=UTC)
+    return instant_at(timezone, datetime.combine(day, time.min)).replace(tzinfo=UTC)
 
 
 def day_of(timezone: str, instant: datetime) -> date:
