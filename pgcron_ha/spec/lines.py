@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.calendars.calendar import NAME
-from pgcron_ha.spec.calendars.lines import CalendarUse
+from pgcron_ha.spec.calendars.shift import CalendarUse
 from pgcron_ha.spec.cron.expression import START, CronExpression, nth_of, parse_cron
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import EXAMPLE as EXCLUSIONS

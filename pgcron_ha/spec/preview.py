@@ -15,8 +15,7 @@ from typing import Any, Final
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.budget import MOST_STEPS, search, spent
-from pgcron_ha.spec.calendars.lines import CalendarExclusion
-from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, Moves, day_of
+from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, CalendarExclusion, Moves, day_of
 from pgcron_ha.spec.cron.expression import WallTimes
 from pgcron_ha.spec.cron.fires import is_run_late
 from pgcron_ha.spec.rules import WallRule

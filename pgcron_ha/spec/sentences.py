@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
-from pgcron_ha.spec.calendars.lines import CalendarExclusion
+from pgcron_ha.spec.calendars.shift import CalendarExclusion
 from pgcron_ha.spec.cron.expression import START, NthExpression
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion

@@ -17,7 +17,7 @@ is written:
   the minutes that a cron expression names (``not * * * * sat,sun``), an instant
   (``not at 2026-12-24T18:00``);
 - ``not in`` and ``only in``, and a calendar's name: its days are left out, or all others; then, if
-  fires move instead, ``, move next`` or ``, move previous`` (`pgcron_ha.spec.calendars.lines`);
+  fires move instead, ``, move next`` or ``, move previous`` (`pgcron_ha.spec.calendars.shift`);
 - ``from <instant>`` and ``until <instant>``: nothing fires before or after.
 """
 
@@ -37,8 +37,13 @@ from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
 from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, search, spend
 from pgcron_ha.spec.calendars.calendar import Calendars, read_calendars, unknown_calendar
-from pgcron_ha.spec.calendars.lines import CalendarExclusion, CalendarUse
-from pgcron_ha.spec.calendars.shift import MOST_MOVED_A_DAY, Moves, too_often
+from pgcron_ha.spec.calendars.shift import (
+    MOST_MOVED_A_DAY,
+    CalendarExclusion,
+    CalendarUse,
+    Moves,
+    too_often,
+)
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, Line, read_line

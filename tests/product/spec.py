@@ -8,7 +8,7 @@ from pgcron_ha.spec import spec, zones
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
 from pgcron_ha.spec.budget import FEW_STEPS, MOST_STEPS, TakesLong, quickly, spent
 from pgcron_ha.spec.calendars.calendar import Calendar, Calendars, read_calendars
-from pgcron_ha.spec.cron import days, expression
+from pgcron_ha.spec.cron import expression
 from pgcron_ha.spec.cron.expression import MACROS, CronExpression, nth_of, parse_cron
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.lines import EXAMPLE_SEED
@@ -51,7 +51,6 @@ __all__ = [
     "bit",
     "calendar_names",
     "check_spec",
-    "days",
     "duration_text",
     "expression",
     "fires_between",

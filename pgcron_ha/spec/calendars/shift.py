@@ -1,4 +1,8 @@
-"""Fires that a calendar moves to another day.
+"""Spec lines that name a calendar: ``not in holidays``, ``only in business-days, move next``.
+
+``not in`` leaves out the calendar's days, ``only in`` all others. What would have fired on such a
+day is skipped or, with ``move next`` and ``move previous``, moves. A day is that of the schedule's
+zone.
 
 What would fire on a day that a line with ``move`` takes fires at the same wall time of the next (or
 previous) day that is allowed: one that neither a calendar nor a ``not`` line takes as a whole. If
@@ -11,16 +15,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, NextUntil
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.calendars.lines import CalendarExclusion
-from pgcron_ha.spec.exclusions import Exclusion
+from pgcron_ha.spec.calendars.calendar import Calendar
+from pgcron_ha.spec.exclusions import DaysExclusion, Exclusion
 from pgcron_ha.spec.rules import FireRule
-from pgcron_ha.spec.year_days import any_of, first_day, last_day, whole_year
+from pgcron_ha.spec.year_days import REPEATS_AFTER, any_of, first_day, last_day, whole_year
 from pgcron_ha.spec.zones import instant_at, wall_time
 
 MOST_DAYS_MOVED = 92
@@ -32,6 +37,44 @@ CACHED_DAYS = 16
 _DAY = timedelta(days=1)
 _FAR = timedelta(days=MOST_DAYS_MOVED)
 _INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class CalendarUse:
+    """The parsed line."""
+
+    canonical: str
+    """The line's text, the same for all spellings."""
+    name: str
+    keeps: bool
+    """``only in``: the calendar's days are the allowed ones."""
+    move: str | None
+    """``next``, ``previous``, or None: skip."""
+
+
+@dataclass(frozen=True)
+class CalendarExclusion(DaysExclusion):
+    """A line with its calendar: the days that it takes."""
+
+    use: CalendarUse
+    calendar: Calendar
+
+    def taken(self, year: int) -> int:
+        """The bits of the days that it takes."""
+        days = self.calendar.days(year)
+        return whole_year(year) & ~days if self.use.keeps else days
+
+    def why(self, day: date) -> str:
+        """By which calendar a day is taken, and what is noted there."""
+        if self.use.keeps:
+            because = self.calendar.taken_away_by(day)
+            reported = f"calendar {self.use.name}: {day} is not one of its days"
+            return f"{reported} ({because})" if because else reported
+        return " ".join([f"calendar {self.use.name}: {day}", self.calendar.note(day)]).rstrip()
+
+    def last_year(self, day: date) -> int:
+        """The calendar repeats after 400 years, and with it what is not a date."""
+        return max(day.year, self.calendar.last_date_year) + REPEATS_AFTER
 
 
 class Moves:

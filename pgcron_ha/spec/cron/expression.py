@@ -1,6 +1,7 @@
 """A cron expression: text in, a value that knows the wall times it names.
 
-Nothing here knows a time zone; wall times are naive datetimes.
+Nothing here knows a time zone; wall times are naive datetimes. Which number is which weekday is
+croniter's answer.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 
+from croniter import croniter
+
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.cron.days import cron_days
 from pgcron_ha.spec.cron.fields import RULES, SECOND, CronField, parse_field
 from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.text import ordinal
@@ -125,7 +127,7 @@ def parse_cron(text: str) -> CronExpression:
         parse_field(rule, part) for rule, part in zip(RULES[-len(written) :], written, strict=True)
     ]
     second, minute, hour, day, month, weekday = [_ONLY_AT_ZERO, *fields][-6:]
-    days = cron_days(day, month, weekday)
+    days = _days(day, month, weekday)
     others = [minute, hour, day, month, weekday]
     written_out = others if second == _ONLY_AT_ZERO else [second, *others]
     if not days.ever():
@@ -143,6 +145,36 @@ def parse_cron(text: str) -> CronExpression:
         minutes=minute.values,
         seconds=second.values,
     )
+
+
+def _days(day: CronField, month: CronField, weekday: CronField) -> NamedDays:
+    """The days that the three fields name together.
+
+    When one of the two day fields begins with ``*`` both must match, else either (cron's rule).
+    """
+    workdays = [mark[:-1] for mark in day.marks if mark.endswith("W")]
+    counted = [mark for mark in day.marks if not mark.endswith("W")]
+    return NamedDays(
+        month.values,
+        () if day.everything else (*day.values, *(-1 - int(mark[2:] or 0) for mark in counted)),
+        () if weekday.everything else tuple(map(from_monday, weekday.values)),
+        tuple(map(_nth_weekday, weekday.marks)),
+        workdays=tuple(-1 if day == "L" else int(day) for day in workdays),
+        needs_both=day.starred or weekday.starred,
+    )
+
+
+@lru_cache(maxsize=7)
+def from_monday(weekday: int) -> int:
+    """Cron's number of a weekday, Sunday is 0, as `datetime` counts, Monday is 0."""
+    following: datetime = croniter(f"0 0 * * {weekday}", datetime(2001, 1, 1)).get_next(datetime)
+    return following.weekday()
+
+
+def _nth_weekday(mark: str) -> tuple[int, int]:
+    """The ordinal and the weekday of ``5#2`` and ``L5``."""
+    weekday, _, nth = mark.removeprefix("L").partition("#")
+    return int(nth or -1), from_monday(int(weekday))
 
 
 def _split(text: str) -> list[str]:
