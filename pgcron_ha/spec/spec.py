@@ -234,7 +234,11 @@ def read_spec(
     lines = [once[canonical] for canonical in sorted(once)]
     rules = [line for line in lines if isinstance(line, FireRule)]
     uses = [line for line in lines if isinstance(line, CalendarUse)]
-    by_calendar = _with_calendars(uses, timezone, calendars)
+    known = read_calendars(calendars) if uses else {}
+    for use in uses:
+        if use.name not in known:
+            raise unknown_calendar(use.name, dict(calendars))
+    days = [CalendarExclusion(use.canonical, timezone, use, known[use.name]) for use in uses]
     exclusions = [line for line in lines if isinstance(line, Exclusion)]
     notes = [note for rule in rules if isinstance(rule, WallRule) for note in rule.times.notes]
     bounds = {line.name: line for line in lines if isinstance(line, Bound)}
@@ -245,13 +249,13 @@ def read_spec(
         dst=dst,
         notes=tuple(dict.fromkeys(notes)),
         rules=tuple(rules),
-        exclusions=(*exclusions, *(line for line in by_calendar if line.use.move is None)),
+        exclusions=(*exclusions, *(line for line in days if line.use.move is None)),
         first=bounds["from"].instant if "from" in bounds else EARLIEST,
         last=bounds["until"].instant if "until" in bounds else LATEST,
         seed=seed,
         calendars=calendars if uses else (),
     )
-    moving = [line for line in by_calendar if line.use.move is not None]
+    moving = [line for line in days if line.use.move is not None]
     if moving:
         if any(fires_a_day(rule) > MOST_MOVED_A_DAY for rule in rules):
             raise too_often()
@@ -315,16 +319,6 @@ def _read(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> list[Li
                 raise
             raise error.about(f"line {number}") from error
     return read
-
-
-def _with_calendars(
-    uses: Sequence[CalendarUse], timezone: str, calendars: Calendars
-) -> list[CalendarExclusion]:
-    known = read_calendars(calendars) if uses else {}
-    for use in uses:
-        if use.name not in known:
-            raise unknown_calendar(use.name, dict(calendars))
-    return [CalendarExclusion(use.canonical, timezone, use, known[use.name]) for use in uses]
 
 
 def _judge(lines: Sequence[Line]) -> None:
