@@ -83,7 +83,7 @@ class Parts:
         days = NamedDays(
             months or range(1, 13),
             month_days,
-            [day for ordinal, day in weekdays if not ordinal],
+            frozenset(day for ordinal, day in weekdays if not ordinal),
             [each for each in weekdays if each[0]],
             # Of each month, or of the year if no months are named.
             is_nth_of_year=frequency == YEARLY and not months,

@@ -48,13 +48,15 @@ def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return parts
 
 
+def ranges(numbers: Iterable[int], words: Sequence[str] | None = None) -> list[str]:
+    """``1 to 5``, ``9``; or ``Monday to Friday``."""
+    runs = ([str(n) if words is None else words[n] for n in run] for run in runs_of(numbers))
+    return [low if low == high else f"{low} to {high}" for low, high in runs]
+
+
 def ranged(numbers: Iterable[int], words: Sequence[str] | None = None) -> str:
     """``1 to 5 and 9``, or ``Monday to Friday``."""
-    texts = []
-    for first, last in runs_of(numbers):
-        low, high = (str(n) if words is None else words[n] for n in (first, last))
-        texts.append(low if first == last else f"{low} to {high}")
-    return listed(texts)
+    return listed(ranges(numbers, words))
 
 
 def duration_text(length: timedelta | float) -> str:

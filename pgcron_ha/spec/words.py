@@ -19,7 +19,7 @@ from pgcron_ha.spec.text import (
     listed,
     ordinal,
     ranged,
-    runs_of,
+    ranges,
     step_of,
     stretches_of,
 )
@@ -124,10 +124,8 @@ def _days(days: NamedDays) -> str:
     step = step_of(days.month_days, 1, 32)
     if step is not None and not days.workdays:
         return f"every {ordinal(step)} day of the month (1, {1 + step}, … {days.month_days[-1]})"
-    texts = [
-        f"the {ordinal(low)}" if low == high else f"the {ordinal(low)} to {ordinal(high)}"
-        for low, high in runs_of(sorted(day for day in days.month_days if day > 0))
-    ]
+    plain = sorted(day for day in days.month_days if day > 0)
+    texts = [f"the {part}" for part in ranges(plain, [ordinal(number) for number in range(32)])]
     for before in (-1 - day for day in days.month_days if day < 0):
         number = f"{before} {in_number(before, 'day')}"
         texts.append(f"the day {number} before the last" if before else "the last day")

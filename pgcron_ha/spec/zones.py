@@ -95,8 +95,7 @@ def skipping_change(name: str, wall: datetime) -> Change:
     """The change that skips ``wall``, which no clock of the zone shows."""
     guess = _as_utc(wall.replace(tzinfo=load_zone(name)))
     change = first_change(name, guess - NEAR, guess + NEAR)
-    if change is None:
-        raise ValueError(f"{wall} is not skipped in {name}")
+    assert change is not None, f"{wall} is not skipped in {name}"
     return change
 
 

@@ -123,13 +123,9 @@ def parse_cron(text: str) -> CronExpression:
     """
     written = _split(text)
     _judge_weekdays(written)
-    fields = [
-        parse_field(rule, part) for rule, part in zip(RULES[-len(written) :], written, strict=True)
-    ]
-    second, minute, hour, day, month, weekday = [_ONLY_AT_ZERO, *fields][-6:]
+    fields = list(map(parse_field, RULES[-len(written) :], written))
+    second, minute, hour, day, month, weekday = six = [_ONLY_AT_ZERO, *fields][-6:]
     days = _days(day, month, weekday)
-    others = [minute, hour, day, month, weekday]
-    written_out = others if second == _ONLY_AT_ZERO else [second, *others]
     if not days.ever():
         raise InvalidSpec(
             f'"{text.strip()}" never fires',
@@ -137,7 +133,7 @@ def parse_cron(text: str) -> CronExpression:
             'for example "0 9 L * *" for the last day of every month',
         )
     return CronExpression(
-        canonical=" ".join(one.canonical for one in written_out),
+        canonical=" ".join(one.canonical for one in six[second == _ONLY_AT_ZERO :]),
         notes=_notes(day, weekday, written),
         wildcard=second.starred or minute.starred or hour.starred,
         days=days,
@@ -157,7 +153,7 @@ def _days(day: CronField, month: CronField, weekday: CronField) -> NamedDays:
     return NamedDays(
         month.values,
         () if day.everything else (*day.values, *(-1 - int(mark[2:] or 0) for mark in counted)),
-        () if weekday.everything else tuple(map(from_monday, weekday.values)),
+        frozenset(() if weekday.everything else map(from_monday, weekday.values)),
         tuple(map(_nth_weekday, weekday.marks)),
         workdays=tuple(-1 if day == "L" else int(day) for day in workdays),
         needs_both=day.starred or weekday.starred,
@@ -185,7 +181,15 @@ def _split(text: str) -> list[str]:
         )
     stripped = text.strip(" \t")
     if stripped.startswith("@"):
-        return _macro(stripped).split()
+        macro = MACROS.get(stripped.lower())
+        if macro is None:
+            near = get_close_matches(stripped.lower(), MACROS, n=1)
+            raise InvalidSpec(
+                f'"{stripped[:60]}" is not a known macro',
+                f"the macros are {', '.join(MACROS)}",
+                f'did you mean "{near[0]}"?' if near else 'for an interval write "every 90m"',
+            )
+        return macro.split()
     parts = [part for part in re.split(r"[ \t]+", stripped) if part]
     if len(parts) not in (5, 6):
         raise InvalidSpec(
@@ -205,18 +209,6 @@ def _judge_weekdays(written: list[str]) -> None:
             " with 1 for Sunday",
             'write the days by name, for example "0 9 ? * mon-fri"',
         )
-
-
-def _macro(text: str) -> str:
-    try:
-        return MACROS[text.lower()]
-    except KeyError:
-        near = get_close_matches(text.lower(), MACROS, n=1)
-        raise InvalidSpec(
-            f'"{text[:60]}" is not a known macro',
-            f"the macros are {', '.join(MACROS)}",
-            f'did you mean "{near[0]}"?' if near else 'for an interval write "every 90m"',
-        ) from None
 
 
 def _notes(day: CronField, weekday: CronField, written: list[str]) -> tuple[str, ...]:
