@@ -6,7 +6,7 @@ it (`pgcron_ha.spec.preview`) are exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -27,7 +27,6 @@ _UNITS: Final = dict(zip(FREQUENCIES, ("year", "month", "week", "day"), strict=T
 
 # Long unions are cut; a sentence of this length is read by nobody to its end.
 MOST_CHARACTERS: Final = 1500
-MOST_RULES: Final = 8
 
 _CLOCK_CHANGES: Final = {
     DstPolicy.ROBFIG: "wall times that the clock skips are lost, repeated ones fire twice",
@@ -119,7 +118,7 @@ def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
 
 
 def _when(spec: Spec) -> str:
-    text = ", and ".join(_first([rule_words(rule, spec.timezone) for rule in spec.rules]))
+    text = ", and ".join(rule_words(rule, spec.timezone) for rule in spec.rules)
     has_zone = any(not isinstance(rule, IntervalRule | AssetRule) for rule in spec.rules)
     if has_zone or spec.exclusions:
         text += f", in {spec.timezone}"
@@ -128,18 +127,12 @@ def _when(spec: Spec) -> str:
         text += f", from {moment(spec.first.astimezone(zone))} on"
     if spec.last != LATEST:
         text += f", until {moment(spec.last.astimezone(zone))}"
-    left_out = _first([exclusion_words(one, spec.timezone) for one in spec.exclusions])
+    left_out = [exclusion_words(one, spec.timezone) for one in spec.exclusions]
     if left_out:
         text += f", but not {', nor '.join(left_out)}"
     for line in spec.moves.lines if spec.moves is not None else ():
         text += f", {exclusion_words(line, spec.timezone)} on the {line.use.move} day that is left"
     return text
-
-
-def _first(lines: Sequence[str]) -> Sequence[str]:
-    """The words of `MOST_RULES` lines, and how many more there are."""
-    more = len(lines) - MOST_RULES
-    return lines if more <= 0 else [*lines[:MOST_RULES], f"by {more} more lines"]
 
 
 _OVERLAPS: Final = {

@@ -122,7 +122,6 @@ def test_canonical_text_is_one_for_all_spellings_and_reads_back(text: str, canon
         ("@every 5m", '"@every 5m" is not a known macro'),
         ("٣ * * * *", 'contains "٣"'),
         ("0 0\u00a0* * *", "plain ASCII"),
-        (",".join(["1"] * 65) + " * * * *", "minute field"),
         ("0" * 4301 + " * * * *", "minute field"),
         ("0 0 30 2 *", "never fires"),
         ("0 0 31 2,4,6,9,11 *", "never fires"),

@@ -26,7 +26,6 @@ from pgcron_ha.spec.instants import read_date
 
 # Each schedule that uses a calendar carries it.
 MOST_CHARACTERS = 65_536
-MOST_LINES = 5_000
 MOST_CHARACTERS_OF_LINE = 512
 # A year of this many lines takes as long to compute as one step of a search.
 LINES_A_STEP = 8
@@ -67,11 +66,8 @@ class CalendarLine:
 class Calendar:
     """Days of the calendar, with the notes of their lines. Safe to share between threads."""
 
-    def __init__(
-        self, name: str, lines: tuple[CalendarLine, ...], parts: Mapping[str, Calendar]
-    ) -> None:
+    def __init__(self, lines: tuple[CalendarLine, ...], parts: Mapping[str, Calendar]) -> None:
         """`parts` has each calendar that the lines name."""
-        self.name = name
         self._lines = lines
         self._parts = parts
         self._years: dict[int, int] = {}
@@ -141,10 +137,6 @@ def read_calendar(content: str) -> tuple[CalendarLine, ...]:
     written = enumerate(content.split("\n"), start=1)
     read = (_read_line(line.strip(" \t\r"), number) for number, line in written)
     lines = tuple(line for line in read if line is not None)
-    if len(lines) > MOST_LINES:
-        raise InvalidCalendar(
-            f"the calendar has {len(lines)} lines", f"at most {MOST_LINES} are allowed", _EXAMPLE
-        )
     if lines and all(line.takes_away for line in lines):
         raise InvalidCalendar(
             "the calendar has no line that names days", "`not` lines only take away", _EXAMPLE
@@ -188,7 +180,7 @@ def _build(
     parts = {
         line.part: _build(line.part, contents, found, (*way, name)) for line in lines if line.part
     }
-    found[name] = Calendar(name, lines, parts)
+    found[name] = Calendar(lines, parts)
     return found[name]
 
 
