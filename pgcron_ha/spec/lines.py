@@ -13,23 +13,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.spec import exclusions, recurrence
 from pgcron_ha.spec.calendars.calendar import NAME
 from pgcron_ha.spec.calendars.shift import CalendarUse
 from pgcron_ha.spec.cron.expression import START, CronExpression, nth_of, parse_cron
 from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.exclusions import EXAMPLE as EXCLUSIONS
-from pgcron_ha.spec.exclusions import (
-    Exclusion,
-    InstantExclusion,
-    read_cron_exclusion,
-    read_dates,
-)
 from pgcron_ha.spec.instants import read_instant
-from pgcron_ha.spec.recurrence import EXAMPLE as RECURRENCES
-from pgcron_ha.spec.recurrence import read_recurrence
 from pgcron_ha.spec.rules import EPOCH, AssetRule, FireRule, InstantRule, IntervalRule, WallRule
 from pgcron_ha.spec.text import duration_text, ordinal
 from pgcron_ha.spec.zones import wall_time
@@ -71,7 +63,7 @@ EXAMPLES = 'for example "0 9 * * mon-fri" or "every 90m"'
 _INSTANT = 'for example "{0} 2026-12-24T18:00" or "{0} 2026-12-24T17:00Z"'
 _NTH = 'for example "every 2nd of 0 9 * * mon from 2026-01-05T09:00"'
 
-ASSET = re.compile(r"(?!and$)[a-z0-9_][a-z0-9_.:/+@=-]{0,99}", re.ASCII | re.IGNORECASE)
+ASSET = re.compile(r"(?!and(?: |$))[a-z0-9_][a-z0-9_.:/+@=-]{0,99}", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,7 @@ class _Schedule(NamedTuple):
     seed: str | None
 
 
-Line = FireRule | Exclusion | Bound | CalendarUse
+Line = FireRule | exclusions.Exclusion | Bound | CalendarUse
 
 
 def read_line(line: str, timezone: str, dst: DstPolicy, seed: str | None = None) -> Line:
@@ -108,8 +100,8 @@ def read_line(line: str, timezone: str, dst: DstPolicy, seed: str | None = None)
         return WallRule(*_cron(line, seed), timezone, dst)
     for pattern, read in _FORMS:
         match = re.fullmatch(pattern, text, re.ASCII | re.IGNORECASE)
-        if match and (found := read(match, _Schedule(timezone, dst, seed))) is not None:
-            return found
+        if match is not None:
+            return read(match, _Schedule(timezone, dst, seed))
     fact = f'"{text[:60]}" is not how a line with {kind} is written'
     written, example = _KINDS[kind]
     raise InvalidSpec(fact, f"it is written: {written}", example)
@@ -153,7 +145,7 @@ def _interval(match: re.Match[str], of: _Schedule) -> IntervalRule:
     return IntervalRule(f"every {duration_text(period)}{begin}", period, anchor)
 
 
-def _spelled(match: re.Match[str], of: _Schedule) -> None:
+def _spelled(match: re.Match[str], of: _Schedule) -> NoReturn:
     """``every 5 minutes``, ``every hour``."""
     written = f"every {match[1] or 1}{match[2].lower()}{match[3] or ''}"
     raise InvalidSpec(
@@ -161,14 +153,14 @@ def _spelled(match: re.Match[str], of: _Schedule) -> None:
     )
 
 
-def _instant(match: re.Match[str], of: _Schedule) -> InstantRule | InstantExclusion | Bound:
+def _instant(match: re.Match[str], of: _Schedule) -> Line:
     kind = match[1].lower()
     written = read_instant(match[2], of.timezone, _INSTANT.format(kind))
     canonical = f"{kind} {written.canonical}"
     if kind == "at":
         return InstantRule(canonical, written.instant)
     if kind == "not at":
-        return InstantExclusion(canonical, written.instant)
+        return exclusions.InstantExclusion(canonical, written.instant)
     return Bound(canonical, kind, written.instant)
 
 
@@ -178,10 +170,8 @@ def _calendar(match: re.Match[str], of: _Schedule) -> CalendarUse:
     return CalendarUse(canonical, name, kind == "only", move)
 
 
-def _assets(match: re.Match[str], of: _Schedule) -> AssetRule | None:
+def _assets(match: re.Match[str], of: _Schedule) -> AssetRule:
     named = tuple(sorted(set(re.split(" and ", match[1], flags=re.IGNORECASE))))
-    if not all(map(ASSET.fullmatch, named)):
-        return None
     return AssetRule(f"on asset {' and '.join(named)}", named)
 
 
@@ -195,21 +185,21 @@ _KINDS = {
     "not": (
         "not and dates, a cron expression, at and an instant, or in and the name of a calendar;"
         " after that, if its fires shall move, `, move next` or `, move previous`",
-        f'{EXCLUSIONS}, "not in holidays, move next"',
+        f'{exclusions.EXAMPLE}, "not in holidays, move next"',
     ),
     "only": (
         "only in and the name of a calendar; then, if its fires shall move, `, move next` or"
         " `, move previous`",
         'for example "only in business-days, move next"',
     ),
-    "rrule": ("rrule <parts> [from <instant>]", RECURRENCES),
+    "rrule": ("rrule <parts> [from <instant>]", recurrence.EXAMPLE),
     **{kind: (f"{kind} <instant>", _INSTANT.format(kind)) for kind in ("at", "from", "until")},
     "on": (
         "on asset <name> and <name> …; a name has 1 to 100 letters, digits, and of _.:/+@=-",
         'for example "on asset sales and stock"',
     ),
 }
-_FORMS: tuple[tuple[str, Callable[[re.Match[str], _Schedule], Line | None]], ...] = (
+_FORMS: tuple[tuple[str, Callable[[re.Match[str], _Schedule], Line]], ...] = (
     (r"every (\d{1,6})(?:st|nd|rd|th) of (.+?)(?: from (\S+))?", _nth),
     (
         r"every (?=\d)((?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?)"
@@ -222,14 +212,14 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str], _Schedule], Line | None]], ...
     ),
     (r"(at|not at|from|until) (\S+)", _instant),
     (rf"(not|only) in ({NAME.pattern})(?: ?, ?(?:skip|move (next|previous)))?", _calendar),
-    (r"not ([^@]\S*)", lambda match, of: read_dates(match[1], of.timezone)),
+    (r"not ([^@]\S*)", lambda match, of: exclusions.read_dates(match[1], of.timezone)),
     (
         r"not ((?!(?:in|at|every|rrule|not|from|until) ).+)",
-        lambda match, of: read_cron_exclusion(match[1], of.timezone),
+        lambda match, of: exclusions.read_cron_exclusion(match[1], of.timezone),
     ),
     (
         r"rrule (\S+)(?: from (\S+))?",
-        lambda match, of: read_recurrence(match[1], match[2], of.timezone, of.dst),
+        lambda match, of: recurrence.read_recurrence(match[1], match[2], of.timezone, of.dst),
     ),
-    (r"on asset (\S+(?: and \S+)*)", _assets),
+    (rf"on asset ({ASSET.pattern}(?: and {ASSET.pattern})*)", _assets),
 )
