@@ -196,15 +196,14 @@ def read_dates(text: str, timezone: str) -> DatesExclusion:
                 f'the dates "{item}" end before they begin', "a range is first..last", EXAMPLE
             )
         ranges.append((first, last))
-    joined: list[tuple[date, date]] = []
+    joined: list[Dates] = []
     for first, last in sorted(ranges):
-        if joined and first <= joined[-1][1] + _DAY:
-            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        if joined and first <= joined[-1].last + _DAY:
+            joined[-1] = Dates(joined[-1].first, max(joined[-1].last, last))
         else:
-            joined.append((first, last))
-    texts = (f"{first}" if first == last else f"{first}..{last}" for first, last in joined)
-    dates = tuple(Dates(first, last) for first, last in joined)
-    return DatesExclusion(f"not {','.join(texts)}", timezone, dates)
+            joined.append(Dates(first, last))
+    texts = (f"{d.first}" if d.first == d.last else f"{d.first}..{d.last}" for d in joined)
+    return DatesExclusion(f"not {','.join(texts)}", timezone, tuple(joined))
 
 
 def _next(wall: datetime, grain: timedelta) -> datetime:

@@ -32,6 +32,8 @@ DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 # In the order in which they are written out, and the numbers they take; negative ones, too, where
 # RFC 5545 counts from the end.
 _NUMBERS: Final = {
+    "INTERVAL": (1, MOST_INTERVAL, False),
+    "COUNT": (1, MOST_COUNTED, False),
     "BYMONTH": (1, 12, False),
     "BYMONTHDAY": (1, 31, True),
     "BYHOUR": (0, 23, False),
@@ -39,7 +41,9 @@ _NUMBERS: Final = {
     "BYSECOND": (0, 59, False),
     "BYSETPOS": (1, 366, True),
 }
-_KNOWN: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", *_NUMBERS, "BYDAY", "WKST")
+_ONE: Final = ("INTERVAL", "COUNT")
+_LISTED: Final = [name for name in _NUMBERS if name not in _ONE]
+_KNOWN: Final = ("FREQ", *_ONE, "UNTIL", *_LISTED, "BYDAY", "WKST")
 _IMPLIED: Final = {"INTERVAL": "1", "WKST": "MO"}
 _PART: Final = re.compile(rf"({'|'.join(_KNOWN)})=([A-Z0-9,+-]+)", re.ASCII)
 _DAY: Final = re.compile(r"([+-]?[1-9]\d?)?(MO|TU|WE|TH|FR|SA|SU)", re.ASCII)
@@ -53,8 +57,8 @@ class Parts:
     texts: dict[str, str]
     """As they are written out: in one order, without what says nothing."""
     numbers: dict[str, tuple[int, ...]]
-    days: tuple[tuple[int, str], ...]
-    """Ordinal (0: each) and day."""
+    days: tuple[tuple[int, int], ...]
+    """Ordinal (0: each) and day, Monday is 0."""
     until: datetime | None
     """The wall time of UNTIL; a date lasts until the day is over."""
 
@@ -72,14 +76,14 @@ class Parts:
         """What they name from ``first`` on, with what that implies."""
         frequency = self.texts["FREQ"]
         months, month_days = self.numbers["BYMONTH"], self.numbers["BYMONTHDAY"]
-        weekdays = [(ordinal, DAYS.index(day)) for ordinal, day in self.days]
+        weekdays = self.days
         if not weekdays and not month_days:
             if frequency == YEARLY:
                 months = months or (first.month,)
             if frequency in (YEARLY, MONTHLY):
                 month_days = (first.day,)
             if frequency == WEEKLY:
-                weekdays = [(0, first.weekday())]
+                weekdays = ((0, first.weekday()),)
         days = NamedDays(
             months or range(1, 13),
             month_days,
@@ -122,11 +126,6 @@ def read_parts(text: str) -> Parts:
             f"FREQ={texts.get('FREQ', '')}",
             f"FREQ is one of {', '.join(FREQUENCIES)}; shorter periods are cron or intervals",
         )
-    for name, most in (("INTERVAL", MOST_INTERVAL), ("COUNT", MOST_COUNTED)):
-        if name in texts:
-            if not (texts[name].isdecimal() and 1 <= int(texts[name]) <= most):
-                raise _refusal(f"{name}={texts[name]}", f"{name} is a number from 1 to {most}")
-            texts[name] = str(int(texts[name]))
     until = _until(texts["UNTIL"], "COUNT" in texts) if "UNTIL" in texts else None
     if texts.get("WKST", "MO") not in DAYS:
         raise _refusal(f"WKST={texts['WKST']}", f"WKST is one of {', '.join(DAYS)}")
@@ -134,7 +133,7 @@ def read_parts(text: str) -> Parts:
     days = _days(texts["BYDAY"]) if "BYDAY" in texts else ()
     texts |= {name: ",".join(map(str, found)) for name, found in numbers.items() if found}
     if days:
-        texts["BYDAY"] = ",".join(f"{ordinal or ''}{day}" for ordinal, day in days)
+        texts["BYDAY"] = ",".join(f"{ordinal or ''}{DAYS[day]}" for ordinal, day in days)
     said = [name for name in _KNOWN if texts.get(name, _IMPLIED.get(name)) != _IMPLIED.get(name)]
     parts = Parts({name: texts[name] for name in said}, numbers, days, until)
     _judge_together(parts)
@@ -161,23 +160,23 @@ def _until(text: str, is_counted: bool) -> datetime:
 def _numbers(name: str, text: str) -> tuple[int, ...]:
     low, high, from_the_end = _NUMBERS[name]
     found: set[int] = set()
-    for item in text.split(","):
+    for item in [text] if name in _ONE else text.split(","):
         sign = "[+-]?" if from_the_end else ""
-        if not re.fullmatch(rf"{sign}\d{{1,3}}", item) or not low <= abs(int(item)) <= high:
+        if not re.fullmatch(rf"{sign}\d{{1,4}}", item) or not low <= abs(int(item)) <= high:
             also = " (or counted from the end, with a -)" if from_the_end else ""
             raise _refusal(f"{name}={item}", f"{name} takes numbers from {low} to {high}{also}")
         found.add(int(item))
     return tuple(sorted(found))
 
 
-def _days(text: str) -> tuple[tuple[int, str], ...]:
-    found: set[tuple[int, str]] = set()
+def _days(text: str) -> tuple[tuple[int, int], ...]:
+    found: set[tuple[int, int]] = set()
     for item in text.split(","):
         match = _DAY.fullmatch(item)
         if match is None or abs(int(match[1] or 0)) > 53:
             raise _refusal(f"BYDAY={item}", "BYDAY takes days such as MO, 2TU (the second), -1FR")
-        found.add((int(match[1] or 0), match[2]))
-    return tuple(sorted(found, key=lambda day: (day[0], DAYS.index(day[1]))))
+        found.add((int(match[1] or 0), DAYS.index(match[2])))
+    return tuple(sorted(found))
 
 
 def _judge_together(parts: Parts) -> None:
