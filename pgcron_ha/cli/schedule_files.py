@@ -21,34 +21,14 @@ from pgcron_ha.cli.arguments import option, together
 from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
-from pgcron_ha.db.commands import schedule_files as interfaces
-from pgcron_ha.db.commands.calendars import (
-    AppliedCalendar,
-    apply_calendars,
-    calendars_to_export,
-    prune_calendars,
-)
-from pgcron_ha.db.commands.workflow_files import (
-    AppliedWorkflow,
-    apply_workflows,
-    prune_workflows,
-    workflows_to_export,
-)
+from pgcron_ha.db.commands import calendars, schedule_files, workflow_files
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.db.queries.overview import NO_SCHEDULE
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.differences import changes
+from pgcron_ha.schedule_files import definitions
 from pgcron_ha.schedule_files.crontab import import_crontab
-from pgcron_ha.schedule_files.definitions import (
-    POLICIES,
-    as_yaml,
-    definition_of,
-    files_of,
-    read_definitions,
-    workflow_of,
-    yaml_text,
-)
 from pgcron_ha.schedule_files.documents import read_file, read_text
 from pgcron_ha.schedule_files.imported import Imported
 from pgcron_ha.schedule_files.json_schema import json_schema
@@ -58,7 +38,7 @@ from pgcron_ha.spec.zones import load_zone
 
 _SIGNS = {"added": "+", "changed": "~", "pruned": "-"}
 _MOST_CHARACTERS = 200
-_REPORTED = ("spec", "handler", *POLICIES, "managed_by", "source")
+_REPORTED = ("spec", "handler", *definitions.POLICIES, "managed_by", "source")
 
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -90,7 +70,7 @@ async def apply_command(
     paused is left alone unless the file says "enabled". A dry run does everything and rolls it
     back, so that it also shows what the database refuses.
     """
-    found = read_definitions(files_of(path))
+    found = definitions.read_definitions(definitions.files_of(path))
     owner = path.resolve().stem if source is None else source
     if prune and not any((found.schedules, found.workflows, found.calendars)):
         raise InvalidInput(
@@ -102,31 +82,38 @@ async def apply_command(
     names, rows = list(found.schedules), [{"name": n, **v} for n, v in found.schedules.items()]
     async with tried(session.connection, keep=not dry_run):
         # Calendars and workflows first; what is pruned goes in the other order.
-        calendars = await session.act(apply_calendars, found.calendars, schedules=names, **how)
-        workflows = await session.act(apply_workflows, found.workflows, **how)
-        schedules = await session.act(interfaces.apply_schedules, rows, prune=prune, **how)
+        of_calendars = await session.act(
+            calendars.apply_calendars, found.calendars, schedules=names, **how
+        )
+        of_workflows = await session.act(workflow_files.apply_workflows, found.workflows, **how)
+        of_schedules = await session.act(schedule_files.apply_schedules, rows, prune=prune, **how)
         if prune:
-            workflows += await session.act(prune_workflows, owner, list(found.workflows))
-            calendars += await session.act(prune_calendars, owner, list(found.calendars))
-    new = [one.content for one in schedules if one.change in ("added", "changed")]
+            of_workflows += await session.act(
+                workflow_files.prune_workflows, owner, [*found.workflows]
+            )
+            of_calendars += await session.act(calendars.prune_calendars, owner, [*found.calendars])
+    new = [one.content for one in of_schedules if one.change in ("added", "changed")]
     # Every node takes workflows, also those that it learns of in a moment.
     runs = [row for row in new if row and not row["handler"].startswith("workflow:")]
     wanted = ((row["handler"], row["queue"], row["requires"]) for row in runs)
     await note_what_nobody_offers(session, wanted)
-    default = await session.call(interfaces.default_schedule)
-    for calendar in calendars:
+    default = await session.call(schedule_files.default_schedule)
+    for calendar in of_calendars:
         used = f"used by {plural(calendar.users, 'schedule')}" if calendar.users else None
         _print_text("calendar", calendar, owner, calendar.before, calendar.after, used)
-    for workflow in workflows:
-        before, after = map(_workflow_text, (workflow.before, workflow.after))
+    for workflow in of_workflows:
+        before, after = (
+            None if said is None else definitions.yaml_text(definitions.workflow_of(said))
+            for said in (workflow.before, workflow.after)
+        )
         _print_text("workflow", workflow, owner, before, after)
         _warn_of_code("workflow", workflow.name, workflow.managed_before)
-    for one in schedules:
+    for one in of_schedules:
         _print_schedule(one, default)
-    for kind, applied in (("calendars", calendars), ("workflows", workflows)):
+    for kind, applied in (("calendars", of_calendars), ("workflows", of_workflows)):
         if applied:
             echo(f"{kind}: {_counted(applied)}")
-    echo(_counted(schedules) or "no schedules")
+    echo(_counted(of_schedules) or "no schedules")
     if dry_run:
         echo("nothing is changed: this was a dry run")
 
@@ -145,22 +132,22 @@ async def export_command(
     and the workflows and calendars that they use or that the source owns. Values that are the
     default are left out.
     """
-    rows = await session.call(interfaces.schedules_to_export, names or None, source)
+    rows = await session.call(schedule_files.schedules_to_export, names or None, source)
     used: list[str] | None = None
     started: list[str] | None = None
     if names or source is not None:
         used = sorted({name for row in rows for name in json.loads(row["calendars"] or "{}")})
         started = [row["handler"].removeprefix("workflow:") for row in rows]
-    contents = await session.call(calendars_to_export, used, source)
-    found = await session.call(workflows_to_export, started, source)
-    workflows = {name: workflow_of(definition) for name, definition in found.items()}
-    default = await session.call(interfaces.default_schedule)
+    contents = await session.call(calendars.calendars_to_export, used, source)
+    found = await session.call(workflow_files.workflows_to_export, started, source)
+    workflows = {name: definitions.workflow_of(definition) for name, definition in found.items()}
+    default = await session.call(schedule_files.default_schedule)
     missing = sorted(set(names) - {row["name"] for row in rows})
     if missing:
         message, *more = NO_SCHEDULE
         raise NotFound(message.format(missing[0]), *more)
-    schedules = {row["name"]: definition_of(row, default) for row in rows}
-    _write(as_yaml(schedules, contents, workflows), output)
+    schedules = {row["name"]: definitions.definition_of(row, default) for row in rows}
+    _write(definitions.as_yaml(schedules, contents, workflows), output)
 
 
 @click.command("schema")
@@ -180,12 +167,11 @@ def _write(text: str, file: TextIO | None) -> None:
         file.write(text)
 
 
-def _print_schedule(one: interfaces.AppliedSchedule, default: interfaces.Row) -> None:
+def _print_schedule(one: schedule_files.AppliedSchedule, default: schedule_files.Row) -> None:
     """What differs, old and new; a new schedule differs from the defaults."""
     differences = changes(one.previous or default, one.content) if one.content is not None else []
-    columns = {
-        each.column: (each.before, each.after) for each in differences if each.column in _REPORTED
-    }
+    seen = [each for each in differences if each.column in _REPORTED]
+    columns = {each.column: (each.before, each.after) for each in seen}
     report({"schedule": one.name, "change": one.change, "columns": columns})
     lines = []
     for column, (before, after) in columns.items():
@@ -207,7 +193,7 @@ def _warn_of_code(kind: str, name: str, managed_before: str | None) -> None:
 
 def _print_text(
     kind: str,
-    one: AppliedCalendar | AppliedWorkflow,
+    one: calendars.AppliedCalendar | workflow_files.AppliedWorkflow,
     source: str,
     before: str | None,
     after: str | None,
@@ -225,10 +211,6 @@ def _print_text(
         if one.source_before != source:
             lines.insert(0, f"source: {one.source_before or '-'} → {source}")
     _print_change(f"{kind} {one.name}", one.change, lines)
-
-
-def _workflow_text(definition: interfaces.Row | None) -> str | None:
-    return None if definition is None else yaml_text(workflow_of(definition))
 
 
 def _print_change(title: str, change: str, lines: Sequence[str]) -> None:

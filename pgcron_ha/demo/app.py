@@ -25,9 +25,7 @@ _FLAKY_SECONDS: Final = 3
 
 _HOLIDAYS: Final = """\
 yearly 01-01 # New Year's Day
-yearly easter-2 # Good Friday
-yearly easter+1 # Easter Monday
-yearly 05-01 # Labour Day
+yearly easter-2..easter+1 # Easter
 yearly 12-25..12-26 # Christmas
 """
 

@@ -106,17 +106,14 @@ class DemoProcess:
         self.name = name
         self.log = folder.logs / f"{name}.log"
         # The folder's file has all the settings.
+        kept = (n for n in os.environ if not n.startswith("PGCRON_HA_") or n == BIN_VARIABLE)
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "pgcron_ha", "--config", folder.configuration, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={
-                    name: value
-                    for name, value in os.environ.items()
-                    if not name.startswith("PGCRON_HA_") or name == BIN_VARIABLE
-                },
+                env={name: os.environ[name] for name in kept},
                 start_new_session=True,
             )
         self.pid = self._process.pid
@@ -133,8 +130,7 @@ class DemoProcess:
 
     def stop(self) -> None:
         """Ask it to end, wait until it has, and kill it if it does not."""
-        if self.ending is None:
-            self._process.terminate()
+        self._process.terminate()  # nothing to one that has ended
         try:
             self._process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:

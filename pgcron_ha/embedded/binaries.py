@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pgcron_ha.errors import ConfigError
 
@@ -29,8 +30,7 @@ _SYSTEM_FOLDERS = (
     "usr/local/opt/postgresql@*/bin",
 )
 
-# `postgres --version` answers in milliseconds; a hanging one is not a PostgreSQL to use.
-_VERSION_TIMEOUT_SECONDS = 10.0
+_ANSWER_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -136,15 +136,22 @@ def _major_of(folder: Path) -> int | None:
     """The major version of the server in a folder; None if there is no complete one."""
     if not (folder / "initdb").is_file() or not (folder / "postgres").is_file():
         return None
+    found = re.search(r"\(PostgreSQL\) (\d+)", answer_of(folder / "postgres", "--version") or "")
+    return int(found[1]) if found else None
+
+
+def answer_of(*command: str | Path, **options: Any) -> str | None:
+    """What a program prints that answers in milliseconds; None if it fails or hangs."""
     try:
-        answer = subprocess.run(
-            [folder / "postgres", "--version"],
+        output: str = subprocess.run(
+            command,
             capture_output=True,
             text=True,
-            check=False,
-            timeout=_VERSION_TIMEOUT_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+            check=True,
+            cwd="/",
+            timeout=_ANSWER_TIMEOUT_SECONDS,
+            **options,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r"\(PostgreSQL\) (\d+)", answer.stdout)
-    return int(found[1]) if found else None
+    return output

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgcron_ha.embedded.binaries import BIN_VARIABLE, Binaries
+from pgcron_ha.embedded.binaries import BIN_VARIABLE, Binaries, answer_of
 from pgcron_ha.embedded.directory import DataDirectory, Identity
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 from pgcron_ha.operating_system import FileLock
@@ -34,17 +33,11 @@ log_checkpoints = off
 client_connection_check_interval = 2s
 """
 
-# `test` and `postgres --version` answer in milliseconds.
-_PROBE_TIMEOUT_SECONDS = 10.0
-
 # Of what initdb says, the last lines have the reason.
 _LONGEST_REASON = 800
 
 # Lines of postmaster.pid, counted from 0 (PostgreSQL: src/include/utils/pidfile.h).
 _PID, _SOCKET_DIRECTORY, _STATUS = 0, 4, 7
-
-# `ps` answers in milliseconds; more means the machine is not usable.
-_PS_TIMEOUT_SECONDS = 5.0
 
 # Short beside the 0.1 s a warm start takes, long enough to cost nothing.
 PAUSE_SECONDS = 0.02
@@ -105,7 +98,29 @@ def initialise(
         *("--pwfile", directory.password_file, "-A", "scram-sha-256"),
         *("-E", "UTF8", "--locale=C", "--data-checksums"),
     ]
-    _run(command, binaries, identity, start_lock, deadline)
+    try:
+        made = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            cwd="/",
+            env=binaries.environment(),
+            pass_fds=(start_lock.descriptor,),
+            timeout=deadline.remaining(),
+            **identity.options,
+        )
+    except subprocess.TimeoutExpired:
+        raise deadline.expired("initdb") from None
+    if made.returncode != 0:
+        raise DatabaseUnavailable(
+            "PostgreSQL's initdb could not make the embedded database",
+            made.stdout.strip()[-_LONGEST_REASON:],
+            "Remove the cause and start again; nothing unfinished is kept.",
+        )
     with (unfinished / "postgresql.conf").open("a") as configuration:
         configuration.write(_SETTINGS)
     unfinished.rename(directory.pgdata)
@@ -149,7 +164,8 @@ def hand_over(directory: DataDirectory, identity: Identity) -> None:
 
 
 def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
-    if identity.changes_user and not _succeeds(identity, "test", "-w", directory.path):
+    probe = ("test", "-w", directory.path)
+    if identity.changes_user and answer_of(*probe, **identity.options) is None:
         raise ConfigError(
             f"The server's user can't reach the folder '{directory.path}'",
             f"Root's server runs as the user with the id {identity.uid} here, who may not enter "
@@ -162,22 +178,7 @@ def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
 def _can_run(binaries: Binaries, identity: Identity) -> bool:
     # Both: they need different libraries, and not every installation has them in the same place.
     programs = (binaries.directory / name for name in ("postgres", "initdb"))
-    return all(_succeeds(identity, program, "--version") for program in programs)
-
-
-def _succeeds(identity: Identity, *command: str | Path) -> bool:
-    try:
-        answer = subprocess.run(
-            command,
-            capture_output=True,
-            check=False,
-            cwd="/",
-            timeout=_PROBE_TIMEOUT_SECONDS,
-            **identity.options,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return answer.returncode == 0
+    return all(answer_of(each, "--version", **identity.options) is not None for each in programs)
 
 
 def _give(path: os.PathLike[str], identity: Identity) -> None:
@@ -190,43 +191,6 @@ def _write_password(directory: DataDirectory, identity: Identity) -> None:
     directory.password_file.touch(mode=0o600, exist_ok=False)
     directory.password_file.write_text(secrets.token_urlsafe(24))
     _give(directory.password_file, identity)
-
-
-def _run(
-    command: list[str | Path],
-    binaries: Binaries,
-    identity: Identity,
-    start_lock: FileLock,
-    deadline: Deadline,
-) -> None:
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        cwd="/",
-        env=binaries.environment(),
-        pass_fds=(start_lock.descriptor,),
-        start_new_session=True,
-        **identity.options,
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=deadline.remaining())
-        except BaseException as error:
-            # Its own children, too: they write into the folder that the next attempt clears.
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise deadline.expired("initdb") from None
-            raise
-    if process.returncode != 0:
-        raise DatabaseUnavailable(
-            "PostgreSQL's initdb could not make the embedded database",
-            output.strip()[-_LONGEST_REASON:],
-            "Remove the cause and start again; nothing unfinished is kept.",
-        )
 
 
 @dataclass(frozen=True)
@@ -262,12 +226,6 @@ def _command_of(pid: int) -> str:
             return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "))
         except OSError:
             return ""
-    answer = subprocess.run(
-        ["ps", "-o", "stat=,command=", "-p", str(pid)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_PS_TIMEOUT_SECONDS,
-    )
-    state, _, command = answer.stdout.strip().partition(" ")
+    answer = answer_of("ps", "-o", "stat=,command=", "-p", str(pid)) or ""
+    state, _, command = answer.strip().partition(" ")
     return "" if state.startswith("Z") else command

@@ -25,6 +25,7 @@ _VARIABLE: Final = re.compile(
     r"""\s*(?P<name>[A-Za-z_][A-Za-z0-9_]*|"[^"]+"|'[^']+')\s*=\s*(?P<value>.*?)\s*"""
 )
 _SHELL: Final = "/bin/sh"
+_QUOTED: Final = re.compile(r"""(["']).*\1""")
 _PERCENT: Final = re.compile(r"(?<!\\)%")
 
 
@@ -48,19 +49,15 @@ def import_crontab(text: str, name: str, *, timezone: str, is_system: bool = Fal
             continue
         variable = _VARIABLE.fullmatch(stripped)
         if variable is not None and not stripped.startswith(("@", "*")):
-            _set(context, variable["name"].strip("\"'"), _unquoted(variable["value"]), where, found)
+            _set(context, variable["name"].strip("\"'"), variable["value"], where, found)
         else:
             _entry(found, context, stripped, where, is_system)
     return found
 
 
-def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
-    return value
-
-
 def _set(context: _Context, name: str, value: str, where: str, found: Imported) -> None:
+    if _QUOTED.fullmatch(value):
+        value = value[1:-1]
     if name == "CRON_TZ":
         context.timezone = value
     elif name == "SHELL":
@@ -73,31 +70,30 @@ def _set(context: _Context, name: str, value: str, where: str, found: Imported) 
 
 
 def _entry(found: Imported, context: _Context, line: str, where: str, is_system: bool) -> None:
-    spec, rest = _split_spec(line)
+    fields = 1 if line.startswith("@") else 5
+    parts = line.split(None, fields)
+    spec, rest = " ".join(parts[:fields]), "".join(parts[fields:]).strip(" \t")
     user = None
     if is_system:
         user, rest = (*rest.split(None, 1), "", "")[:2]
     if spec.lower() == "@reboot":
-        found.lose(
-            where, f"not carried over: @reboot is no time but an event of one host: {rest[:100]}"
-        )
+        fact = "@reboot is no time but an event of one host"
+        found.lose(where, f"not carried over: {fact}: {rest[:100]}")
         return
     if not rest:
         found.lose(where, f"not carried over: there is no command after {spec[:100]!r}")
         return
     command, lines = _command(rest)
-    script = command
-    if lines is not None:
-        script = f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | ( {command}\n)"
+    printed = " ".join(map(shlex.quote, lines))
+    script = f"printf '%s\\n' {printed} | ( {command}\n)" if lines else command
     argv = with_variables(as_argv([context.shell, "-c", script]), context.variables)
     template: dict[str, Any] = {"argv": argv, "timeout": LONGEST}
     if user:
         template["user"] = user
     if (home := context.variables.get("HOME", "")).startswith("/"):
         template["working_directory"] = home
-    zone = context.timezone
     overlap = "skip" if _gives_way(command) else "allow"
-    said = {"spec": spec, "timezone": zone, "overlap": overlap, "catchup": "none"}
+    said = {"spec": spec, "timezone": context.timezone, "overlap": overlap, "catchup": "none"}
     found.add(where, program_name(command), "shell", said, template)
 
 
@@ -108,15 +104,7 @@ def _gives_way(command: str) -> bool:
     return is_lock and not {"-n", "--nb", "--nonblock"}.isdisjoint(words)
 
 
-def _split_spec(line: str) -> tuple[str, str]:
-    """The time of a line, and the rest."""
-    fields = 1 if line.startswith("@") else 5
-    parts = line.split(None, fields)
-    rest = parts[fields] if len(parts) > fields else ""
-    return " ".join(parts[:fields]), rest.strip(" \t")
-
-
-def _command(text: str) -> tuple[str, list[str] | None]:
+def _command(text: str) -> tuple[str, list[str]]:
     """The command, and the lines of its standard input: after a % that has no backslash, where each
     further one begins a line.
     """
@@ -124,4 +112,4 @@ def _command(text: str) -> tuple[str, list[str] | None]:
     command = command.replace("\\%", "%").rstrip()
     if len(lines) > 1 and not lines[-1]:  # the last line ends, no other begins
         del lines[-1]
-    return command, [line.replace("\\%", "%") for line in lines] if lines else None
+    return command, [line.replace("\\%", "%") for line in lines]

@@ -10,18 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from glob import glob
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from pgcron_ha.client import options, schedules
-from pgcron_ha.client.workflow_definitions import (
-    OF_STEPS,
-    OF_WORKFLOWS,
-    judged_workflow,
-    step_place,
-)
+from pgcron_ha.client import options, schedules, workflow_definitions
 from pgcron_ha.client.workflows import workflow_name
 from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, Mistakes, PgcronError
@@ -57,13 +52,9 @@ def files_of(path: Path) -> list[Path]:
     """The file, or the YAML files of the folder and those in it, by name, without hidden ones."""
     if not path.is_dir():
         return [path]
-    found = [
-        file
-        for file in sorted(path.rglob("*"))
-        if file.suffix in SUFFIXES
-        and file.is_file()
-        and not any(part.startswith(".") for part in file.relative_to(path).parts)
-    ]
+    names = glob("**/*", root_dir=path, recursive=True)  # without hidden ones
+    files = (path / name for name in names if name.endswith(SUFFIXES))
+    found = sorted(file for file in files if file.is_file())
     if not 1 <= len(found) <= MOST_FILES:
         raise InvalidInput(
             f"{path} has {len(found)} files of schedules",
@@ -167,8 +158,7 @@ def _judged(document: Document, table: str, name: str, value: Any) -> Any:
             if table == WORKFLOWS:
                 judged: Any = _workflow(document, name, value)
             else:
-                judge = judged_schedule if table == SCHEDULES else _calendar
-                judged = judge(name, value)
+                judged = _calendar(value) if table == CALENDARS else judged_schedule(name, value)
         except PgcronError as error:
             where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
             raise error.about(where) from error
@@ -179,20 +169,13 @@ def _judged(document: Document, table: str, name: str, value: Any) -> Any:
 def _workflow(document: Document, name: str, value: Any) -> dict[str, Any]:
     def place(number: int, step: object) -> str:
         line = document.line_of(WORKFLOWS, name, "steps", number - 1)
-        return f"{step_place(number, step)} in line {line}"
+        return f"{workflow_definitions.step_place(number, step)} in line {line}"
 
     workflow_name(name)
-    return judged_workflow(value, place)
+    return workflow_definitions.judged_workflow(value, place)
 
 
-def _calendar(name: str, value: Any) -> str:
-    if not calendar.NAME.fullmatch(name):
-        raise InvalidCalendar(
-            "it is not a name of a calendar",
-            'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a'
-            " digit.",
-            "Write for example holidays.",
-        )
+def _calendar(value: Any) -> str:
     content = _joined(value)
     if not isinstance(content, str):
         raise InvalidCalendar(
@@ -263,10 +246,19 @@ def definition_of(row: Mapping[str, Any], default: Mapping[str, Any]) -> dict[st
 def workflow_of(definition: Mapping[str, Any]) -> dict[str, Any]:
     """A stored definition of a workflow as people write it, if it is one that they may write."""
     with suppress(InvalidInput):
-        definition = judged_workflow(definition)
-    said = {key: definition[key] for key in OF_WORKFLOWS if definition.get(key) is not None}
+        definition = workflow_definitions.judged_workflow(definition)
+    said = {
+        key: definition[key]
+        for key in workflow_definitions.OF_WORKFLOWS
+        if definition.get(key) is not None
+    }
     steps = definition["steps"]
-    return said | {"steps": [{key: step[key] for key in OF_STEPS if key in step} for step in steps]}
+    return said | {
+        "steps": [
+            {key: step[key] for key in workflow_definitions.OF_STEPS if key in step}
+            for step in steps
+        ]
+    }
 
 
 def as_yaml(

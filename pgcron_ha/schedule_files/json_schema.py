@@ -89,7 +89,7 @@ def json_schema() -> dict[str, Any]:
         SCHEDULES: {"minLength": 1, "maxLength": checks.MOST_NAME_CHARACTERS},
     }
     forms = {
-        CALENDARS: _lines(days, 0, calendar.MOST_CHARACTERS, calendar.MOST_LINES),
+        CALENDARS: _lines(days, 0, calendar.MOST_CHARACTERS, calendar.MOST_LINES_IN_ALL),
         WORKFLOWS: _table(["steps"], {**_forms(OF_WORKFLOWS), "steps": steps}),
         SCHEDULES: _table(["spec", "handler"], schedule),
     }

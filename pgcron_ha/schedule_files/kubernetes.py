@@ -17,6 +17,7 @@ from pgcron_ha.spec.text import duration_text
 _OVERLAPS: Final = {"Allow": "allow", "Forbid": "skip", "Replace": "replace"}
 # The default of Kubernetes for the retries of a Job.
 _BACKOFF_LIMIT: Final = 6
+_MOST_SECONDS: Final = 30 * 86_400
 _STARRED_STEP: Final = re.compile(r"\*/(\d+)")
 
 
@@ -26,18 +27,18 @@ def import_kubernetes(documents: Iterable[Document], *, timezone: str) -> Import
     for document in documents:
         for manifest in _manifests(document.value):
             where = document.where()
-            kind = manifest.get("kind")
-            name = _mapping(manifest.get("metadata")).get("name")
+            kind, name = manifest.get("kind"), _mapping(manifest.get("metadata")).get("name")
             if kind != "CronJob" or not isinstance(name, str):
                 found.lose(where, f"not carried over: a {str(kind)[:60]} is no CronJob with a name")
-                continue
-            _cron_job(found, f"{where}, CronJob {name[:100]}", name, manifest, timezone)
+            else:
+                _cron_job(found, f"{where}, CronJob {name[:100]}", name, manifest, timezone)
     return found
 
 
 def _manifests(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Mapping) and isinstance(value.get("items"), list):
-        for item in value["items"]:
+    items = _mapping(value).get("items")
+    if isinstance(items, list):
+        for item in items:
             yield from _manifests(item)
     elif isinstance(value, Mapping):
         yield value
@@ -50,25 +51,28 @@ def _cron_job(
     spec = _mapping(manifest.get("spec"))
     job = _mapping(_mapping(spec.pop("jobTemplate", None)).get("spec"))
     pod = _mapping(_mapping(job.pop("template", None)).get("spec"))
+    retries = job.pop("backoffLimit", _BACKOFF_LIMIT)
+    if not isinstance(retries, int) or not 0 <= retries < 100:
+        found.lose(where, f"backoffLimit {retries!r}: a run is tried 100 times at most")
+        retries = 99
     said: dict[str, Any] = {
         "spec": _spec(found, where, str(spec.pop("schedule", ""))),
         "timezone": spec.pop("timeZone", None) or timezone,
         "dst": "robfig",
         "overlap": _OVERLAPS.get(str(spec.pop("concurrencyPolicy", "Allow")), "skip"),
-        "max_attempts": _attempts(found, where, job.pop("backoffLimit", _BACKOFF_LIMIT)),
+        "max_attempts": retries + 1,
     }
     if spec.pop("suspend", None) is True:
         said["enabled"] = False
-    deadline = spec.pop("startingDeadlineSeconds", None)
-    if isinstance(deadline, int) and deadline > 0:
-        said["catchup_window"] = said["start_deadline"] = duration_text(deadline)
-    elif deadline is not None:
-        found.lose(where, f"startingDeadlineSeconds {deadline!r} is not carried over")
-    limit = job.pop("activeDeadlineSeconds", None)
-    if isinstance(limit, int) and 0 < limit <= 30 * 86400:
-        said["timeout"] = duration_text(limit)
-    elif limit is not None:
-        found.lose(where, f"activeDeadlineSeconds {limit!r}: a run is stopped after {LONGEST}")
+    for values, key, policies in (
+        (spec, "startingDeadlineSeconds", ("catchup_window", "start_deadline")),
+        (job, "activeDeadlineSeconds", ("timeout",)),
+    ):
+        seconds = values.pop(key, None)
+        if isinstance(seconds, int) and 0 < seconds <= _MOST_SECONDS:
+            said |= dict.fromkeys(policies, duration_text(seconds))
+        elif seconds is not None:
+            found.lose(where, f"{key} {seconds!r} is not carried over")
     containers = pod.pop("containers", None)
     pod.pop("restartPolicy", None)  # backoffLimit says how often
     _lose_rest(found, where, "spec", spec)
@@ -91,13 +95,6 @@ def _spec(found: Imported, where: str, written: str) -> str:
     return " ".join(fields)
 
 
-def _attempts(found: Imported, where: str, limit: object) -> int:
-    if isinstance(limit, int) and 0 <= limit < 100:
-        return limit + 1
-    found.lose(where, f"backoffLimit {limit!r}: a run is tried 100 times at most")
-    return 100
-
-
 def _template(found: Imported, where: str, containers: Any) -> dict[str, Any] | None:
     if not isinstance(containers, list) or not containers:
         found.lose(where, "there is no container: write the shell template yourself")
@@ -112,11 +109,9 @@ def _template(found: Imported, where: str, containers: Any) -> dict[str, Any] | 
     listed, folder = container.pop("env", None), container.pop("workingDir", None)
     _lose_rest(found, where, "the container", container)
     if not program:
-        found.lose(
-            where,
-            f"the program of image {image} is not in the manifest: write the shell template"
-            f" yourself{f', with {command}' if command else ''}",
-        )
+        but = f"yourself{f', with {command}' if command else ''}"
+        fact = f"the program of image {image} is not in the manifest"
+        found.lose(where, f"{fact}: write the shell template {but}")
         return None
     found.lose(where, f"image {image} is not carried over: the nodes need {command[0][:100]}")
     if any("$(" in item for item in command):

@@ -22,7 +22,8 @@ def last_before(next_until: NextUntil, before: datetime) -> datetime | None:
     fire is searched for from further and further back, then the stretch between it and ``before``
     is halved until it is empty.
     """
-    until = _whole_seconds(before) - _SECOND
+    # The last whole second that is earlier: a fire is earlier than both or neither.
+    until = (naive_utc(before) - timedelta(microseconds=1)).replace(microsecond=0, tzinfo=UTC)
     last = _some_fire_until(next_until, until)
     if last is None:
         return None
@@ -58,11 +59,3 @@ def _some_fire_until(next_until: NextUntil, until: datetime) -> datetime | None:
         since = begin
         distance *= 8
     return None
-
-
-def _whole_seconds(before: datetime) -> datetime:
-    """The first whole second that is not earlier; a fire is earlier than both or neither."""
-    moment = naive_utc(before)
-    if moment.microsecond:
-        moment = moment.replace(microsecond=0) + _SECOND
-    return moment.replace(tzinfo=UTC)

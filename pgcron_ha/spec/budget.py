@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Final
 
 from pgcron_ha.errors import InvalidSpec, PgcronError
@@ -49,38 +48,28 @@ class TooManySteps(InvalidSpec):
         super().__init__(message, detail, hint)
 
 
-class search:  # noqa: N801 - a context manager that reads as a verb
+@contextmanager
+def search(times: int = 1) -> Iterator[None]:
     """Inside, `spend` raises `TooManySteps` after `MOST_STEPS` in each of ``times`` searches. Other
     exceptions than `PgcronError` become `InvalidSpec`: a spec that can't be evaluated must only
     affect its own schedule.
     """
-
-    __slots__ = ("_is_outermost", "_times")
-
-    def __init__(self, times: int = 1) -> None:
-        self._times = times
-
-    def __enter__(self) -> None:
-        self._is_outermost = _counter.limit is None
-        if self._is_outermost:
-            _counter.limit = _counter.spent + self._times * MOST_STEPS
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._is_outermost:
+    is_outermost = _counter.limit is None
+    if is_outermost:
+        _counter.limit = _counter.spent + times * MOST_STEPS
+    try:
+        yield
+    except (PgcronError, TakesLong, MemoryError):
+        raise
+    except Exception as error:
+        raise InvalidSpec(
+            f"the spec can't be evaluated: {type(error).__name__}: {error}"[:200],
+            "it was read, but finding its fires fails: a defect of pgcron_ha",
+            "write it in another way, and report it with its text",
+        ) from error
+    finally:
+        if is_outermost:
             _counter.limit = None
-        if isinstance(error, Exception) and not isinstance(
-            error, PgcronError | TakesLong | MemoryError
-        ):
-            raise InvalidSpec(
-                f"the spec can't be evaluated: {kind.__name__ if kind else ''}: {error}"[:200],
-                "it was read, but finding its fires fails: a defect of pgcron_ha",
-                "write it in another way, and report it with its text",
-            ) from error
 
 
 @contextmanager

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import LATEST, naive_utc
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
-from pgcron_ha.spec.instants import read_date, read_instant
+from pgcron_ha.spec.instants import read_date
 from pgcron_ha.spec.named_days import LONGEST_GAP_IN_YEARS
 from pgcron_ha.spec.rules import FireRule, WallRule
 from pgcron_ha.spec.year_days import Dates, DaysOfYear, any_of, bit, first_day, whole_year
-from pgcron_ha.spec.zones import first_change, instant_at, load_zone, wall_clock
+from pgcron_ha.spec.zones import first_change, instant_at, wall_time
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)
 _SECONDS_A_DAY = 86_400
-_EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
+EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class DaysExclusion(Exclusion):
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """The beginning of the next day that is left, for a fire on one that is taken."""
-        day = _wall(self.timezone, fire).date()
+        day = wall_time(self.timezone, fire).date()
         return self._next(self.left, fire) if self.takes_day(day) else None
 
     def begin(self, after: datetime) -> datetime:
@@ -92,7 +92,7 @@ class DaysExclusion(Exclusion):
 
     def _next(self, days: DaysOfYear, after: datetime) -> datetime:
         spend(2)
-        day = _wall(self.timezone, after).date()
+        day = wall_time(self.timezone, after).date()
         return _next_day(self.timezone, after, first_day(days, day + _DAY, self.last_year(day)))
 
 
@@ -122,7 +122,7 @@ class CronExclusion(Exclusion):
         """After the second, minute or hour; after its last day if none of the rule's times of a
         day is left.
         """
-        wall = _wall(self.timezone, fire)
+        wall = wall_time(self.timezone, fire)
         if not self._covers(wall):
             return None
         if self._takes_whole_days_of(rule):
@@ -132,7 +132,7 @@ class CronExclusion(Exclusion):
 
     def begin(self, after: datetime) -> datetime:
         """The next second, minute, hour or named day."""
-        wall = _wall(self.timezone, after)
+        wall = wall_time(self.timezone, after)
         if self.expression.days.has(wall.date()):
             return _instant(self.timezone, after, _next(wall, self._grain()))
         return _next_day(self.timezone, after, self.expression.days.after(wall.date()))
@@ -173,73 +173,46 @@ class CronExclusion(Exclusion):
         )
 
 
-def read_exclusion(words: list[str], timezone: str) -> Exclusion:
-    """Read the words of a ``not`` line; raises `InvalidSpec`."""
-    rest = words[1:]
-    if not rest:
-        raise InvalidSpec(
-            "the exclusion is not complete",
-            "an exclusion is not and dates, a cron expression or at",
-            _EXAMPLE,
-        )
-    if rest[0].lower() == "at" and len(rest) == 2:
-        written = read_instant(rest[1], timezone, 'for example "not at 2026-12-24T18:00"')
-        return InstantExclusion(f"not at {written.canonical}", written.instant)
-    if rest[0].lower() in ("at", "every", "rrule", "not", "from", "until"):
-        raise InvalidSpec(
-            f'"{" ".join(words)[:60]}" is not an exclusion',
-            "what is left out are dates, what a cron expression names, or one instant",
-            _EXAMPLE,
-        )
-    if len(rest) == 1 and not rest[0].startswith("@"):
-        return _dates(rest[0], timezone)
-    expression = parse_cron(" ".join(rest))
+def read_cron_exclusion(text: str, timezone: str) -> CronExclusion:
+    """What a cron expression names, by minutes, or by seconds if it has them."""
+    expression = parse_cron(text)
     canonical = expression.canonical
-    if len(rest) < 6:  # whole minutes
+    if len(text.split()) < 6:  # whole minutes
         expression = replace(expression, seconds=tuple(range(60)))
     elif len(canonical.split()) == 5:
         canonical = f"0 {canonical}"
     return CronExclusion(f"not {canonical}", expression, timezone)
 
 
-def _dates(text: str, timezone: str) -> DatesExclusion:
+def read_dates(text: str, timezone: str) -> DatesExclusion:
+    """Dates and ranges of dates; raises `InvalidSpec`."""
     ranges: list[tuple[date, date]] = []
     for item in text.split(","):
         low, dots, high = item.partition("..")
-        first = read_date(low, _EXAMPLE)
-        last = read_date(high, _EXAMPLE) if dots else first
+        first = read_date(low, EXAMPLE)
+        last = read_date(high, EXAMPLE) if dots else first
         if last < first:
             raise InvalidSpec(
-                f'the dates "{item}" end before they begin', "a range is first..last", _EXAMPLE
+                f'the dates "{item}" end before they begin', "a range is first..last", EXAMPLE
             )
         ranges.append((first, last))
-    joined: list[tuple[date, date]] = []
+    joined: list[Dates] = []
     for first, last in sorted(ranges):
-        if joined and first <= joined[-1][1] + _DAY:
-            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        if joined and first <= joined[-1].last + _DAY:
+            joined[-1] = Dates(joined[-1].first, max(joined[-1].last, last))
         else:
-            joined.append((first, last))
-    texts = (f"{first}" if first == last else f"{first}..{last}" for first, last in joined)
-    dates = tuple(Dates(first, last) for first, last in joined)
-    return DatesExclusion(f"not {','.join(texts)}", timezone, dates)
-
-
-def _wall(timezone: str, instant: datetime) -> datetime:
-    return wall_clock(load_zone(timezone), naive_utc(instant))
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day)
+            joined.append(Dates(first, last))
+    texts = (f"{d.first}" if d.first == d.last else f"{d.first}..{d.last}" for d in joined)
+    return DatesExclusion(f"not {','.join(texts)}", timezone, tuple(joined))
 
 
 def _next(wall: datetime, grain: timedelta) -> datetime:
     """The next wall time at which a second, minute or hour begins."""
-    since_midnight = wall - _midnight(wall.date())
-    return _midnight(wall.date()) + (since_midnight // grain + 1) * grain
+    return wall + grain - (wall - datetime.min) % grain
 
 
 def _next_day(timezone: str, after: datetime, day: date | None) -> datetime:
-    return LATEST if day is None else _instant(timezone, after, _midnight(day))
+    return LATEST if day is None else _instant(timezone, after, datetime.combine(day, time.min))
 
 
 def _instant(timezone: str, after: datetime, wall: datetime) -> datetime:

@@ -33,17 +33,19 @@ def read_instant(text: str, timezone: str | None, example: str) -> WrittenInstan
     Raises `InvalidSpec`; ``example`` says how it is written there.
     """
     match = _INSTANT.fullmatch(text)
-    if match is None or (match["offset"] is None and timezone is None):
-        raise _no_instant(text, timezone, example)
     try:
+        if match is None or not (match["offset"] or timezone):
+            raise ValueError(text)
         read = datetime.fromisoformat(text.upper())
-        if read.tzinfo is None:
-            assert timezone is not None  # refused above
-            instant = instant_at(timezone, read).replace(tzinfo=UTC)
-        else:
-            instant = read.astimezone(UTC)
-    except ValueError:  # a 13th month, a 61st minute
-        raise _no_instant(text, timezone, example) from None
+        at = read.astimezone(UTC) if read.tzinfo else instant_at(timezone or "UTC", read)
+        instant = at.replace(tzinfo=UTC)
+    except ValueError:  # also a 13th month, a 61st minute
+        offset = "with its offset" if timezone is None else "with or without an offset"
+        raise InvalidSpec(
+            f'"{text[:40]}" is not an instant',
+            f"an instant is an ISO 8601 date and time {offset}, in whole seconds",
+            example,
+        ) from None
     except OverflowError:
         raise _out_of_bounds(text, example) from None
     if not EARLIEST <= instant <= LATEST:
@@ -51,16 +53,6 @@ def read_instant(text: str, timezone: str | None, example: str) -> WrittenInstan
     if read.tzinfo is None:
         return WrittenInstant(instant, f"{read:%Y-%m-%dT%H:%M:%S}")
     return WrittenInstant(instant, f"{instant:%Y-%m-%dT%H:%M:%SZ}")
-
-
-def words_from(words: list[str], what: str, rule: str, example: str) -> str | None:
-    """The instant of ``<kind> <text> [from <instant>]``; raises `InvalidSpec` for other words."""
-    if len(words) == 2:
-        return None
-    if len(words) == 4 and words[2].lower() == "from":
-        return words[3]
-    wrong = "is not complete" if len(words) in (1, 3) else "has words too many"
-    raise InvalidSpec(f"{what} {wrong}", rule, example)
 
 
 def read_date(text: str, example: str) -> date:
@@ -76,15 +68,6 @@ def read_date(text: str, example: str) -> date:
     if not EARLIEST.date() <= day < LATEST.date():
         raise _out_of_bounds(text, example)
     return day
-
-
-def _no_instant(text: str, timezone: str | None, example: str) -> InvalidSpec:
-    offset = "with its offset" if timezone is None else "with or without an offset"
-    return InvalidSpec(
-        f'"{text[:40]}" is not an instant',
-        f"an instant is an ISO 8601 date and time {offset}, in whole seconds",
-        example,
-    )
 
 
 def _out_of_bounds(text: str, example: str) -> InvalidSpec:

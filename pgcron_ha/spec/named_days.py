@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from calendar import isleap, monthrange
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import product
 
@@ -31,6 +32,7 @@ FIRST_YEAR = 1898
 ALL_SHAPES = range(2000, 2028)
 
 
+@dataclass(eq=False)
 class NamedDays:
     """Days of the months that have one of these numbers, and are one of these weekdays.
 
@@ -38,29 +40,18 @@ class NamedDays:
     Monday is 0. Where there are no numbers, or no weekdays, all days are meant.
     """
 
-    def __init__(
-        self,
-        months: Sequence[int],
-        month_days: Sequence[int],
-        weekdays: Sequence[int],
-        nth_weekdays: Sequence[tuple[int, int]] = (),
-        *,
-        workdays: Sequence[int] = (),
-        needs_both: bool = True,
-        is_nth_of_year: bool = False,
-    ) -> None:
-        """`nth_weekdays` are ordinals (of a month, or of the year) and weekdays; `workdays` those
-        nearest to a day of a month. One of number and weekday suffices unless `needs_both`.
-        """
-        self.months = months
-        self.month_days = month_days
-        self.workdays = workdays
-        self.weekdays = frozenset(weekdays)
-        self.nth_weekdays = nth_weekdays
-        self.needs_both = needs_both
-        self.is_nth_of_year = is_nth_of_year
-        self._shapes: dict[tuple[int, bool], int] = {}
-        self._before_years = {FIRST_YEAR: 0}
+    months: Sequence[int]
+    month_days: Sequence[int]
+    weekdays: frozenset[int]
+    nth_weekdays: Sequence[tuple[int, int]]
+    """Ordinals (of a month, or of the year) and weekdays."""
+    workdays: Sequence[int] = ()
+    """Those nearest to a day of a month."""
+    needs_both: bool = True
+    """Else one of number and weekday suffices."""
+    is_nth_of_year: bool = False
+    _shapes: dict[tuple[int, bool], int] = field(default_factory=dict, init=False)
+    _before_years: dict[int, int] = field(default_factory=lambda: {FIRST_YEAR: 0}, init=False)
 
     def in_year(self, year: int) -> int:
         """The bits of the days that it names (`pgcron_ha.spec.year_days`). There are 14 shapes of
@@ -119,9 +110,5 @@ def _nearest_workday(day: int, year: int, month: int) -> int:
     day = length if day == -1 else day
     if day > length:
         return 0
-    weekday = (first + day - 1) % 7
-    if weekday == 5:  # Saturday: the Friday before, but within the month
-        day += -1 if day > 1 else 2
-    elif weekday == 6:  # Sunday: the Monday after, but within the month
-        day += 1 if day < length else -2
-    return bit(date(year, month, day))
+    workdays = (each for each in range(1, length + 1) if (first + each - 1) % 7 < 5)
+    return bit(date(year, month, min(workdays, key=lambda each: abs(each - day))))

@@ -15,14 +15,14 @@ from typing import Any, Final
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.bounds import naive_utc
 from pgcron_ha.spec.budget import MOST_STEPS, search, spent
-from pgcron_ha.spec.calendars.lines import CalendarExclusion
-from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, Moves, day_of
+from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, CalendarExclusion, Moves, day_of
 from pgcron_ha.spec.cron.expression import WallTimes
 from pgcron_ha.spec.cron.fires import is_run_late
 from pgcron_ha.spec.rules import WallRule
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import SEARCHES_BACK, Spec
-from pgcron_ha.spec.zones import Change, first_change, instants_of, load_zone, wall_clock
+from pgcron_ha.spec.text import clock
+from pgcron_ha.spec.zones import Change, first_change, instants_of, load_zone, wall_time
 
 # A yearly fire that a gap removed is noted at the next year's; nothing older is looked at.
 LOOK_BACK: Final = timedelta(days=400)
@@ -114,31 +114,25 @@ def _skipped(spec: Spec, change: Change, is_fire: bool) -> Iterator[str]:
         wall = named.wall_after(change.at + change.before - _SECOND, end)
         if wall is None or wall >= end:
             continue
-        fact = f"{_clock(wall)} does not exist on {wall:%Y-%m-%d} in {spec.timezone}"
+        fact = f"{clock(wall)} does not exist on {wall:%Y-%m-%d} in {spec.timezone}"
         if named.wildcard or not is_run_late(change, spec.dst):
             yield f"{fact}: no fire"
         elif is_fire:
-            yield f"{fact}: fires at {_clock(end)}"
+            yield f"{fact}: fires at {clock(end)}"
 
 
 def _fold_notes(spec: Spec, fire: datetime) -> Iterator[str]:
-    at = naive_utc(fire)
-    wall = wall_clock(load_zone(spec.timezone), at)
-    passes = instants_of(spec.timezone, wall)
+    wall = wall_time(spec.timezone, fire)
+    passes = [each.replace(tzinfo=UTC) for each in instants_of(spec.timezone, wall)]
     if len(passes) < 2:
         return
-    fact = f"{_clock(wall)} occurs twice on {wall:%Y-%m-%d} in {spec.timezone}"
-    if at == passes[1]:
+    fact = f"{clock(wall)} occurs twice on {wall:%Y-%m-%d} in {spec.timezone}"
+    if fire == passes[1]:
         yield f"{fact}: second pass"
-    elif _names(spec, wall) and not _fires(spec, passes[1]):
+    elif _names(spec, wall) and spec.next(passes[1] - _SECOND) != passes[1]:
         yield f"{fact}: first pass, the second is left out"
     else:
         yield f"{fact}: first pass"
-
-
-def _fires(spec: Spec, at: datetime) -> bool:
-    instant = at.replace(tzinfo=UTC)
-    return spec.next(instant - _SECOND) == instant
 
 
 def _names(spec: Spec, wall: datetime) -> bool:
@@ -148,10 +142,6 @@ def _names(spec: Spec, wall: datetime) -> bool:
 def _named_times(spec: Spec) -> Iterator[WallTimes]:
     """Of the rules that don't count real time."""
     return (rule.times for rule in spec.rules if isinstance(rule, WallRule))
-
-
-def _clock(wall: datetime) -> str:
-    return f"{wall:%H:%M:%S}" if wall.second else f"{wall:%H:%M}"
 
 
 _INSTANT = timedelta(microseconds=1)

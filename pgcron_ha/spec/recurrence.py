@@ -16,11 +16,11 @@ from typing import Final
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.cron.fires import DstPolicy
-from pgcron_ha.spec.instants import read_instant, words_from
+from pgcron_ha.spec.instants import read_instant
 from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.recurring_times import DAILY, MONTHLY, WEEKLY, YEARLY, RecurringTimes
 from pgcron_ha.spec.rules import WallRule
-from pgcron_ha.spec.zones import instant_at, instants_of, load_zone, skipping_change, wall_clock
+from pgcron_ha.spec.zones import instant_at, instants_of, skipping_change, wall_time
 
 EXAMPLE: Final = 'for example "rrule FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9 from 2026-01-01T09:00"'
 # All of them are found when the spec is read.
@@ -32,6 +32,8 @@ DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 # In the order in which they are written out, and the numbers they take; negative ones, too, where
 # RFC 5545 counts from the end.
 _NUMBERS: Final = {
+    "INTERVAL": (1, MOST_INTERVAL, False),
+    "COUNT": (1, MOST_COUNTED, False),
     "BYMONTH": (1, 12, False),
     "BYMONTHDAY": (1, 31, True),
     "BYHOUR": (0, 23, False),
@@ -39,9 +41,11 @@ _NUMBERS: Final = {
     "BYSECOND": (0, 59, False),
     "BYSETPOS": (1, 366, True),
 }
-_KNOWN: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", *_NUMBERS, "BYDAY", "WKST")
+_ONE: Final = ("INTERVAL", "COUNT")
+_LISTED: Final = [name for name in _NUMBERS if name not in _ONE]
+_KNOWN: Final = ("FREQ", *_ONE, "UNTIL", *_LISTED, "BYDAY", "WKST")
 _IMPLIED: Final = {"INTERVAL": "1", "WKST": "MO"}
-_PART: Final = re.compile(r"([A-Z]+)=([A-Z0-9,+-]+)", re.ASCII)
+_PART: Final = re.compile(rf"({'|'.join(_KNOWN)})=([A-Z0-9,+-]+)", re.ASCII)
 _DAY: Final = re.compile(r"([+-]?[1-9]\d?)?(MO|TU|WE|TH|FR|SA|SU)", re.ASCII)
 _UNTIL: Final = re.compile(r"(\d{8})(?:T(\d{6})(Z?))?", re.ASCII)
 
@@ -53,8 +57,8 @@ class Parts:
     texts: dict[str, str]
     """As they are written out: in one order, without what says nothing."""
     numbers: dict[str, tuple[int, ...]]
-    days: tuple[tuple[int, str], ...]
-    """Ordinal (0: each) and day."""
+    days: tuple[tuple[int, int], ...]
+    """Ordinal (0: each) and day, Monday is 0."""
     until: datetime | None
     """The wall time of UNTIL; a date lasts until the day is over."""
 
@@ -72,18 +76,18 @@ class Parts:
         """What they name from ``first`` on, with what that implies."""
         frequency = self.texts["FREQ"]
         months, month_days = self.numbers["BYMONTH"], self.numbers["BYMONTHDAY"]
-        weekdays = [(ordinal, DAYS.index(day)) for ordinal, day in self.days]
+        weekdays = self.days
         if not weekdays and not month_days:
             if frequency == YEARLY:
                 months = months or (first.month,)
             if frequency in (YEARLY, MONTHLY):
                 month_days = (first.day,)
             if frequency == WEEKLY:
-                weekdays = [(0, first.weekday())]
+                weekdays = ((0, first.weekday()),)
         days = NamedDays(
             months or range(1, 13),
             month_days,
-            [day for ordinal, day in weekdays if not ordinal],
+            frozenset(day for ordinal, day in weekdays if not ordinal),
             [each for each in weekdays if each[0]],
             # Of each month, or of the year if no months are named.
             is_nth_of_year=frequency == YEARLY and not months,
@@ -114,7 +118,7 @@ def read_parts(text: str) -> Parts:
     texts: dict[str, str] = {}
     for part in text.upper().split(";"):
         match = _PART.fullmatch(part)
-        if match is None or match[1] not in _KNOWN or match[1] in texts:
+        if match is None or match[1] in texts:
             raise _refusal(part, f"a part is one of {', '.join(_KNOWN)}, an = and its value, once")
         texts[match[1]] = match[2]
     if texts.get("FREQ") not in FREQUENCIES:
@@ -122,11 +126,6 @@ def read_parts(text: str) -> Parts:
             f"FREQ={texts.get('FREQ', '')}",
             f"FREQ is one of {', '.join(FREQUENCIES)}; shorter periods are cron or intervals",
         )
-    for name, most in (("INTERVAL", MOST_INTERVAL), ("COUNT", MOST_COUNTED)):
-        if name in texts:
-            if not (texts[name].isdecimal() and 1 <= int(texts[name]) <= most):
-                raise _refusal(f"{name}={texts[name]}", f"{name} is a number from 1 to {most}")
-            texts[name] = str(int(texts[name]))
     until = _until(texts["UNTIL"], "COUNT" in texts) if "UNTIL" in texts else None
     if texts.get("WKST", "MO") not in DAYS:
         raise _refusal(f"WKST={texts['WKST']}", f"WKST is one of {', '.join(DAYS)}")
@@ -134,62 +133,63 @@ def read_parts(text: str) -> Parts:
     days = _days(texts["BYDAY"]) if "BYDAY" in texts else ()
     texts |= {name: ",".join(map(str, found)) for name, found in numbers.items() if found}
     if days:
-        texts["BYDAY"] = ",".join(f"{ordinal or ''}{day}" for ordinal, day in days)
-    said = [name for name in _KNOWN if name in texts and texts[name] != _IMPLIED.get(name)]
-    written = {name: texts[name] for name in said}
-    parts = Parts(written, numbers, days, until)
+        texts["BYDAY"] = ",".join(f"{ordinal or ''}{DAYS[day]}" for ordinal, day in days)
+    said = [name for name in _KNOWN if texts.get(name, _IMPLIED.get(name)) != _IMPLIED.get(name)]
+    parts = Parts({name: texts[name] for name in said}, numbers, days, until)
     _judge_together(parts)
     return parts
 
 
 def _until(text: str, is_counted: bool) -> datetime:
-    rule = "UNTIL is written 20261231, 20261231T170000 or 20261231T170000Z"
     match = _UNTIL.fullmatch(text)
-    if match is None or is_counted:
-        raise _refusal(f"UNTIL={text}", f"{rule}; a rule has UNTIL or COUNT, not both")
     try:
+        if match is None or is_counted:
+            raise ValueError(text)
         wall = datetime.strptime(match[1] + (match[2] or "235959"), "%Y%m%d%H%M%S")
-    except ValueError:  # a 13th month, a 61st minute
-        raise _refusal(f"UNTIL={text}", rule) from None
-    if not EARLIEST.year <= wall.year <= LATEST.year:
-        raise _refusal(f"UNTIL={text}", "instants are of the years 1900 to 9998")
+        if not EARLIEST.year <= wall.year <= LATEST.year:
+            raise ValueError(text)
+    except ValueError:  # also a 13th month, a 61st minute
+        raise _refusal(
+            f"UNTIL={text}",
+            "UNTIL is written 20261231, 20261231T170000 or 20261231T170000Z, of the years 1900 to"
+            " 9998; a rule has UNTIL or COUNT, not both",
+        ) from None
     return wall
 
 
 def _numbers(name: str, text: str) -> tuple[int, ...]:
     low, high, from_the_end = _NUMBERS[name]
     found: set[int] = set()
-    for item in text.split(","):
+    for item in [text] if name in _ONE else text.split(","):
         sign = "[+-]?" if from_the_end else ""
-        if not re.fullmatch(rf"{sign}\d{{1,3}}", item) or not low <= abs(int(item)) <= high:
+        if not re.fullmatch(rf"{sign}\d{{1,4}}", item) or not low <= abs(int(item)) <= high:
             also = " (or counted from the end, with a -)" if from_the_end else ""
             raise _refusal(f"{name}={item}", f"{name} takes numbers from {low} to {high}{also}")
         found.add(int(item))
     return tuple(sorted(found))
 
 
-def _days(text: str) -> tuple[tuple[int, str], ...]:
-    found: set[tuple[int, str]] = set()
+def _days(text: str) -> tuple[tuple[int, int], ...]:
+    found: set[tuple[int, int]] = set()
     for item in text.split(","):
         match = _DAY.fullmatch(item)
         if match is None or abs(int(match[1] or 0)) > 53:
             raise _refusal(f"BYDAY={item}", "BYDAY takes days such as MO, 2TU (the second), -1FR")
-        found.add((int(match[1] or 0), match[2]))
-    return tuple(sorted(found, key=lambda day: (day[0], DAYS.index(day[1]))))
+        found.add((int(match[1] or 0), DAYS.index(match[2])))
+    return tuple(sorted(found))
 
 
 def _judge_together(parts: Parts) -> None:
     """What RFC 5545 forbids in combination."""
-    frequency = parts.texts["FREQ"]
-    if any(ordinal for ordinal, _ in parts.days) and frequency not in (MONTHLY, YEARLY):
+    frequency, ordinals = parts.texts["FREQ"], {ordinal for ordinal, _ in parts.days}
+    if any(ordinals) and frequency not in (MONTHLY, YEARLY):
         raise _refusal("BYDAY", "days are counted (2TU) in months and years")
-    if any(abs(ordinal) > 5 for ordinal, _ in parts.days) and (
-        frequency == "MONTHLY" or parts.numbers["BYMONTH"]
-    ):
+    in_months = frequency == MONTHLY or parts.numbers["BYMONTH"]
+    if in_months and max(map(abs, ordinals), default=0) > 5:
         raise _refusal("BYDAY", "no month has more than five of a weekday: -5 to 5")
-    if len({ordinal == 0 for ordinal, _ in parts.days}) > 1:
+    if any(ordinals) and 0 in ordinals:
         raise _refusal("BYDAY", "days with and without a number are written as two rules")
-    if parts.numbers["BYMONTHDAY"] and frequency == "WEEKLY":
+    if parts.numbers["BYMONTHDAY"] and frequency == WEEKLY:
         raise _refusal("BYMONTHDAY", "a week has no days of the month: use FREQ=MONTHLY or DAILY")
     if {name for name in parts.texts if name.startswith("BY")} == {"BYSETPOS"}:
         raise _refusal("BYSETPOS", "BYSETPOS chooses among what another BY part names")
@@ -208,35 +208,37 @@ _END = naive_utc(LATEST)
 _SECOND = timedelta(seconds=1)
 
 
-def read_recurrence(words: list[str], timezone: str, dst: DstPolicy) -> WallRule:
-    """Read the words of an ``rrule`` line; raises `InvalidSpec`, also for what does not fire within
+def read_recurrence(
+    written: str, begin_text: str | None, timezone: str, dst: DstPolicy
+) -> WallRule:
+    """Read the texts of an ``rrule`` line; raises `InvalidSpec`, also for what does not fire within
     `FIRST_WITHIN`.
     """
-    rule = "a recurrence rule is: rrule <parts> [from <instant>]"
-    begin_text = words_from(words, "the recurrence rule", rule, EXAMPLE)
-    parts = read_parts(words[1])
-    written = read_instant(begin_text or START, timezone, EXAMPLE)
+    parts = read_parts(written)
+    instant = read_instant(begin_text or START, timezone, EXAMPLE).instant
     if "COUNT" in parts.texts and begin_text is None:
         raise InvalidSpec(
             "COUNT without an instant to count from",
             "what is counted begins with the instant of the rule",
             'for example "rrule FREQ=DAILY;COUNT=5 from 2026-12-01T09:00"',
         )
-    first = wall_clock(load_zone(timezone), naive_utc(written.instant))
+    first = wall_time(timezone, instant)
     begin = "" if begin_text is None else f" from {first:%Y-%m-%dT%H:%M:%S}"
     canonical, times = f"rrule {parts.canonical}{begin}", parts.times(first)
     found = WallRule(canonical, times, timezone, dst, parts.last_instant(timezone))
-    since = written.instant - _SECOND if parts.count is None else EARLIEST
-    soon = min(written.instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
+    since = instant - _SECOND if parts.count is None else EARLIEST
+    soon = min(instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
     if not times.may_fire or found.next(since, soon) is None:
-        raise _never(words[1])
+        raise _never(written)
     if parts.count is None:
         return found
     counted = tuple(islice(times.walls(first, _END), parts.count))
-    times = replace(times, counted=counted)
-    found = replace(found, times=times, last=_last_of(counted, timezone))
+    # The last of all passes of the last wall time, whatever the policy.
+    passes = instants_of(timezone, counted[-1]) or (skipping_change(timezone, counted[-1]).at,)
+    last = passes[-1].replace(tzinfo=UTC)
+    found = replace(found, times=replace(times, counted=counted), last=last)
     if found.next(since, LATEST) is None:
-        raise _never(words[1])
+        raise _never(written)
     return found
 
 
@@ -246,9 +248,3 @@ def _never(parts: str) -> InvalidSpec:
         f"no instant of its first {FIRST_WITHIN.days // 366} years has all that its parts name",
         EXAMPLE,
     )
-
-
-def _last_of(counted: tuple[datetime, ...], timezone: str) -> datetime:
-    """The last of all passes of the last wall time, whatever the policy."""
-    found = instants_of(timezone, counted[-1]) or (skipping_change(timezone, counted[-1]).at,)
-    return found[-1].replace(tzinfo=UTC)

@@ -6,11 +6,12 @@ it (`pgcron_ha.spec.preview`) are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
-from pgcron_ha.spec.calendars.lines import CalendarExclusion
+from pgcron_ha.spec.calendars.shift import CalendarExclusion
 from pgcron_ha.spec.cron.expression import START, NthExpression
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import CronExclusion, DatesExclusion, Exclusion, InstantExclusion
@@ -26,7 +27,6 @@ _UNITS: Final = dict(zip(FREQUENCIES, ("year", "month", "week", "day"), strict=T
 
 # Long unions are cut; a sentence of this length is read by nobody to its end.
 MOST_CHARACTERS: Final = 1500
-MOST_RULES: Final = 8
 
 _CLOCK_CHANGES: Final = {
     DstPolicy.ROBFIG: "wall times that the clock skips are lost, repeated ones fire twice",
@@ -42,7 +42,8 @@ def sentence(spec: Spec, policies: Mapping[str, Any] | None = None) -> str:
     """
     parts = [_when(spec)]
     change = _CLOCK_CHANGES.get(spec.dst)
-    if change is not None and _changes_its_clock(spec):
+    has_wall_times = any(isinstance(rule, WallRule) for rule in spec.rules)
+    if change is not None and spec.timezone != "UTC" and has_wall_times:
         parts.append(change)
     chosen = dict(policies or {})
     if spec.assets:  # no fire is late, and none is skipped: updates wait for the end of a run
@@ -68,10 +69,9 @@ def rule_words(rule: FireRule, timezone: str) -> str:
         since = "" if rule.anchor == EPOCH else f" counted from {moment(rule.anchor)} UTC"
         return f"every {duration_text(rule.period)}{since}"
     if isinstance(rule, AssetRule):
-        plural = len(rule.assets) > 1
-        return (
-            f"when asset{'s' * plural} {listed(rule.assets)} {'were' if plural else 'was'} updated"
-        )
+        number = len(rule.assets)
+        assets, were = in_number(number, "asset"), in_number(number, "was", "were")
+        return f"when {assets} {listed(rule.assets)} {were} updated"
     if isinstance(rule, InstantRule):
         return f"once at {moment(rule.instant.astimezone(load_zone(timezone)))}"
     return rule.canonical
@@ -118,32 +118,21 @@ def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
 
 
 def _when(spec: Spec) -> str:
-    rules = [rule_words(rule, spec.timezone) for rule in spec.rules[:MOST_RULES]]
-    if len(spec.rules) > MOST_RULES:
-        rules.append(f"by {len(spec.rules) - MOST_RULES} more lines")
-    text = ", and ".join(rules)
-    if (
-        any(not isinstance(rule, IntervalRule | AssetRule) for rule in spec.rules)
-        or spec.exclusions
-    ):
+    text = ", and ".join(rule_words(rule, spec.timezone) for rule in spec.rules)
+    has_zone = any(not isinstance(rule, IntervalRule | AssetRule) for rule in spec.rules)
+    if has_zone or spec.exclusions:
         text += f", in {spec.timezone}"
     zone = load_zone(spec.timezone)
     if spec.first != EARLIEST:
         text += f", from {moment(spec.first.astimezone(zone))} on"
     if spec.last != LATEST:
         text += f", until {moment(spec.last.astimezone(zone))}"
-    left_out = [exclusion_words(one, spec.timezone) for one in spec.exclusions[:MOST_RULES]]
-    if len(spec.exclusions) > MOST_RULES:
-        left_out.append(f"by {len(spec.exclusions) - MOST_RULES} more lines")
+    left_out = [exclusion_words(one, spec.timezone) for one in spec.exclusions]
     if left_out:
         text += f", but not {', nor '.join(left_out)}"
     for line in spec.moves.lines if spec.moves is not None else ():
         text += f", {exclusion_words(line, spec.timezone)} on the {line.use.move} day that is left"
     return text
-
-
-def _changes_its_clock(spec: Spec) -> bool:
-    return spec.timezone != "UTC" and any(isinstance(rule, WallRule) for rule in spec.rules)
 
 
 _OVERLAPS: Final = {
@@ -158,12 +147,25 @@ def policy_words(policies: Mapping[str, Any]) -> list[str]:
     """The clauses of those that are given and decide whether and when a fire is executed, in a
     fixed order; how, they say themselves. Durations are `timedelta` or seconds.
     """
-    clauses = [words(policies) for words in _WORDS]
+    get = policies.get
+    most = get("max_runs")
+    clauses = (
+        "it is paused" if get("enabled") is False else "",
+        _lasting("each fire is due up to {} later, all alike", get("jitter")),
+        f"it ends after {most} {in_number(most, 'run')}" if most else "",
+        _overlap(policies),
+        "a fire does not run while the one before it has failed"
+        if get("depends_on_previous")
+        else "",
+        _catchup(get("catchup"), get("catchup_window")),
+        "what fires in a pause is late" if get("after_pause") == "catchup" else "",
+        _lasting("a run that has not begun {} after its fire expires", get("start_deadline")),
+    )
     return [clause for clause in clauses if clause]
 
 
-def _enabled(policies: Mapping[str, Any]) -> str:
-    return "it is paused" if policies.get("enabled") is False else ""
+def _lasting(words: str, length: timedelta | float | None) -> str:
+    return words.format(duration_text(length)) if length else ""
 
 
 def _overlap(policies: Mapping[str, Any]) -> str:
@@ -187,49 +189,12 @@ def _overlap(policies: Mapping[str, Any]) -> str:
     return f"if {last} not over, {what}"
 
 
-def _catchup(policies: Mapping[str, Any]) -> str:
-    word = policies.get("catchup")
-    if word is None:
-        return ""
-    if word == "none":
-        return "late fires don't run"
-    window = policies.get("catchup_window")
+def _catchup(word: Any, window: timedelta | float | None) -> str:
+    if word in (None, "none"):
+        return "" if word is None else "late fires don't run"
     late = "late fires" if window is None else f"fires late by up to {duration_text(window)}"
     if word == "all":
         return f"all {late} run"
     number = str(word).removeprefix("latest").strip()
     newest = f"the newest {number} run" if number else "only the newest runs"
     return f"of {late} {newest}"
-
-
-def _lasting(name: str, words: str) -> Callable[[Mapping[str, Any]], str]:
-    """The clause of a duration."""
-    return lambda policies: (
-        words.format(duration_text(policies[name])) if policies.get(name) else ""
-    )
-
-
-def _end(policies: Mapping[str, Any]) -> str:
-    most = policies.get("max_runs")
-    return f"it ends after {most} run{'s' if most > 1 else ''}" if most else ""
-
-
-def _after_pause(policies: Mapping[str, Any]) -> str:
-    return "what fires in a pause is late" if policies.get("after_pause") == "catchup" else ""
-
-
-def _previous(policies: Mapping[str, Any]) -> str:
-    is_so = policies.get("depends_on_previous")
-    return "a fire does not run while the one before it has failed" if is_so else ""
-
-
-_WORDS: Final = (
-    _enabled,
-    _lasting("jitter", "each fire is due up to {} later, all alike"),
-    _end,
-    _overlap,
-    _previous,
-    _catchup,
-    _after_pause,
-    _lasting("start_deadline", "a run that has not begun {} after its fire expires"),
-)

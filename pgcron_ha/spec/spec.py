@@ -17,7 +17,7 @@ is written:
   the minutes that a cron expression names (``not * * * * sat,sun``), an instant
   (``not at 2026-12-24T18:00``);
 - ``not in`` and ``only in``, and a calendar's name: its days are left out, or all others; then, if
-  fires move instead, ``, move next`` or ``, move previous`` (`pgcron_ha.spec.calendars.lines`);
+  fires move instead, ``, move next`` or ``, move previous`` (`pgcron_ha.spec.calendars.shift`);
 - ``from <instant>`` and ``until <instant>``: nothing fires before or after.
 """
 
@@ -37,11 +37,16 @@ from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
 from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, search, spend
 from pgcron_ha.spec.calendars.calendar import Calendars, read_calendars, unknown_calendar
-from pgcron_ha.spec.calendars.lines import CalendarExclusion, CalendarUse
-from pgcron_ha.spec.calendars.shift import MOST_MOVED_A_DAY, Moves, too_often
+from pgcron_ha.spec.calendars.shift import (
+    MOST_MOVED_A_DAY,
+    CalendarExclusion,
+    CalendarUse,
+    Moves,
+    too_often,
+)
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion
-from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, read_line
+from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, Line, read_line
 from pgcron_ha.spec.rules import AssetRule, FireRule, WallRule, fires_a_day, fires_of
 from pgcron_ha.spec.zones import load_zone
 
@@ -200,9 +205,6 @@ class Spec:
         return total
 
 
-Line = FireRule | Exclusion | Bound | CalendarUse
-
-
 def parse_spec(
     text: str,
     timezone: str = "UTC",
@@ -232,7 +234,11 @@ def read_spec(
     lines = [once[canonical] for canonical in sorted(once)]
     rules = [line for line in lines if isinstance(line, FireRule)]
     uses = [line for line in lines if isinstance(line, CalendarUse)]
-    by_calendar = _with_calendars(uses, timezone, calendars)
+    known = read_calendars(calendars) if uses else {}
+    for use in uses:
+        if use.name not in known:
+            raise unknown_calendar(use.name, dict(calendars))
+    days = [CalendarExclusion(use.canonical, timezone, use, known[use.name]) for use in uses]
     exclusions = [line for line in lines if isinstance(line, Exclusion)]
     notes = [note for rule in rules if isinstance(rule, WallRule) for note in rule.times.notes]
     bounds = {line.name: line for line in lines if isinstance(line, Bound)}
@@ -243,13 +249,13 @@ def read_spec(
         dst=dst,
         notes=tuple(dict.fromkeys(notes)),
         rules=tuple(rules),
-        exclusions=(*exclusions, *(line for line in by_calendar if line.use.move is None)),
+        exclusions=(*exclusions, *(line for line in days if line.use.move is None)),
         first=bounds["from"].instant if "from" in bounds else EARLIEST,
         last=bounds["until"].instant if "until" in bounds else LATEST,
         seed=seed,
         calendars=calendars if uses else (),
     )
-    moving = [line for line in by_calendar if line.use.move is not None]
+    moving = [line for line in days if line.use.move is not None]
     if moving:
         if any(fires_a_day(rule) > MOST_MOVED_A_DAY for rule in rules):
             raise too_often()
@@ -313,16 +319,6 @@ def _read(text: str, timezone: str, dst: DstPolicy, seed: str | None) -> list[Li
                 raise
             raise error.about(f"line {number}") from error
     return read
-
-
-def _with_calendars(
-    uses: Sequence[CalendarUse], timezone: str, calendars: Calendars
-) -> list[CalendarExclusion]:
-    known = read_calendars(calendars) if uses else {}
-    for use in uses:
-        if use.name not in known:
-            raise unknown_calendar(use.name, dict(calendars))
-    return [CalendarExclusion(use.canonical, timezone, use, known[use.name]) for use in uses]
 
 
 def _judge(lines: Sequence[Line]) -> None:

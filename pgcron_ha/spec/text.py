@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Final
 
 # A longer list is cut: a sentence is read, and the fires that follow it are exact.
@@ -48,13 +48,15 @@ def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return parts
 
 
+def ranges(numbers: Iterable[int], words: Sequence[str] | None = None) -> list[str]:
+    """``1 to 5``, ``9``; or ``Monday to Friday``."""
+    runs = ([str(n) if words is None else words[n] for n in run] for run in runs_of(numbers))
+    return [low if low == high else f"{low} to {high}" for low, high in runs]
+
+
 def ranged(numbers: Iterable[int], words: Sequence[str] | None = None) -> str:
     """``1 to 5 and 9``, or ``Monday to Friday``."""
-    texts = []
-    for first, last in runs_of(numbers):
-        low, high = (str(n) if words is None else words[n] for n in (first, last))
-        texts.append(low if first == last else f"{low} to {high}")
-    return listed(texts)
+    return listed(ranges(numbers, words))
 
 
 def duration_text(length: timedelta | float) -> str:
@@ -109,6 +111,11 @@ def step_of(numbers: Sequence[int], first: int, end: int) -> int | None:
     return step if step > 1 and tuple(numbers) == tuple(range(first, end, step)) else None
 
 
+def clock(at: time | datetime) -> str:
+    """``18:00``, with seconds if there are some."""
+    return f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"
+
+
 def moment(instant: datetime) -> str:
     """``2026-12-24 18:00``, with seconds if there are some."""
-    return f"{instant:%Y-%m-%d %H:%M:%S}" if instant.second else f"{instant:%Y-%m-%d %H:%M}"
+    return f"{instant:%Y-%m-%d} {clock(instant)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import time
 from itertools import product
 from typing import Final
 
@@ -12,12 +13,13 @@ from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.text import (
     MONTHS,
     WEEKDAYS,
+    clock,
     counted,
     in_number,
     listed,
     ordinal,
     ranged,
-    runs_of,
+    ranges,
     step_of,
     stretches_of,
 )
@@ -66,7 +68,7 @@ def day_words(days: NamedDays) -> str:
 def time_words(hours: Sequence[int], minutes: Sequence[int], seconds: Sequence[int]) -> str:
     """The times of a day: ``at 03:00 and 15:00``, ``every 10 minutes``."""
     if len(hours) * len(minutes) * len(seconds) <= MOST_TIMES:
-        return f"at {listed([_clock(*time) for time in product(hours, minutes, seconds)])}"
+        return f"at {listed([clock(time(*each)) for each in product(hours, minutes, seconds)])}"
     if len(seconds) == 1 and seconds[0] == 0:
         only = minutes[0] if len(minutes) == 1 else None
         return _in_hours(_every("minute", minutes), hours, only)
@@ -116,31 +118,21 @@ def _hours(hours: Sequence[int]) -> str:
     return listed([f"from {low:02}:00 to {high:02}:59" for low, high in stretches_of(hours)])
 
 
-def _clock(hour: int, minute: int, second: int) -> str:
-    return f"{hour:02}:{minute:02}:{second:02}" if second else f"{hour:02}:{minute:02}"
-
-
 def _days(days: NamedDays) -> str:
     if not days.month_days and not days.workdays:
         return ""
     step = step_of(days.month_days, 1, 32)
     if step is not None and not days.workdays:
         return f"every {ordinal(step)} day of the month (1, {1 + step}, … {days.month_days[-1]})"
-    texts = [
-        f"the {ordinal(low)}" if low == high else f"the {ordinal(low)} to {ordinal(high)}"
-        for low, high in runs_of(sorted(day for day in days.month_days if day > 0))
-    ]
+    plain = sorted(day for day in days.month_days if day > 0)
+    texts = [f"the {part}" for part in ranges(plain, [ordinal(number) for number in range(32)])]
     for before in (-1 - day for day in days.month_days if day < 0):
         number = f"{before} {in_number(before, 'day')}"
         texts.append(f"the day {number} before the last" if before else "the last day")
-    texts += map(_workday, days.workdays)
+    for day in days.workdays:
+        near = f" nearest to the {ordinal(day)}" if day != -1 else ""
+        texts.append(f"the {'' if near else 'last '}working day (Monday to Friday){near}")
     return f"{listed(texts)} of the month"
-
-
-def _workday(day: int) -> str:
-    if day == -1:
-        return "the last working day (Monday to Friday)"
-    return f"the working day (Monday to Friday) nearest to the {ordinal(day)}"
 
 
 def _weekdays(days: NamedDays) -> str:

@@ -10,8 +10,9 @@ from calendar import isleap, monthrange
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import accumulate, pairwise
+from operator import or_
 
 from dateutil.easter import easter
 
@@ -37,8 +38,6 @@ class Dates:
 
     def __call__(self, year: int) -> int:
         """Those of the year."""
-        if not self.first.year <= year <= self.last.year:
-            return 0
         return stretch(self.first, self.last, within=year)
 
 
@@ -123,13 +122,14 @@ def first_day(days: DaysOfYear, since: date, last_year: int) -> date | None:
 
 def last_day(days: DaysOfYear, until: date, earliest: date) -> date | None:
     """The last day not later than ``until`` and not earlier than ``earliest``."""
-    found = days(until.year) & ((bit(until) << 1) - 1)
-    year = until.year
-    while not found and year > max(earliest.year, FIRST_YEAR):
-        year -= 1
+    for year in range(until.year, max(earliest.year, FIRST_YEAR) - 1, -1):
         found = days(year)
-    day = date(year, 1, 1) + timedelta(days=found.bit_length() - 1) if found else None
-    return None if day is None or day < earliest else day
+        if year == until.year:
+            found &= (bit(until) << 1) - 1
+        if found:
+            day = date(year, 1, 1) + timedelta(days=found.bit_length() - 1)
+            return None if day < earliest else day
+    return None
 
 
 @lru_cache(maxsize=1024)
@@ -152,7 +152,4 @@ def stretch(first: date, last: date, within: int | None = None) -> int:
 
 def any_of(masks: Iterable[int]) -> int:
     """The bits that some of the numbers have."""
-    found = 0
-    for mask in masks:
-        found |= mask
-    return found
+    return reduce(or_, masks, 0)

@@ -6,6 +6,7 @@ of one version agree on every fire time.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from calendar import isleap, monthrange
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pgcron_ha.errors import UnknownZone
+from pgcron_ha.spec.bounds import naive_utc
 
 TZDATA: Final[str] = getattr(import_module("tzdata"), "IANA_VERSION", "0")
 """The version of the installed package, as ``2026f``. Text order is the order in time."""
@@ -69,6 +71,11 @@ def wall_clock(zone: ZoneInfo, instant: datetime) -> datetime:
     return zone.fromutc(instant.replace(tzinfo=zone)).replace(tzinfo=None)
 
 
+def wall_time(name: str, instant: datetime) -> datetime:
+    """What the zone's clocks show (naive) at an aware instant."""
+    return wall_clock(load_zone(name), naive_utc(instant))
+
+
 def instants_of(name: str, wall: datetime) -> tuple[datetime, ...]:
     """The instants (naive UTC, ascending) at which the zone's clocks show ``wall``: one, two where
     it is repeated, none where it is skipped.
@@ -88,8 +95,7 @@ def skipping_change(name: str, wall: datetime) -> Change:
     """The change that skips ``wall``, which no clock of the zone shows."""
     guess = _as_utc(wall.replace(tzinfo=load_zone(name)))
     change = first_change(name, guess - NEAR, guess + NEAR)
-    if change is None:
-        raise ValueError(f"{wall} is not skipped in {name}")
+    assert change is not None, f"{wall} is not skipped in {name}"
     return change
 
 
@@ -105,17 +111,15 @@ def first_change(name: str, since: datetime, until: datetime) -> Change | None:
 @lru_cache(maxsize=CACHED_ZONE_YEARS)
 def changes_of_year(name: str, year: int) -> tuple[Change, ...]:
     """The zone's changes after the year's first instant (UTC), up to that of the next year."""
-    if year <= LAST_LISTED_YEAR:
-        return _changes_of_year(load_zone(name), year)
-    alike = _alike(year)
-    later = datetime(year, 1, 1) - datetime(alike, 1, 1)
-    return tuple(one._replace(at=one.at + later) for one in changes_of_year(name, alike))
-
-
-def _changes_of_year(zone: ZoneInfo, year: int) -> tuple[Change, ...]:
+    if year > LAST_LISTED_YEAR:  # as in a listed one with the same days of the week
+        shape = monthrange(year, 1)[0], isleap(year)
+        years = range(LAST_LISTED_YEAR - 27, LAST_LISTED_YEAR + 1)
+        alike = next(one for one in years if (monthrange(one, 1)[0], isleap(one)) == shape)
+        later = datetime(year, 1, 1) - datetime(alike, 1, 1)
+        return tuple(one._replace(at=one.at + later) for one in changes_of_year(name, alike))
+    zone = load_zone(name)
     # Naive UTC in the zone's clothes: what `fromutc` takes; differences within one zone are naive.
-    low = datetime(year, 1, 1, tzinfo=zone)
-    end = datetime(year + 1, 1, 1, tzinfo=zone)
+    low, end = (datetime(begun, 1, 1, tzinfo=zone) for begun in (year, year + 1))
     before = zone.fromutc(low) - low
     changes: list[Change] = []
     while low < end:
@@ -128,47 +132,31 @@ def _changes_of_year(zone: ZoneInfo, year: int) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-@lru_cache(maxsize=CACHED_ZONE_YEARS)
-def _alike(year: int) -> int:
-    """A listed year with the same days of the week."""
-    shape = monthrange(year, 1)[0], isleap(year)
-    years = range(LAST_LISTED_YEAR - 27, LAST_LISTED_YEAR + 1)
-    return next(one for one in years if (monthrange(one, 1)[0], isleap(one)) == shape)
-
-
 def _as_utc(aware: datetime) -> datetime:
     return aware.astimezone(UTC).replace(tzinfo=None)
 
 
 def _moment_of_change(zone: ZoneInfo, low: datetime, high: datetime, before: timedelta) -> datetime:
     """The first second with another offset than ``low``."""
-    while high - low > _SECOND:
-        middle = low + timedelta(seconds=(high - low) // _SECOND // 2)
-        if zone.fromutc(middle) - middle == before:
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def is_changed(second: int) -> bool:
+        at = low + second * _SECOND
+        return zone.fromutc(at) - at != before
+
+    return low + bisect_left(range((high - low) // _SECOND), True, key=is_changed) * _SECOND
 
 
 def _unknown(name: str) -> UnknownZone:
-    nearest = nearest_zones(name)
     shown = name if len(name) <= MOST_CHARACTERS else f"{name[:MOST_CHARACTERS]}…"
-    hint = (
-        "did you mean " + " or ".join(nearest) + "?" if nearest else 'for example "Europe/Berlin"'
-    )
-    return UnknownZone(
-        f'"{shown}" is not a time zone', "zones are IANA names, spelled exactly", hint
-    )
-
-
-def nearest_zones(name: str) -> list[str]:
-    """Up to three zones with a similar name or city."""
-    if len(name) > MOST_CHARACTERS:
-        return []
     by_folded = {known.casefold(): known for known in sorted(zone_names())}
-    by_city = {known.casefold().rpartition("/")[2]: known for known in sorted(zone_names())}
-    wanted = name.strip().casefold().replace(" ", "_")
-    found = [by_folded[match] for match in get_close_matches(wanted, by_folded, n=2, cutoff=0.7)]
-    cities = get_close_matches(wanted.rpartition("/")[2], by_city, n=2, cutoff=0.8)
-    return list(dict.fromkeys([*found, *(by_city[match] for match in cities)]))[:3]
+    by_city = {folded.rpartition("/")[2]: known for folded, known in by_folded.items()}
+    wanted = shown.strip().casefold().replace(" ", "_")
+    alike = [by_folded[one] for one in get_close_matches(wanted, by_folded, n=2, cutoff=0.7)]
+    city = wanted.rpartition("/")[2]
+    alike += [by_city[one] for one in get_close_matches(city, by_city, n=2, cutoff=0.8)]
+    nearest = " or ".join(list(dict.fromkeys(alike))[:3])
+    return UnknownZone(
+        f'"{shown}" is not a time zone',
+        "zones are IANA names, spelled exactly",
+        f"did you mean {nearest}?" if nearest else 'for example "Europe/Berlin"',
+    )

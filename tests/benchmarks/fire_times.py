@@ -20,7 +20,7 @@ from pgcron_ha.errors import PgcronError
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground
 from tests.benchmarks.sizes import Sizes
-from tests.product.spec import DstPolicy, days, expression, parse_spec, zones
+from tests.product.spec import DstPolicy, expression, parse_spec, zones
 from tests.product.spec import spec as specs
 
 _LIST: Final = ",".join(map(str, range(0, 60, 1)))
@@ -176,7 +176,7 @@ def _refused(work: Callable[[], Any]) -> None:
 
 def _forget() -> None:
     """Empties the engine's caches, zones included."""
-    for module in (days, expression, specs, zones):
+    for module in (expression, specs, zones):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()

@@ -8,7 +8,7 @@ from pgcron_ha.spec import spec, zones
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
 from pgcron_ha.spec.budget import FEW_STEPS, MOST_STEPS, TakesLong, quickly, spent
 from pgcron_ha.spec.calendars.calendar import Calendar, Calendars, read_calendars
-from pgcron_ha.spec.cron import days, expression
+from pgcron_ha.spec.cron import expression
 from pgcron_ha.spec.cron.expression import MACROS, CronExpression, nth_of, parse_cron
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.lines import EXAMPLE_SEED
@@ -27,6 +27,7 @@ from pgcron_ha.spec.spec import (
     spec_of,
 )
 from pgcron_ha.spec.text import duration_text, in_bytes
+from pgcron_ha.spec.year_days import bit
 from pgcron_ha.spec.zones import TZDATA, instant_at, load_zone, wall_clock, zone_names
 
 __all__ = [
@@ -47,9 +48,9 @@ __all__ = [
     "Preview",
     "Spec",
     "TakesLong",
+    "bit",
     "calendar_names",
     "check_spec",
-    "days",
     "duration_text",
     "expression",
     "fires_between",

@@ -15,6 +15,7 @@ from tests.product.spec import (
     Calendars,
     DstPolicy,
     Spec,
+    bit,
     calendar_names,
     check_spec,
     instant_at,
@@ -49,11 +50,15 @@ def spec(text: str, zone: str = BERLIN, calendars: Calendars = BOOK) -> Spec:
     return parse_spec(text, zone, DstPolicy.VIXIE, calendars=calendars)
 
 
+def has(calendar: Calendar, day: date) -> bool:
+    return bool(calendar.days(day.year) & bit(day))
+
+
 def days_of(content: str, year: int) -> list[str]:
     calendar = read_calendars((("it", content),))["it"]
     day, found = date(year, 1, 1), []
     while day.year == year:
-        if calendar.has(day):
+        if has(calendar, day):
             found.append(f"{day:%m-%d}")
         day += DAY
     return found
@@ -100,8 +105,8 @@ def test_a_calendar_is_made_of_others_and_tells_their_notes() -> None:
     )["a"]  # fmt: skip
     assert found.note(date(2026, 1, 1)) == "one"
     assert found.note(date(2026, 1, 2)) == "of c"
-    assert found.has(date(2026, 1, 2))
-    assert not found.has(date(2026, 1, 3))
+    assert has(found, date(2026, 1, 2))
+    assert not has(found, date(2026, 1, 3))
     assert found.last_date_year == 2026
 
 
@@ -122,7 +127,6 @@ def test_a_calendar_is_made_of_others_and_tells_their_notes() -> None:
         ("not", "does not name days"),
         ("not sat", "has no line that names days"),
         ("sat\x07", "control character"),
-        ("\n".join(["sat"] * 5_001), "has 5001 lines"),
         ("sat #" + "x" * 600, "does not name days"),
         ("calendar it", 'calendar "it" contains itself: it > it'),
     ],
@@ -143,10 +147,10 @@ def test_a_circle_of_calendars_is_refused_with_its_names() -> None:
     ("text", "message"),
     [
         ("@daily\nnot in somewhere", 'calendar "somewhere" is not known'),
-        ("@daily\nnot in weekend holidays", "does not name a calendar"),
-        ("@daily\nonly weekend", "does not name a calendar"),
-        ("@daily\nonly in weekend, move", "does not name a calendar"),
-        ("@daily\nonly in weekend, move up", "does not name a calendar"),
+        ("@daily\nnot in weekend holidays", "is not how a line with not is written"),
+        ("@daily\nonly weekend", "is not how a line with only is written"),
+        ("@daily\nonly in weekend, move", "is not how a line with only is written"),
+        ("@daily\nonly in weekend, move up", "is not how a line with only is written"),
         ("only in weekend", "has no line that fires"),
         ("@daily\nonly in nothing", "the spec never fires"),
         ("@daily\nonly in nothing, move next", "the spec never fires"),
@@ -298,7 +302,7 @@ def expected_fires(
 
     def taken(use: str, day: date) -> bool:
         kind, _, name, *_ = use.replace(",", "").split()
-        return calendars[name].has(day) == (kind == "not")
+        return has(calendars[name], day) == (kind == "not")
 
     def whole_day(day: date) -> bool:
         return (("not * * * * sat" in nots and day.weekday() == 5)

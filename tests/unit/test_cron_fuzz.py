@@ -26,7 +26,7 @@ from tests.product.spec import (
     read_spec,
     zones,
 )
-from tests.product.spec import days as cron_days
+from tests.product.spec import expression as cron_expression
 from tests.unit.cron_oracle import fires_of_walk, job, tzdata_zone, walk
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def forget_everything() -> None:
         parse_cron,
         read_spec,
         zones.changes_of_year,
-        cron_days.from_monday,
+        cron_expression.from_monday,
     ):
         cached.cache_clear()
 
@@ -258,7 +258,7 @@ def test_no_next_and_no_previous_takes_long(text: str, zone: str, moment: str) -
     for policy in DstPolicy:
         for look in (next_fire, previous_fire):
             zones.changes_of_year.cache_clear()
-            cron_days.from_monday.cache_clear()
+            cron_expression.from_monday.cache_clear()
             executed = lines_executed(lambda: look(expression, zone, instant, policy))  # noqa: B023
             assert executed < MOST_LINES_EXECUTED, (look.__name__, policy, executed)
 

@@ -14,30 +14,18 @@ A line is one of these, and may end with a note, ``# Christmas Day``:
 from __future__ import annotations
 
 import re
-from calendar import monthrange
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
 
 from pgcron_ha.errors import InvalidCalendar, InvalidSpec
+from pgcron_ha.spec import year_days
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.instants import read_date
-from pgcron_ha.spec.year_days import (
-    Dates,
-    DaysOfYear,
-    any_of,
-    around_easter,
-    bit,
-    first_day,
-    nth_weekday,
-    weekdays_of,
-    yearly,
-)
 
 # Each schedule that uses a calendar carries it.
 MOST_CHARACTERS = 65_536
-MOST_LINES = 5_000
 MOST_CHARACTERS_OF_LINE = 512
 # A year of this many lines takes as long to compute as one step of a search.
 LINES_A_STEP = 8
@@ -55,13 +43,10 @@ Calendars = tuple[tuple[str, str], ...]
 """Names and contents of the calendars that a spec needs, by name; hashable, to be cached by."""
 
 _EXAMPLE = 'for example "2026-12-24..2027-01-01 # closed", "yearly 12-25" or "sat,sun"'
-_NOTE = re.compile(r"(?:^|[ \t])#[ \t]*(.*)$")
+_NOTE = re.compile(r"(?:^|[ \t])#")
+_PART = re.compile(rf"(?i:calendar) ({NAME.pattern})", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_DATES = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?", re.ASCII)
-_YEARLY = re.compile(r"(\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?", re.ASCII)
-_NTH = re.compile(r"(\d\d)-(mon|tue|wed|thu|fri|sat|sun)#([1-5l])", re.ASCII)
-_EASTER = re.compile(r"easter([+-]\d{1,3})?(?:\.\.easter([+-]\d{1,3})?)?", re.ASCII)
-_WEEKDAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # The bounds keep it in its year: Easter Sunday is between March 22 and April 25.
 _EASTER_BOUNDS = (-80, 250)
 
@@ -70,7 +55,7 @@ _EASTER_BOUNDS = (-80, 250)
 class CalendarLine:
     """One line that is not blank."""
 
-    rule: DaysOfYear | None
+    rule: year_days.DaysOfYear | None
     part: str | None
     """The calendar that it names, instead of a rule."""
     takes_away: bool
@@ -81,15 +66,12 @@ class CalendarLine:
 class Calendar:
     """Days of the calendar, with the notes of their lines. Safe to share between threads."""
 
-    def __init__(
-        self, name: str, lines: tuple[CalendarLine, ...], parts: Mapping[str, Calendar]
-    ) -> None:
+    def __init__(self, lines: tuple[CalendarLine, ...], parts: Mapping[str, Calendar]) -> None:
         """`parts` has each calendar that the lines name."""
-        self.name = name
         self._lines = lines
         self._parts = parts
         self._years: dict[int, int] = {}
-        dates = [line.rule.last.year for line in lines if isinstance(line.rule, Dates)]
+        dates = [line.rule.last.year for line in lines if isinstance(line.rule, year_days.Dates)]
         of_parts = [part.last_date_year for part in parts.values()]
         self.last_date_year: int = max([*dates, *of_parts], default=0)
         """The year of its last date; what it names afterwards, it names in each year."""
@@ -102,10 +84,6 @@ class Calendar:
             known = self._years[year] = self._named(year, False) & ~self._named(year, True)
         return known
 
-    def has(self, day: date) -> bool:
-        """Whether it is one of its days."""
-        return bool(self.days(day.year) & bit(day))
-
     def note(self, day: date) -> str:
         """What is written beside the first line that names the day; empty if nothing is."""
         return next((note for _, note in self._naming(day, takes_away=False)), "")
@@ -116,15 +94,15 @@ class Calendar:
         """
         last_year = max(since.year + YEARS_SHOWN, self.last_date_year)
         found: list[tuple[date, str]] = []
-        day = first_day(self.days, since, last_year)
+        day = year_days.first_day(self.days, since, last_year)
         while day is not None and len(found) < most:
             found.append((day, self.note(day)))
-            day = first_day(self.days, day + timedelta(days=1), last_year)
+            day = year_days.first_day(self.days, day + timedelta(days=1), last_year)
         return found
 
     def taken_away_by(self, day: date) -> str:
         """The ``not`` line that takes a day which other lines name, with its note; else empty."""
-        if self._named(day.year, False) & bit(day):
+        if self._named(day.year, False) & year_days.bit(day):
             for line, note in self._naming(day, takes_away=True):
                 return " ".join([line.text, note]).rstrip()
         return ""
@@ -132,12 +110,12 @@ class Calendar:
     def _naming(self, day: date, takes_away: bool) -> Iterator[tuple[CalendarLine, str]]:
         """The lines that name the day, each with its note or that of the calendar it names."""
         for line in self._lines:
-            if line.takes_away is takes_away and self._days_of(line, day.year) & bit(day):
+            if line.takes_away is takes_away and self._days_of(line, day.year) & year_days.bit(day):
                 yield line, line.note or (self._parts[line.part].note(day) if line.part else "")
 
     def _named(self, year: int, takes_away: bool) -> int:
         lines = (line for line in self._lines if line.takes_away is takes_away)
-        return any_of(self._days_of(line, year) for line in lines)
+        return year_days.any_of(self._days_of(line, year) for line in lines)
 
     def _days_of(self, line: CalendarLine, year: int) -> int:
         return line.rule(year) if line.rule else self._parts[line.part or ""].days(year)
@@ -159,10 +137,6 @@ def read_calendar(content: str) -> tuple[CalendarLine, ...]:
     written = enumerate(content.split("\n"), start=1)
     read = (_read_line(line.strip(" \t\r"), number) for number, line in written)
     lines = tuple(line for line in read if line is not None)
-    if len(lines) > MOST_LINES:
-        raise InvalidCalendar(
-            f"the calendar has {len(lines)} lines", f"at most {MOST_LINES} are allowed", _EXAMPLE
-        )
     if lines and all(line.takes_away for line in lines):
         raise InvalidCalendar(
             "the calendar has no line that names days", "`not` lines only take away", _EXAMPLE
@@ -206,7 +180,7 @@ def _build(
     parts = {
         line.part: _build(line.part, contents, found, (*way, name)) for line in lines if line.part
     }
-    found[name] = Calendar(name, lines, parts)
+    found[name] = Calendar(lines, parts)
     return found[name]
 
 
@@ -221,85 +195,80 @@ def unknown_calendar(name: str, contents: Mapping[str, str]) -> InvalidSpec:
 
 
 def _read_line(written: str, number: int) -> CalendarLine | None:
-    match = _NOTE.search(written)
-    note = "" if match is None else match[1].strip(" \t")
-    text = " ".join((written if match is None else written[: match.start()]).split())
-    if not text:
+    said, *note = _NOTE.split(written, maxsplit=1)
+    words = said.split()
+    if not words:
         return None
+    takes_away = words[0].lower() == "not"
+    rest = " ".join(words[takes_away:])
+    part = _PART.fullmatch(rest)
     try:
-        if len(written) > MOST_CHARACTERS_OF_LINE:
-            raise _not_a_line(text)
-        words = text.split()
-        takes_away = words[0].lower() == "not"
-        rest = words[1:] if takes_away else words
-        if len(rest) == 2 and rest[0].lower() == "calendar" and NAME.fullmatch(rest[1]):
-            return CalendarLine(None, rest[1], takes_away, note, text)
-        return CalendarLine(_rule(rest, text), None, takes_away, note, text)
-    except (InvalidSpec, InvalidCalendar) as error:
+        rule = None if part else _rule(rest if len(written) <= MOST_CHARACTERS_OF_LINE else "")
+    except InvalidSpec as error:
         raise InvalidCalendar(f"line {number}: {error.message}", error.detail, _EXAMPLE) from None
-
-
-def _rule(words: list[str], text: str) -> DaysOfYear:
-    written = words[-1].lower() if words else ""
-    if len(words) == 2 and words[0].lower() == "yearly":
-        rule: DaysOfYear | None = _yearly(written)
-    elif len(words) == 1:
-        rule = _dates(written) if written[:1].isdigit() else _weekdays(written)
-    else:
-        rule = None
-    if rule is None:
-        raise _not_a_line(text)
-    return rule
-
-
-def _dates(written: str) -> Dates | None:
-    match = _DATES.fullmatch(written)
-    if match is None:
-        return None
-    first = read_date(match[1], _EXAMPLE)
-    last = read_date(match[2], _EXAMPLE) if match[2] else first
-    if not timedelta() <= last - first <= timedelta(days=MOST_DAYS_OF_RANGE):
+    except ValueError:
         raise InvalidCalendar(
-            f'the dates "{written}" end before they begin, or after too many days',
+            f'line {number}: "{" ".join(words)[:60]}" does not name days',
+            "a line is dates, yearly dates, days of the week, or calendar and a name; or not and"
+            " these",
+            _EXAMPLE,
+        ) from None
+    name = part[1] if part else None
+    return CalendarLine(rule, name, takes_away, "".join(note).strip(" \t"), " ".join(words))
+
+
+def _rule(text: str) -> year_days.DaysOfYear:
+    """The days that it names; raises ValueError if it names none, InvalidSpec for wrong dates."""
+    for pattern, rule in _RULES.items():
+        if match := re.fullmatch(pattern, text.lower(), re.ASCII):
+            return rule(match)
+    raise ValueError(text)
+
+
+def _dates(match: re.Match[str]) -> year_days.DaysOfYear:
+    first, last = (read_date(text, _EXAMPLE) for text in (match[1], match[2] or match[1]))
+    if not timedelta() <= last - first <= timedelta(days=MOST_DAYS_OF_RANGE):
+        raise InvalidSpec(
+            f'the dates "{match[0]}" end before they begin, or after too many days',
             f"a range is first..last, with at most {MOST_DAYS_OF_RANGE} days between them",
         )
-    return Dates(first, last)
+    return year_days.Dates(first, last)
 
 
-def _yearly(written: str) -> DaysOfYear | None:
-    if match := _YEARLY.fullmatch(written):
-        low, high = match[1] + match[2], (match[3] or match[1]) + (match[4] or match[2])
-        first, last = ((int(part[:2]), int(part[2:])) for part in (low, high))
-        fine = all(1 <= m <= 12 and 1 <= d <= monthrange(2000, m)[1] for m, d in (first, last))
-        return partial(yearly, first, last) if fine else None
-    if match := _NTH.fullmatch(written):
-        place = -1 if match[3] == "l" else int(match[3])
-        month = int(match[1])
-        weekday = _WEEKDAY_NAMES.index(match[2])
-        return partial(nth_weekday, month, weekday, place) if 1 <= month <= 12 else None
-    if match := _EASTER.fullmatch(written):
-        distance = int(match[1] or 0)
-        until = int(match[2] or 0) if ".." in written else distance
-        low_bound, high_bound = _EASTER_BOUNDS
-        fine = low_bound <= distance <= until <= high_bound
-        return partial(around_easter, distance, until) if fine else None
-    return None
+def _yearly(match: re.Match[str]) -> year_days.DaysOfYear:
+    month, day = int(match[1]), int(match[2])
+    first, last = (month, day), (int(match[3] or month), int(match[4] or day))
+    for each in (first, last):
+        date(2000, *each)  # a leap year
+    return partial(year_days.yearly, first, last)
 
 
-def _weekdays(written: str) -> DaysOfYear | None:
+def _nth(match: re.Match[str]) -> year_days.DaysOfYear:
+    place = -1 if match[3] == "l" else int(match[3])
+    return partial(year_days.nth_weekday, int(match[1]), _WEEKDAYS.index(match[2]), place)
+
+
+def _easter(match: re.Match[str]) -> year_days.DaysOfYear:
+    distance = int(match[1] or 0)
+    until = int(match[3] or 0) if match[2] else distance
+    if not _EASTER_BOUNDS[0] <= distance <= until <= _EASTER_BOUNDS[1]:
+        raise ValueError(match[0])
+    return partial(year_days.around_easter, distance, until)
+
+
+def _weekdays(match: re.Match[str]) -> year_days.DaysOfYear:
     days: set[int] = set()
-    for item in written.split(","):
-        low, dash, high = item.partition("-")
-        if low not in _WEEKDAY_NAMES or (dash and high not in _WEEKDAY_NAMES):
-            return None
-        first = _WEEKDAY_NAMES.index(low)
-        last = _WEEKDAY_NAMES.index(high) if dash else first
+    for low, high in re.findall(r"(\w+)(?:-(\w+))?", match[0]):
+        first, last = _WEEKDAYS.index(low), _WEEKDAYS.index(high or low)
         days |= {(first + step) % 7 for step in range((last - first) % 7 + 1)}
-    return partial(weekdays_of, frozenset(days))
+    return partial(year_days.weekdays_of, frozenset(days))
 
 
-def _not_a_line(text: str) -> InvalidCalendar:
-    return InvalidCalendar(
-        f'"{text[:60]}" does not name days',
-        "a line is dates, yearly dates, days of the week, or calendar and a name; or not and these",
-    )
+_DAY = f"(?:{'|'.join(_WEEKDAYS)})"
+_RULES: dict[str, Callable[[re.Match[str]], year_days.DaysOfYear]] = {
+    r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?": _dates,
+    r"yearly (\d\d)-(\d\d)(?:\.\.(\d\d)-(\d\d))?": _yearly,
+    rf"yearly (0[1-9]|1[0-2])-({_DAY})#([1-5l])": _nth,
+    r"yearly easter([+-]\d{1,3})?(\.\.easter([+-]\d{1,3})?)?": _easter,
+    rf"{_DAY}(?:-{_DAY})?(?:,{_DAY}(?:-{_DAY})?)*": _weekdays,
+}

@@ -1,4 +1,8 @@
-"""Fires that a calendar moves to another day.
+"""Spec lines that name a calendar: ``not in holidays``, ``only in business-days, move next``.
+
+``not in`` leaves out the calendar's days, ``only in`` all others. What would have fired on such a
+day is skipped or, with ``move next`` and ``move previous``, moves. A day is that of the schedule's
+zone.
 
 What would fire on a day that a line with ``move`` takes fires at the same wall time of the next (or
 previous) day that is allowed: one that neither a calendar nor a ``not`` line takes as a whole. If
@@ -11,17 +15,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.bounds import LATEST, NextUntil, naive_utc
+from pgcron_ha.spec.bounds import LATEST, NextUntil
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.calendars.lines import CalendarExclusion
-from pgcron_ha.spec.exclusions import Exclusion
+from pgcron_ha.spec.calendars.calendar import Calendar
+from pgcron_ha.spec.exclusions import DaysExclusion, Exclusion
 from pgcron_ha.spec.rules import FireRule
-from pgcron_ha.spec.year_days import any_of, first_day, last_day, whole_year
-from pgcron_ha.spec.zones import instant_at, load_zone, wall_clock
+from pgcron_ha.spec.year_days import REPEATS_AFTER, any_of, first_day, last_day, whole_year
+from pgcron_ha.spec.zones import instant_at, wall_time
 
 MOST_DAYS_MOVED = 92
 # What fires more often than hourly is not moved: it would only meet the fires of the other day.
@@ -32,6 +37,44 @@ CACHED_DAYS = 16
 _DAY = timedelta(days=1)
 _FAR = timedelta(days=MOST_DAYS_MOVED)
 _INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class CalendarUse:
+    """The parsed line."""
+
+    canonical: str
+    """The line's text, the same for all spellings."""
+    name: str
+    keeps: bool
+    """``only in``: the calendar's days are the allowed ones."""
+    move: str | None
+    """``next``, ``previous``, or None: skip."""
+
+
+@dataclass(frozen=True)
+class CalendarExclusion(DaysExclusion):
+    """A line with its calendar: the days that it takes."""
+
+    use: CalendarUse
+    calendar: Calendar
+
+    def taken(self, year: int) -> int:
+        """The bits of the days that it takes."""
+        days = self.calendar.days(year)
+        return whole_year(year) & ~days if self.use.keeps else days
+
+    def why(self, day: date) -> str:
+        """By which calendar a day is taken, and what is noted there."""
+        if self.use.keeps:
+            because = self.calendar.taken_away_by(day)
+            reported = f"calendar {self.use.name}: {day} is not one of its days"
+            return f"{reported} ({because})" if because else reported
+        return " ".join([f"calendar {self.use.name}: {day}", self.calendar.note(day)]).rstrip()
+
+    def last_year(self, day: date) -> int:
+        """The calendar repeats after 400 years, and with it what is not a date."""
+        return max(day.year, self.calendar.last_date_year) + REPEATS_AFTER
 
 
 class Moves:
@@ -85,8 +128,7 @@ class Moves:
         target = self._allowed_from(day) if self.is_forward else self._allowed_before(day)
         if target is None or abs(target - day) > _FAR:
             return None
-        wall = wall_clock(load_zone(self.timezone), naive_utc(nominal))
-        moved = self._at(datetime.combine(target, wall.time()))
+        moved = self._at(target, wall_time(self.timezone, nominal).time())
         return None if self._leaves_out(moved) else moved
 
     def _look_next(self, day: date, behind: date) -> date | None:
@@ -117,16 +159,16 @@ class Moves:
             first, end = target + _DAY, target + _FAR + _DAY
             end = end if following is None else min(end, following)
         after, until = (start_of(self.timezone, day) - _INSTANT for day in (first, end))
-        zone, times = load_zone(self.timezone), set()
+        times: set[time] = set()
         while (fire := self._nominal(after, until)) is not None:
-            times.add(wall_clock(zone, naive_utc(fire)).time())
+            times.add(wall_time(self.timezone, fire).time())
             after = fire
         spend(len(times))
-        found = {self._at(datetime.combine(target, one)) for one in times}
+        found = {self._at(target, one) for one in times}
         return tuple(sorted(fire for fire in found if not self._leaves_out(fire)))
 
-    def _at(self, wall: datetime) -> datetime:
-        return instant_at(self.timezone, wall).replace(tzinfo=UTC)
+    def _at(self, day: date, clock: time) -> datetime:
+        return instant_at(self.timezone, datetime.combine(day, clock)).replace(tzinfo=UTC)
 
     def _leaves_out(self, fire: datetime) -> bool:
         return any(line.end(fire, self._rules[0]) is not None for line in self._others)
@@ -158,12 +200,12 @@ def too_often() -> InvalidSpec:
 @lru_cache(maxsize=8192)
 def start_of(timezone: str, day: date) -> datetime:
     """When a day begins in a zone: at its midnight, or where the clocks have skipped that."""
-    return instant_at(timezone, datetime(day.year, day.month, day.day)).replace(tzinfo=UTC)
+    return instant_at(timezone, datetime.combine(day, time.min)).replace(tzinfo=UTC)
 
 
 def day_of(timezone: str, instant: datetime) -> date:
     """The last day that has begun, which is what calendars show; clocks that are put back over
     midnight don't bring the day before back.
     """
-    day = wall_clock(load_zone(timezone), naive_utc(instant)).date()
+    day = wall_time(timezone, instant).date()
     return day + _DAY if start_of(timezone, day + _DAY) <= instant else day

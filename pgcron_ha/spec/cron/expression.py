@@ -1,6 +1,7 @@
 """A cron expression: text in, a value that knows the wall times it names.
 
-Nothing here knows a time zone; wall times are naive datetimes.
+Nothing here knows a time zone; wall times are naive datetimes. Which number is which weekday is
+croniter's answer.
 """
 
 from __future__ import annotations
@@ -13,25 +14,15 @@ from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 
+from croniter import croniter
+
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.budget import spend
-from pgcron_ha.spec.cron.days import cron_days
-from pgcron_ha.spec.cron.fields import (
-    DAY,
-    HOUR,
-    MINUTE,
-    MONTH,
-    SECOND,
-    WEEKDAY,
-    CronField,
-    parse_field,
-)
+from pgcron_ha.spec.cron.fields import RULES, SECOND, CronField, parse_field
 from pgcron_ha.spec.named_days import NamedDays
 from pgcron_ha.spec.text import ordinal
 from pgcron_ha.spec.year_days import bit, first_of
 
-# The longest useful text, six full lists, is shorter once written with ranges and steps.
-MOST_CHARACTERS = 256
 CACHED_EXPRESSIONS = 4096
 
 MACROS = {
@@ -44,7 +35,6 @@ MACROS = {
     "@annually": "0 0 1 1 *",
 }
 
-_RULES = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 _ONLY_AT_ZERO = parse_field(SECOND, "0")
 _EXAMPLE = 'for example "0 9 * * mon-fri": minute, hour, day, month, weekday'
 
@@ -133,13 +123,9 @@ def parse_cron(text: str) -> CronExpression:
     """
     written = _split(text)
     _judge_weekdays(written)
-    fields = [
-        parse_field(rule, part) for rule, part in zip(_RULES[-len(written) :], written, strict=True)
-    ]
-    second, minute, hour, day, month, weekday = [_ONLY_AT_ZERO, *fields][-6:]
-    days = cron_days(day, month, weekday)
-    others = [minute, hour, day, month, weekday]
-    written_out = others if second == _ONLY_AT_ZERO else [second, *others]
+    fields = list(map(parse_field, RULES[-len(written) :], written))
+    second, minute, hour, day, month, weekday = six = [_ONLY_AT_ZERO, *fields][-6:]
+    days = _days(day, month, weekday)
     if not days.ever():
         raise InvalidSpec(
             f'"{text.strip()}" never fires',
@@ -147,7 +133,7 @@ def parse_cron(text: str) -> CronExpression:
             'for example "0 9 L * *" for the last day of every month',
         )
     return CronExpression(
-        canonical=" ".join(one.canonical for one in written_out),
+        canonical=" ".join(one.canonical for one in six[second == _ONLY_AT_ZERO :]),
         notes=_notes(day, weekday, written),
         wildcard=second.starred or minute.starred or hour.starred,
         days=days,
@@ -157,25 +143,57 @@ def parse_cron(text: str) -> CronExpression:
     )
 
 
+def _days(day: CronField, month: CronField, weekday: CronField) -> NamedDays:
+    """The days that the three fields name together.
+
+    When one of the two day fields begins with ``*`` both must match, else either (cron's rule).
+    """
+    workdays = [mark[:-1] for mark in day.marks if mark.endswith("W")]
+    counted = [mark for mark in day.marks if not mark.endswith("W")]
+    return NamedDays(
+        month.values,
+        () if day.everything else (*day.values, *(-1 - int(mark[2:] or 0) for mark in counted)),
+        frozenset(() if weekday.everything else map(from_monday, weekday.values)),
+        tuple(map(_nth_weekday, weekday.marks)),
+        workdays=tuple(-1 if day == "L" else int(day) for day in workdays),
+        needs_both=day.starred or weekday.starred,
+    )
+
+
+@lru_cache(maxsize=7)
+def from_monday(weekday: int) -> int:
+    """Cron's number of a weekday, Sunday is 0, as `datetime` counts, Monday is 0."""
+    following: datetime = croniter(f"0 0 * * {weekday}", datetime(2001, 1, 1)).get_next(datetime)
+    return following.weekday()
+
+
+def _nth_weekday(mark: str) -> tuple[int, int]:
+    """The ordinal and the weekday of ``5#2`` and ``L5``."""
+    weekday, _, nth = mark.removeprefix("L").partition("#")
+    return int(nth or -1), from_monday(int(weekday))
+
+
 def _split(text: str) -> list[str]:
     if not text.isascii():
         strange = next(character for character in text if not character.isascii())
         raise InvalidSpec(
             f'the cron expression contains "{strange}"', "cron text is plain ASCII", _EXAMPLE
         )
-    if len(text) > MOST_CHARACTERS:
-        raise InvalidSpec(
-            f"the cron expression has {len(text)} characters",
-            f"at most {MOST_CHARACTERS} are allowed",
-            "write ranges and steps (0-30/5) instead of long lists",
-        )
     stripped = text.strip(" \t")
     if stripped.startswith("@"):
-        return _macro(stripped).split()
+        macro = MACROS.get(stripped.lower())
+        if macro is None:
+            near = get_close_matches(stripped.lower(), MACROS, n=1)
+            raise InvalidSpec(
+                f'"{stripped[:60]}" is not a known macro',
+                f"the macros are {', '.join(MACROS)}",
+                f'did you mean "{near[0]}"?' if near else 'for an interval write "every 90m"',
+            )
+        return macro.split()
     parts = [part for part in re.split(r"[ \t]+", stripped) if part]
     if len(parts) not in (5, 6):
         raise InvalidSpec(
-            f'the cron expression "{_shown(stripped)}" has {len(parts)} fields',
+            f'the cron expression "{stripped[:60]}" has {len(parts)} fields',
             "it has 5 fields, or 6 with seconds first; there is no year field",
             _EXAMPLE,
         )
@@ -191,22 +209,6 @@ def _judge_weekdays(written: list[str]) -> None:
             " with 1 for Sunday",
             'write the days by name, for example "0 9 ? * mon-fri"',
         )
-
-
-def _macro(text: str) -> str:
-    try:
-        return MACROS[text.lower()]
-    except KeyError:
-        near = get_close_matches(text.lower(), MACROS, n=1)
-        raise InvalidSpec(
-            f'"{_shown(text)}" is not a known macro',
-            f"the macros are {', '.join(MACROS)}",
-            f'did you mean "{near[0]}"?' if near else 'for an interval write "every 90m"',
-        ) from None
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _notes(day: CronField, weekday: CronField, written: list[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 ::
 
-    field   = item { "," item }                         at most 64 items
+    field   = item { "," item }
     item    = "*" [step] | value [step] | value "-" value [step] | mark
     step    = "/" number                                1 to 4 digits, at least 1
     mark    = "L" | "LW" | "L-" n | n "W"               in the day field
@@ -21,13 +21,11 @@ from dataclasses import dataclass
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.text import MONTHS, WEEKDAYS, runs_of
 
-# Longer lists say nothing that a range or a step does not say; 60 values is the largest field.
-MOST_ITEMS = 64
-
-_ITEM = re.compile(r"(\*|[A-Z]{3}|\d{1,2})(?:-([A-Z]{3}|\d{1,2}))?(?:/(\d{1,4}))?", re.ASCII)
-_FROM_THE_END = re.compile(r"L(?:W|-(\d{1,2}))?", re.ASCII)
+_NUMBER = r"[A-Z]{3}|\d{1,2}"
+_ITEM = re.compile(rf"(?:\*|({_NUMBER})(?:-({_NUMBER}))?)(?:/(\d{{1,4}}))?", re.ASCII)
+_FROM_THE_END = re.compile(r"L(?:W|-(0?[1-9]|[12]\d|30))?", re.ASCII)
 _NEAREST_WEEKDAY = re.compile(r"(\d{1,2})W", re.ASCII)
-_NTH_WEEKDAY = re.compile(r"([A-Z]{3}|\d)#(\d)", re.ASCII)
+_NTH_WEEKDAY = re.compile(r"([A-Z]{3}|\d)#([1-5])", re.ASCII)
 _LAST_WEEKDAY = re.compile(r"(?:([A-Z]{3}|\d)L|L(\d))", re.ASCII)
 
 
@@ -61,6 +59,7 @@ _FROM_SUNDAY = (WEEKDAYS[-1], *WEEKDAYS[:-1])
 WEEKDAY = FieldRule(
     "weekday", 0, 6, "0 9 * * mon-fri", tuple(name[:3].upper() for name in _FROM_SUNDAY)
 )
+RULES = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 
 
 @dataclass(frozen=True)
@@ -89,35 +88,22 @@ def parse_field(rule: FieldRule, text: str) -> CronField:
         if rule is not DAY and rule is not WEEKDAY:
             raise rule.refuse(text, "? stands alone in a day or weekday field, for any day")
         text = "*"
-    items = text.upper().split(",")
-    if len(items) > MOST_ITEMS:
-        raise rule.refuse(f"{text[:20]}…", f"a field has at most {MOST_ITEMS} items")
     values: set[int] = set()
     marks: set[str] = set()
-    for item, written in zip(items, text.split(","), strict=True):
-        mark = _mark(rule, item, written)
+    for item in text.split(","):
+        mark = _mark(rule, item.upper(), item)
         if mark is not None:
             marks.add(mark)
         else:
-            values.update(_values(rule, item, written))
-    return _field(rule, values, marks, starred=text.startswith("*"))
-
-
-def _field(rule: FieldRule, values: set[int], marks: set[str], starred: bool) -> CronField:
-    full = len(values) == rule.high - rule.low + 1
+            values.update(_values(rule, item.upper(), item))
+    starred, full = text.startswith("*"), len(values) == rule.high - rule.low + 1
     if full:
         marks = set()  # nothing to add to every day
     if rule is MONTH:
         starred = full  # no rule of cron asks how a month field begins
-    numbers = tuple(sorted(values))
-    ordered = tuple(sorted(marks))
-    if starred and full:
-        canonical = "*"
-    elif starred:
-        canonical = ",".join([*_stepped(rule, values), *ordered])
-    else:
-        canonical = ",".join([*_runs(numbers), *ordered])
-    return CronField(numbers, ordered, starred, canonical)
+    numbers = _stepped(rule, values) if starred else _runs(sorted(values))
+    canonical = "*" if starred and full else ",".join([*numbers, *sorted(marks)])
+    return CronField(tuple(sorted(values)), tuple(sorted(marks)), starred, canonical)
 
 
 def _values(rule: FieldRule, item: str, written: str) -> Iterable[int]:
@@ -128,42 +114,33 @@ def _values(rule: FieldRule, item: str, written: str) -> Iterable[int]:
     step = int(step_text or 1)
     if step < 1:
         raise rule.refuse(written, "a step is at least 1")
-    if first == "*":
-        if last is not None:
-            raise rule.refuse(written, "a range has numbers on both sides")
+    if first is None:  # a star
         return range(rule.low, rule.high + 1, step)
     low = _number(rule, first, written)
     if last is None:
-        high = low if step_text is None else rule.high
+        high = low if step_text is None else max(low, rule.high)
     else:
         high = _number(rule, last, written)
         if rule is WEEKDAY and high == 0 and low > 0:
             high = 7
-    if last is None and low > rule.high:  # weekday 7, with a step or without
-        low = high = 0
     if low > high:
         raise rule.refuse(written, "a range begins with its smaller end; ranges don't wrap")
-    return (_wrapped(rule, value) for value in range(low, high + 1, step))
+    # A weekday of 7 is Sunday, too, which is 0.
+    return (value % (rule.high + 1) for value in range(low, high + 1, step))
 
 
 def _mark(rule: FieldRule, item: str, written: str) -> str | None:
     """The canonical text of a day that depends on the month, or None if the item is plain."""
     if rule is DAY:
         if match := _FROM_THE_END.fullmatch(item):
-            if match[1] is None:
-                return item
-            if not 1 <= int(match[1]) <= 30:
-                raise rule.refuse(written, "L-n counts 1 to 30 days back from a month's last day")
-            return f"L-{int(match[1])}"
+            return item if match[1] is None else f"L-{int(match[1])}"
         if match := _NEAREST_WEEKDAY.fullmatch(item):
             return f"{_number(rule, match[1], written)}W"
     if rule is WEEKDAY:
         if match := _NTH_WEEKDAY.fullmatch(item):
-            if not 1 <= int(match[2]) <= 5:
-                raise rule.refuse(written, "the number after # is 1 to 5: a month's first to fifth")
-            return f"{_wrapped(rule, _number(rule, match[1], written))}#{match[2]}"
+            return f"{_number(rule, match[1], written) % 7}#{match[2]}"
         if match := _LAST_WEEKDAY.fullmatch(item):
-            return f"L{_wrapped(rule, _number(rule, match[1] or match[2], written))}"
+            return f"L{_number(rule, match[1] or match[2], written) % 7}"
     return None
 
 
@@ -178,20 +155,16 @@ def _number(rule: FieldRule, text: str, written: str) -> int:
     return int(text)
 
 
-def _wrapped(rule: FieldRule, value: int) -> int:
-    return 0 if rule is WEEKDAY and value == 7 else value
-
-
 def _reason(rule: FieldRule, item: str) -> str:
     if "~" in item or (item[:1] in ("H", "R") and item[1:2] in ("", "/", "(")):
         return "random and hashed times (R, H, ~) would differ from node to node"
     allowed = "*, numbers, ranges a-b, steps /n and lists a,b"
     if rule is DAY:
-        allowed += "; L, LW, L-n and nW"
+        allowed += "; L, LW, L-1 to L-30 and nW"
     if rule.names:
         allowed += "; names of three letters"
     if rule is WEEKDAY:
-        allowed += "; fri#2 and friL"
+        allowed += "; fri#1 to fri#5 and friL"
     return f"allowed are {allowed}"
 
 
@@ -202,8 +175,6 @@ def _runs(numbers: Iterable[int]) -> list[str]:
 
 def _stepped(rule: FieldRule, values: set[int]) -> list[str]:
     """A field that begins with ``*``: its smallest step, then what that step leaves out."""
-    for step in range(2, rule.high - rule.low + 2):
-        covered = set(range(rule.low, rule.high + 1, step))
-        if covered <= values:
-            return [f"*/{step}", *_runs(sorted(values - covered))]
-    raise AssertionError("a field that begins with * has its lowest value")
+    steps = (range(rule.low, rule.high + 1, step) for step in range(2, rule.high - rule.low + 2))
+    covered = next(numbers for numbers in steps if values.issuperset(numbers))
+    return [f"*/{covered.step}", *_runs(sorted(values.difference(covered)))]

@@ -91,11 +91,12 @@ def _search(
         match = named.wall_after(wall, until + offset + NEAR)
         fire = _NEVER if match is None else match - offset
         change = first_change(name, since, min(fire, since + NEAR))
-        if change is None and match is None:  # no clock repeats an earlier wall time
-            return None
-        if change is None and fire <= since + NEAR:
-            return fire
-        if change is None:  # nothing can fire, whatever the clock does, until near the match
+        if change is None:
+            if match is None:  # no clock repeats an earlier wall time
+                return None
+            if fire <= since + NEAR:
+                return fire
+            # Nothing can fire, whatever the clock does, until near the match.
             since = fire - NEAR
             wall = wall_clock(zone, since)
             offset = wall - since
