@@ -17,6 +17,8 @@ from yaml.constructor import ConstructorError
 from pgcron_ha.errors import InvalidInput, TooLarge
 
 MOST_BYTES: Final = 4 * 1024 * 1024
+# With what anchors repeat: a file of a few lines must not become a value of gigabytes.
+MOST_VALUES: Final = 200_000
 MOST_LEVELS: Final = 110
 """Of nested lists and mappings: args, which may have 100 levels, and what contains them."""
 SUFFIXES: Final = (".yaml", ".yml")
@@ -126,8 +128,9 @@ def read_yaml(text: str, name: str) -> list[Document]:
         documents: list[Document] = []
         while loader.check_node():
             node = loader.get_node()
-            line = node.start_mark.line + 1
-            documents.append(Document(name, loader.construct_document(node), line))
+            value = loader.construct_document(node)
+            _judge_size(value, name)
+            documents.append(Document(name, value, node.start_mark.line + 1))
         return documents or [Document(name, None)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -149,8 +152,10 @@ def _judge_depth(text: str, name: str) -> None:
     """Before nodes are composed: there libyaml recurses until its stack is full."""
     depth = 0
     for event in yaml.parse(text, Loader=Yaml12Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
         if depth > MOST_LEVELS:
             line = event.start_mark.line + 1 if event.start_mark else 1
             raise TooLarge(
@@ -158,3 +163,18 @@ def _judge_depth(text: str, name: str) -> None:
                 f"Lists and mappings may be nested {MOST_LEVELS} levels deep.",
                 "Write it flatter.",
             )
+
+
+def _judge_size(value: Any, name: str) -> None:
+    """What anchors repeat is written once and counts each time."""
+    count, pending = 0, [value]
+    while pending:
+        one = pending.pop()
+        count += 1
+        if count > MOST_VALUES:
+            raise TooLarge(
+                f"{name} has more than {MOST_VALUES} values",
+                "What anchors repeat counts each time.",
+                "Split it into several files.",
+            )
+        pending += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()

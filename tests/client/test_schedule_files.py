@@ -15,6 +15,7 @@ from pgcron_ha.errors import InvalidInput, TooLarge
 from tests.product.client import DEFAULTS
 from tests.product.schedule_files import (
     KEYS,
+    MOST_VALUES,
     POLICIES,
     as_yaml,
     definition_of,
@@ -165,3 +166,10 @@ def test_defaults_are_inherited_and_lines_known() -> None:
 def test_a_key_that_is_given_twice_is_refused_with_both_lines(text: str) -> None:
     with pytest.raises(InvalidInput, match="x, line 2: 'a' is given twice; first in line 1"):
         read_yaml(text, "x")
+
+
+def test_what_anchors_repeat_is_bounded() -> None:
+    levels = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    with pytest.raises(TooLarge, match=str(MOST_VALUES)):
+        read_yaml("\n".join(levels), "x")

@@ -12,7 +12,7 @@ from pgcron_ha.schedule_files.definitions import (
     read_definitions,
     workflow_of,
 )
-from pgcron_ha.schedule_files.documents import Document, read_yaml
+from pgcron_ha.schedule_files.documents import MOST_VALUES, Document, read_yaml
 from pgcron_ha.schedule_files.imported import Imported, as_argv
 from pgcron_ha.schedule_files.json_schema import json_schema
 from pgcron_ha.schedule_files.kubernetes import import_kubernetes
@@ -20,6 +20,7 @@ from pgcron_ha.schedule_files.pg_cron import import_pg_cron
 
 __all__ = [
     "KEYS",
+    "MOST_VALUES",
     "POLICIES",
     "Document",
     "Imported",
