@@ -133,8 +133,8 @@ END $$;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed, dead
--- As end_waiting_runs, but skips locked runs, and a run that the database refuses to end that way
--- ends dead; the others are ended. Returns the runs that ended.
+-- As end_waiting_runs, but skips locked runs, and those whose end waits for another lock; a run that
+-- the database refuses to end that way ends dead. The others are ended. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text,
     holders bigint[] DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
@@ -151,7 +151,10 @@ BEGIN
     ended := ARRAY(SELECT pgcron.end_waiting_runs(locked, outcome, reason, kept));
     RETURN QUERY SELECT unnest(ended);
     RETURN;
-  EXCEPTION WHEN others THEN
+  EXCEPTION WHEN lock_not_available THEN
+    IF cardinality(locked) = 1 THEN RETURN; END IF;
+    PERFORM set_config('lock_timeout', '200ms', true);
+  WHEN others THEN
     IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     IF cardinality(locked) = 1 THEN
       RETURN QUERY SELECT locked[1] WHERE pgcron.end_refused_run(locked[1], NULL, SQLERRM);

@@ -23,7 +23,7 @@ MOST_ROWS_OF_A_SCHEDULE = 100
 by.
 """
 OF_QUEUES = ("next_due", "block_unplaced")
-MAY_FIND_NOTHING = ("block_unserved", "unblock", "expired_runs", "ended_by_fence")
+MAY_FIND_NOTHING = ("block_unserved", "unblock", "ended_by_fence")
 
 FILL = f"""
     INSERT INTO pgcron.node (incarnation, name, host, process_id, version, lease_until, lease_ttl,
@@ -144,6 +144,7 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "without_args": None,
         "ends": json.dumps([failed(row) for row in mine]),
         "node": "n",
+        "reason": "late",
         "plain": LIMIT,
         "gated": LIMIT,
         "ahead": LIMIT,
@@ -214,7 +215,7 @@ HOT = pytest.mark.parametrize(
         "release_runs",
         "ended_by_fence",
         "due_cursors",
-        "expired_runs",
+        "expire_runs",
         "fail_runs",
         "reap_runs",
     ],
