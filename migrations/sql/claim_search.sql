@@ -164,8 +164,7 @@ BEGIN
   PERFORM pgcron.settle_window('queue', q.name, q.per, at) FROM pgcron.queue q
     WHERE q.name = ANY(locked) AND q.rate IS NOT NULL;
   RETURN QUERY SELECT q.name,
-           least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END - running.runs,
-               2147483647), rated.room),
+           least(coalesce(q.max_running - running.runs, 2147483647), rated.room),
            CASE WHEN rated.room = 0 THEN rated.next_at END
     FROM pgcron.queue q
     LEFT JOIN LATERAL (SELECT w.* FROM pgcron.rate_room('queue', q.name, q.rate, q.per, at) w

@@ -13,22 +13,16 @@ LANGUAGE sql IMMUTABLE AS $$
            * 1000000)::bigint $$;
 
 -- How many more may start now, and when the next may if none (room 0). What lies in the future, as
--- the clock was set back, counts as now (is_ahead: some does, which a claim corrects). A rate that
--- breaks its rules has no room: its queue or key waits, and holds up no other
--- (pgcron.broken_settings names it).
+-- the clock was set back, counts as now (is_ahead: some does, which a claim corrects).
 CREATE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval, at timestamptz,
     OUT room int, OUT next_at timestamptz, OUT is_ahead boolean)
 LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN now_slice.number IS NULL THEN 0
-              ELSE greatest(0,
-                     least(rate_room.rate,
-                       rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
+  SELECT greatest(0, rate_room.rate - coalesce(sum(counted.starts), 0))::int,
          'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257)
                                  * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255)
            / 256 * interval '1 microsecond',
          coalesce(max(counted.slice) > now_slice.number, false)
-  FROM (SELECT CASE WHEN pgcron.rate_is_fine(rate_room.rate, rate_room.per)
-                      THEN pgcron.rate_slice(rate_room.at, rate_room.per) END AS number) now_slice
+  FROM (SELECT pgcron.rate_slice(rate_room.at, rate_room.per) AS number) now_slice
   LEFT JOIN LATERAL (SELECT s.slice, s.starts FROM pgcron.rate_window w
                      CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
                      WHERE w.kind = rate_room.kind AND w.name = rate_room.name
@@ -77,7 +71,7 @@ LANGUAGE sql STABLE ROWS 50
 BEGIN ATOMIC
   SELECT asked.concurrency_key,
          CASE WHEN known.concurrency_key IS NULL AND left(asked.concurrency_key, 1) <> '*' THEN 1
-              ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END,
+              ELSE known.slots END,
          known.rate, known.per
   FROM unnest(keys) asked(concurrency_key)
   LEFT JOIN LATERAL (

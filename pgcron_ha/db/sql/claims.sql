@@ -114,5 +114,3 @@ SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
   SELECT head.id FROM unnest(:queues::text[]) asked(queue)
   CROSS JOIN LATERAL pgcron.waiting_candidates(asked.queue, :at_most::int) head
   ORDER BY head.place LIMIT :at_most));
-
--- name: broken_settings

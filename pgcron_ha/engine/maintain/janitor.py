@@ -81,7 +81,7 @@ class Janitor(Service):
         """When the other duties are due again while runs expire (`time.monotonic`)."""
         self._rest: float | None = None
         """Seconds until the sweep of history goes on."""
-        # ("duty" or "setting", its name), or the duty and the id of a row that it goes on without.
+        # ("duty", its name), or the duty and the id of a row that it goes on without.
         self.aside: SetAside[tuple[str, str | int]] = SetAside(self.name, longest=AGAIN_SECONDS)
 
     async def run_once(self) -> float | None:
@@ -114,7 +114,6 @@ class Janitor(Service):
         await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
         await self._in_turn("retries", 0, self._give_up)
         await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
-        await self._in_turn("settings", 0, self._name_broken_settings)
         await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
@@ -127,18 +126,6 @@ class Janitor(Service):
 
     async def _sweep_history(self) -> None:
         self._rest = await self._sweep_of_history.run_once()
-
-    async def _name_broken_settings(self) -> None:
-        """Report queues, keys and circuit breakers whose rows break their rules. Only they stop;
-        `aside` shows them by name.
-        """
-        rows = await self._link.rows("broken_settings")
-        broken = {("setting", f"{row['kind']} {row['name']!r}"): row["error"] for row in rows}
-        for key, error in broken.items():
-            self.aside.put(key, key[1], error)
-        for known in self.aside.all_keys():
-            if known[0] == "setting" and known not in broken:
-                self.aside.forget(known)
 
     async def _make_partitions(self) -> None:
         async def make_some() -> int:
