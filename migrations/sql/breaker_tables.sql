@@ -50,8 +50,8 @@ CREATE TABLE pgcron.breaker (
       OR pgcron.refuse('PC001',
         format('breaker %L is out of range: failures %s, within %s, open_for %s, '
           'open_for_at_most %s', name, failures, within, open_for, open_for_at_most),
-        'It opens after 1 to 100 failures, each of which counts for 1 second to 1 day (within), for '
-        '1 second to 1 day at first (open_for); each probe that fails doubles that, up to '
+        'It opens after 1 to 100 failures, each of which counts for 1 second to 1 day (within), '
+        'for 1 second to 1 day at first (open_for); each probe that fails doubles that, up to '
         'open_for_at_most, which is at least open_for and at most 7 days.',
         'Leave out what need not differ from 5, ''1 minute'', ''30 seconds'' and ''10 minutes''.')),
   CONSTRAINT an_open_breaker_says_until_when_and_why

@@ -75,11 +75,11 @@ END $$;
 -- ready -> running
 -- Runs with a capacity gate of these queues, for so many `free` slots, and `ahead` more; `look`
 -- keys at most, from where the last walk over them ended (`beyond`). What is known of a limit is
--- read by a statement that begins after its row was locked. The slots of keys are guarded by a unique index
--- instead: the second of two nodes looks again. Nothing waits for a lock of others. A run heavier
--- than what is free may be kept room for (see choose_awaited): it is returned as `await` with its
--- weight, and nothing else is claimed here until it has begun somewhere. Plans are kept: to make
--- them anew for each claim costs as much again.
+-- read by a statement that begins after its row was locked. The slots of keys are guarded by a
+-- unique index instead: the second of two nodes looks again. Nothing waits for a lock of others. A
+-- run heavier than what is free may be kept room for (see choose_awaited): it is returned as
+-- `await` with its weight, and nothing else is claimed here until it has begun somewhere. Plans are
+-- kept: to make them anew for each claim costs as much again.
 CREATE FUNCTION pgcron.claim_gated(incarnation uuid, queues text[], beyond text[], handlers text[],
     free int, ahead int, look int, aged boolean, probes bigint[]) RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan AS $$
@@ -215,11 +215,12 @@ END $$;
 -- ready -> running
 -- At most `plain` runs without a capacity gate. One index descent for each path (queue, priority,
 -- `onces`: runs that may start only once), from a lower bound that the node moves, so that neither
--- future rows of a high priority nor dead index entries are walked. The sub-select is an ARRAY(…) so
--- that its LIMIT holds with every plan. The check of node and cluster is inside it so that nothing
--- is locked for a session that is not alive. Each token is one claim's and reveals nothing of
--- another's: a secret of the statement and the run's id, hashed (a random number for each row costs
--- five times as much). The paths have an ORDER BY of their own: a join with queue may shuffle them.
+-- future rows of a high priority nor dead index entries are walked. The sub-select is an ARRAY(…)
+-- so that its LIMIT holds with every plan. The check of node and cluster is inside it so that
+-- nothing is locked for a session that is not alive. Each token is one claim's and reveals nothing
+-- of another's: a secret of the statement and the run's id, hashed (a random number for each row
+-- costs five times as much). The paths have an ORDER BY of their own: a join with queue may shuffle
+-- them.
 CREATE FUNCTION pgcron.claim(incarnation uuid, handlers text[], plain int, queues text[],
     priorities smallint[], onces boolean[], bound_dues timestamptz[], bound_ids bigint[])
   RETURNS SETOF pgcron.claim

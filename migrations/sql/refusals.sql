@@ -97,8 +97,9 @@ END $$;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed, dead
--- As end_waiting_runs, but skips locked runs, and those whose end waits for another lock; a run that
--- the database refuses to end that way ends dead. The others are ended. Returns the runs that ended.
+-- As end_waiting_runs, but skips locked runs, and those whose end waits for another lock; a run
+-- that the database refuses to end that way ends dead. The others are ended. Returns the runs that
+-- ended.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text,
     holders bigint[] DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
