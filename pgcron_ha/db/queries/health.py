@@ -18,7 +18,7 @@ LONG_LOCK_SECONDS: Final = 30.0
 # Of findings that have one cause, mostly.
 FEW: Final = 5
 # Functions with the owner's rights that all roles may call: each checks the caller.
-FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
+FOR_EVERYBODY: Final = ("run_status", "look_for_end", "await_runs", "judge_guest")
 
 
 server: Final = Rows("read_server").the
@@ -52,9 +52,6 @@ READINGS: Final[dict[str, Any]] = {
     "broken_workflows": Rows("check_workflows", limit=FEW),
     # Spans to come without a partition between others: relation, since, until.
     "partition_gaps": _listed("list_partition_gaps"),
-    # Partitions that are detached, or half so: relation, partition, low, high, is_pending,
-    # is_outlived.
-    "stray_partitions": Rows("stray_partitions"),
     # Excess privileges, and objects with the wrong owner: kind, name, who, remedy (if kind, name
     # and who do not imply it).
     "excess_privileges": _listed("list_privileges_excess", known=list(FOR_EVERYBODY)),
