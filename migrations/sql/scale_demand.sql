@@ -27,17 +27,8 @@ BEGIN
 
   SELECT count(*) AS looked, count(*) FILTER (WHERE coalesce(due.expire_at > now(), true)) AS runs
   INTO light
-  FROM (SELECT path.expire_at FROM generate_series(0, 9) level
-        CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
-            due_demand.most) path
-        UNION ALL
-        SELECT placed.expire_at FROM pgcron.walk_requirements(due_demand.queue, NULL) place
-        CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
-                            WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-                              AND r.requires IS NOT NULL AND r.queue = due_demand.queue
-                              AND r.requires = place.requires AND r.priority = place.priority
-                              AND r.due_at <= now()
-                            ORDER BY r.due_at, r.id LIMIT due_demand.most) placed
+  FROM (SELECT u.expire_at
+        FROM pgcron.unkeyed_runs(due_demand.queue, '-infinity', now(), due_demand.most) u
         LIMIT due_demand.most) due;
   looked := light.looked;
 

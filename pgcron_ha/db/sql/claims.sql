@@ -54,37 +54,17 @@ ORDER BY priority, queue;
 -- name: block_unserved
 -- ready -> blocked
 -- blocked -> ready
--- Due runs whose handler no live node offers for their queue leave the claim index, so that they
--- delay no others. Locked rows are left for the next look.
+-- Due runs that no live node may take leave the claim index, so that they delay no others; those
+-- with a key are put aside by the claim. Locked rows are left for the next look.
 SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
-    SELECT head.id
-    FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
-    CROSS JOIN LATERAL pgcron.path_candidates(path.queue, path.priority, :look::int) head
-    WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                      WHERE o.handler = head.handler AND n.state = 'alive'
-                        AND path.queue = ANY(n.queues))))
-  FOR UPDATE SKIP LOCKED), 'no_node');
-
--- name: block_unplaced
--- ready -> blocked
--- blocked -> ready
--- The same for runs that require labels: by requirement, so that none delays another.
-SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
-  SELECT p.id FROM pgcron.run p
-  WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
-    SELECT head.id
-    FROM unnest(:queues::text[]) asked(queue)
-    CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, NULL) place
-    CROSS JOIN LATERAL (
-      SELECT c.id, c.handler FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NOT NULL
-        AND c.queue = asked.queue AND c.requires = place.requires
-        AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id
-            LIMIT :look) head
-    WHERE place.due_at <= now() AND NOT pgcron.is_served(head.handler, asked.queue, place.requires)
-    LIMIT :look))
+    SELECT unnest(needs.ids)
+    FROM (SELECT asked.queue, head.handler, head.requires, array_agg(head.id) AS ids
+          FROM unnest(:queues::text[]) asked(queue)
+          CROSS JOIN LATERAL pgcron.unkeyed_runs(asked.queue, '-infinity', now(), :look::int) head
+          GROUP BY asked.queue, head.handler, head.requires) needs
+    WHERE NOT pgcron.is_served(needs.handler, needs.queue, needs.requires)))
   FOR UPDATE SKIP LOCKED), 'no_node');
 
 -- name: unblock
