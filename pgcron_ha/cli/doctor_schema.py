@@ -120,17 +120,8 @@ def check_privileges(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_locks(found: Diagnosis) -> Iterator[Finding]:
-    """Sessions that keep nodes waiting, and those that hold nodes' advisory locks for long; taking
-    these needs no privilege.
-    """
+    """Sessions that keep nodes waiting."""
     yield from locking(found.blocking)
-    for holder in found.lock_holders:
-        lasting = timedelta(seconds=int(holder["seconds"]))
-        yield problem(
-            f"session {holder['name']} holds an advisory lock of the engine's for {lasting}",
-            "Concurrency keys, limited queues or new partitions wait for it: "
-            f"SELECT pg_terminate_backend({holder['process_id']});",
-        )
 
 
 def locking(rows: Sequence[Row]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Cli, Execute, dsn_of
-from tests.product.db import health
+from tests.product.db import blocking, health
 
 
 def test_the_doctor_finds_rights_that_somebody_added(
@@ -55,17 +55,16 @@ def test_the_doctor_names_servers_that_may_be_reached_unencrypted(
 def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
     cli: Cli, execute: Execute, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("snapshot_holders", "lock_holders"):
-        monkeypatch.setitem(health.READINGS[name].defaults, "seconds", 0.0)
+    for reading in (health.READINGS["snapshot_holders"], blocking.blocking_sessions):
+        monkeypatch.setitem(reading.defaults, "seconds", 0.0)
     execute(
         "DO $$ BEGIN EXECUTE 'DROP TABLE pgcron.log_' "
         "|| to_char(now() AT TIME ZONE 'UTC' + interval '2 days', 'YYYYMMDD'); END $$"
     )
     execute("ALTER DATABASE " + urlsplit(database).path[1:] + " SET synchronous_commit = off")
     with psycopg.connect(database) as holder:
-        key = "('pgcron'::regnamespace::oid::int, 1)"
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        holder.execute(f"SELECT pg_advisory_xact_lock{key}".encode())
+        holder.execute("LOCK TABLE pgcron.progress IN SHARE MODE")
         holder.execute("SELECT count(*) FROM pgcron.run")
         answer = cli("doctor", "--json")
         reported = {(row["check"], row["message"].split()[0]): row for row in answer.rows}

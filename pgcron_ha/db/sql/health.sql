@@ -44,11 +44,8 @@ WITH opened AS (
               a.datname AS database, a.backend_xid AS xid
        FROM pg_catalog.pg_stat_activity a
        WHERE coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL AND a.xact_start IS NOT NULL
-         AND a.pid <> pg_backend_pid()
-                                            AND a.backend_type = 'client backend'
-                                            AND NOT EXISTS (SELECT
-                                                FROM pg_catalog.pg_stat_progress_vacuum v
-                                                WHERE v.pid = a.pid)
+         AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_vacuum v WHERE v.pid = a.pid)
        UNION ALL
        SELECT 'prepared transaction', p.gid, age(p.transaction),
               extract(epoch FROM clock_timestamp() - p.prepared)::float8, p.database, p.transaction
@@ -59,13 +56,12 @@ WITH opened AS (
               age(b.backend_xmin) AS age, b.backend_xmin AS xmin
        FROM pg_catalog.pg_stat_replication b WHERE b.backend_xmin IS NOT NULL
        UNION ALL
-       SELECT CASE WHEN s.slot_type = 'logical' THEN CASE WHEN s.active THEN 'subscriber of slot'
-           ELSE 'logical slot' END
+       SELECT CASE WHEN s.slot_type = 'logical' AND s.active THEN 'subscriber of slot'
+                   WHEN s.slot_type = 'logical' THEN 'logical slot'
                    WHEN s.active THEN 'standby of slot' ELSE 'replication slot' END,
               s.slot_name::text, greatest(age(s.xmin), age(s.catalog_xmin)),
-                  coalesce(s.xmin, s.catalog_xmin)
-                  FROM pg_catalog.pg_replication_slots s
-                  WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
+              coalesce(s.xmin, s.catalog_xmin)
+       FROM pg_catalog.pg_replication_slots s WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
 SELECT h.kind, h.name, h.age, h.seconds, nullif(h.database, current_database()) AS other_database
 FROM (SELECT o.kind, o.name, o.age, o.seconds, o.database FROM opened o
 WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.xmin = o.xid)
@@ -198,20 +194,6 @@ SELECT pg_notification_queue_usage() AS usage,
               WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
                 AND a.backend_type = 'client backend'
               ORDER BY a.xact_start LIMIT 3) AS open;
-
--- name: list_lock_holders
--- Advisory locks have no privileges: any session that holds one of pgcron_ha blocks claims of keys
--- and limited queues, or new partitions.
-SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name,
-       a.pid AS process_id,
-       extract(epoch FROM clock_timestamp() - coalesce(a.xact_start,
-           a.state_change))::float8 AS seconds
-FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
-  AND l.classid = 'pgcron'::regnamespace::oid AND a.datname = current_database()
-  AND coalesce(a.xact_start,
-               a.state_change) < clock_timestamp() - make_interval(secs => :seconds::float8)
-      ORDER BY 3 DESC LIMIT :limit::int;
 
 -- name: list_blocking_sessions
 -- Sessions that block statements of nodes, or would: those that have held a lock on one of our
