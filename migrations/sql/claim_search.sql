@@ -147,16 +147,8 @@ BEGIN
   at := clock_timestamp();  -- who had the lock before may have counted later than this began
   PERFORM pgcron.settle_window('queue', q.name, q.per, at) FROM pgcron.queue q
     WHERE q.name = ANY(locked) AND q.rate IS NOT NULL;
-  RETURN QUERY SELECT q.name,
-           least(coalesce(q.max_running - running.runs, 2147483647), rated.room),
-           CASE WHEN rated.room = 0 THEN rated.next_at END
-    FROM pgcron.queue q
-    LEFT JOIN LATERAL (SELECT w.* FROM pgcron.rate_room('queue', q.name, q.rate, q.per, at) w
-                       WHERE q.rate IS NOT NULL) rated ON true
-    CROSS JOIN LATERAL (SELECT count(*)::int AS runs FROM pgcron.run r
-                        WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = q.name)
-      running
-    WHERE q.name = ANY(locked);
+  RETURN QUERY SELECT q.name, r.room, r.next_at FROM pgcron.queue q
+    CROSS JOIN LATERAL pgcron.queue_room(q, at) r WHERE q.name = ANY(locked);
 END $$;
 
 -- Of these keys those that may be claimed from: with a rate only where nobody else counts starts

@@ -63,6 +63,20 @@ LANGUAGE sql AS $$
   WHERE w.kind = settle_window.kind AND w.name = settle_window.name
     AND (w.per <> settle_window.per OR now_slice.number < ANY(w.slices)) $$;
 
+-- How many more runs of the queue may start now, paused or not; if none may for its rate, the next
+-- may at `next_at`.
+CREATE FUNCTION pgcron.queue_room(q pgcron.queue, at timestamptz)
+  RETURNS TABLE (room int, next_at timestamptz)
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT least(coalesce(q.max_running - running.runs, 2147483647), rated.room),
+         CASE WHEN rated.room = 0 THEN rated.next_at END
+  FROM (SELECT count(*)::int AS runs FROM pgcron.run r
+        WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = q.name) running
+  LEFT JOIN LATERAL (SELECT w.* FROM pgcron.rate_room('queue', q.name, q.rate, q.per, at) w
+                     WHERE q.rate IS NOT NULL) rated ON true;
+END;
+
 -- How many runs of one concurrency key may execute at once, and start in a time; NULL is no limit.
 -- A key of a weight has none, whatever was set for others.
 CREATE FUNCTION pgcron.concurrency_slots(keys text[])

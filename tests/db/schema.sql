@@ -872,6 +872,27 @@ CREATE TABLE pgcron.login_failure (
 
 COMMENT ON TABLE pgcron.login_failure IS 'Private: Failed logins, by account and by network.';
 
+CREATE TABLE pgcron.queue (
+    name text NOT NULL,
+    paused_at timestamp with time zone,
+    paused_by text,
+    paused_note text,
+    max_running integer,
+    rate integer,
+    per interval,
+    set_by text,
+    set_at timestamp with time zone,
+    is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL) AND (rate IS NULL))) STORED NOT NULL,
+    CONSTRAINT a_queue_name_is_simple CHECK (pgcron.is_queue(name)),
+    CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (pgcron.is_within('max_running'::text, max_running, 1, 100000, 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text)),
+    CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
+    CONSTRAINT queue_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
+    CONSTRAINT queue_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
+    CONSTRAINT queue_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+);
+
+COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
+
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
     generation bigint DEFAULT 1 NOT NULL,
@@ -1675,27 +1696,6 @@ CREATE TABLE pgcron.progress (
 WITH (fillfactor='50');
 
 COMMENT ON TABLE pgcron.progress IS 'Private: The last progress that an executing run reported; the row of a run that is over is removed within minutes.';
-
-CREATE TABLE pgcron.queue (
-    name text NOT NULL,
-    paused_at timestamp with time zone,
-    paused_by text,
-    paused_note text,
-    max_running integer,
-    rate integer,
-    per interval,
-    set_by text,
-    set_at timestamp with time zone,
-    is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL) AND (rate IS NULL))) STORED NOT NULL,
-    CONSTRAINT a_queue_name_is_simple CHECK (pgcron.is_queue(name)),
-    CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (pgcron.is_within('max_running'::text, max_running, 1, 100000, 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text)),
-    CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
-    CONSTRAINT queue_paused_by_is_short CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
-    CONSTRAINT queue_paused_note_is_short CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
-    CONSTRAINT queue_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
-);
-
-COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
 
 CREATE VIEW pgcron.queues AS
  SELECT COALESCE(q.name, w.queue) AS name,
