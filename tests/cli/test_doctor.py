@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
 from tests.cli.conftest import Cli, Execute, dsn_of
-from tests.product.db import blocking, health
+from tests.product.db import health
 
 
 def test_the_doctor_finds_rights_that_somebody_added(
@@ -55,16 +56,17 @@ def test_the_doctor_names_servers_that_may_be_reached_unencrypted(
 def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
     cli: Cli, execute: Execute, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for reading in (health.READINGS["snapshot_holders"], blocking.blocking_sessions):
-        monkeypatch.setitem(reading.defaults, "seconds", 0.0)
+    for name in ("snapshot_holders", "lock_holders"):
+        monkeypatch.setitem(health.READINGS[name].defaults, "seconds", 0.0)
     execute(
         "DO $$ BEGIN EXECUTE 'DROP TABLE pgcron.log_' "
         "|| to_char(now() AT TIME ZONE 'UTC' + interval '2 days', 'YYYYMMDD'); END $$"
     )
     execute("ALTER DATABASE " + urlsplit(database).path[1:] + " SET synchronous_commit = off")
     with psycopg.connect(database) as holder:
+        key = "('pgcron'::regnamespace::oid::int, 1)"
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        holder.execute("LOCK TABLE pgcron.progress IN SHARE MODE")
+        holder.execute(f"SELECT pg_advisory_xact_lock{key}".encode())
         holder.execute("SELECT count(*) FROM pgcron.run")
         answer = cli("doctor", "--json")
         reported = {(row["check"], row["message"].split()[0]): row for row in answer.rows}
@@ -79,6 +81,35 @@ def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
         assert answer.code == 1
     execute(gap["hint"].partition(": ")[2])
     assert "log has none from" not in cli("doctor").out
+
+
+def test_the_doctor_says_how_a_detached_partition_comes_back(
+    cli: Cli, execute: Execute, database: str
+) -> None:
+    day = datetime.now(UTC) + timedelta(days=2)
+    of_now, old = f"log_{day:%Y%m%d}", "log_20200102"
+    execute(f"""
+        DROP TABLE pgcron.log_before;
+        SELECT pgcron.add_partition('log', '2020-01-02Z', '2020-01-03Z');
+        ALTER TABLE pgcron.log DETACH PARTITION pgcron.{of_now}
+        """)
+    with psycopg.connect(database, autocommit=True) as own, psycopg.connect(database) as reader:
+        reader.execute("SELECT count(*) FROM pgcron.log")
+        own.execute("SET lock_timeout = 100")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            own.execute(
+                f"ALTER TABLE pgcron.log DETACH PARTITION pgcron.{old} CONCURRENTLY".encode()
+            )
+
+    def reported() -> dict[str, str]:
+        rows = cli("doctor", "--json").rows
+        return {row["message"].split()[0]: row["hint"] for row in rows}
+
+    found = reported()
+    execute(found[of_now].rpartition(": ")[2])
+
+    assert not {"log", old} & set(found)  # a node ends what is half detached
+    assert not {"log", of_now, old} & set(reported())
 
 
 def test_the_doctor_names_what_is_not_supported(

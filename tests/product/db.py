@@ -48,7 +48,7 @@ from pgcron_ha.db.driver.statements import (
     varying,
 )
 from pgcron_ha.db.driver.transactions import Isolation, Transactions
-from pgcron_ha.db.queries import blocking, health, overview, pages, storage
+from pgcron_ha.db.queries import health, overview, pages, storage
 from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.db.queries.node_health import NodeHealth, Trouble, written
 from pgcron_ha.db.queries.overview import LISTED_NODES
@@ -97,7 +97,6 @@ __all__ = [
     "as_sql",
     "assume",
     "backfills",
-    "blocking",
     "broken_rows",
     "check",
     "commands",

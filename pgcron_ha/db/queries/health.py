@@ -13,6 +13,8 @@ OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
 LONG_TRANSACTION_SECONDS: Final = 300.0
 # Fewer dead rows than this are gone before anybody feels them.
 MANY_DEAD_ROWS: Final = 100_000
+# A statement of the engine's holds an advisory lock for milliseconds.
+LONG_LOCK_SECONDS: Final = 30.0
 # Of findings that have one cause, mostly.
 FEW: Final = 5
 # Functions with the owner's rights that all roles may call: each checks the caller.
@@ -50,6 +52,9 @@ READINGS: Final[dict[str, Any]] = {
     "broken_workflows": Rows("check_workflows", limit=FEW),
     # Spans to come without a partition between others: relation, since, until.
     "partition_gaps": _listed("list_partition_gaps"),
+    # Partitions that are detached, or half so: relation, partition, low, high, is_pending,
+    # is_outlived.
+    "stray_partitions": Rows("stray_partitions"),
     # Excess privileges, and objects with the wrong owner: kind, name, who, remedy (if kind, name
     # and who do not imply it).
     "excess_privileges": _listed("list_privileges_excess", known=list(FOR_EVERYBODY)),
@@ -57,6 +62,8 @@ READINGS: Final[dict[str, Any]] = {
     "role": Rows("read_role").the,
     # How full the server's queue of notifications is, and the oldest open transactions.
     "notification_queue": Rows("read_notification_queue").the,
+    # Sessions that hold our advisory locks for long: name, process_id, seconds.
+    "lock_holders": _listed("list_lock_holders", seconds=LONG_LOCK_SECONDS),
 }
 """What the doctor reads, by name: a row, or the rows of a list, each of which is a finding."""
 

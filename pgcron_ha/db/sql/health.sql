@@ -195,6 +195,20 @@ SELECT pg_notification_queue_usage() AS usage,
                 AND a.backend_type = 'client backend'
               ORDER BY a.xact_start LIMIT 3) AS open;
 
+-- name: list_lock_holders
+-- Advisory locks have no privileges: any session that holds one of pgcron_ha blocks claims of keys
+-- and limited queues, or new partitions.
+SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name,
+       a.pid AS process_id,
+       extract(epoch FROM clock_timestamp() - coalesce(a.xact_start,
+           a.state_change))::float8 AS seconds
+FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+  AND l.classid = 'pgcron'::regnamespace::oid AND a.datname = current_database()
+  AND coalesce(a.xact_start,
+               a.state_change) < clock_timestamp() - make_interval(secs => :seconds::float8)
+      ORDER BY 3 DESC LIMIT :limit::int;
+
 -- name: list_blocking_sessions
 -- Sessions that block statements of nodes, or would: those that have held a lock on one of our
 -- tables for a while that blocks writers of rows, and those that one of our sessions waits for.

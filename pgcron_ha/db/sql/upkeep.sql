@@ -4,6 +4,43 @@
 
 -- name: drop_outlived
 
+-- name: stray_partitions
+-- Partitions that somebody has detached, or half so (is_pending), and that are still there. A CHECK
+-- has the bounds of those that were detached CONCURRENTLY; the names of the others give theirs.
+SELECT k.relation, c.relname::text AS partition, coalesce(checked.low, named.low) AS low,
+       coalesce(checked.high, named.high) AS high,
+       coalesce(i.inhdetachpending, false) AS is_pending,
+       coalesce(coalesce(checked.high, named.high) < now() - k.keep, false) AS is_outlived
+FROM pgcron.retention k
+JOIN pg_catalog.pg_class p ON p.oid = format('pgcron.%I', k.relation)::regclass
+JOIN pg_catalog.pg_class c ON c.relnamespace = p.relnamespace AND c.relkind = 'r'
+    AND c.relowner = p.relowner AND c.relname ~ ('^' || k.relation || '_([0-9]{6}|[0-9]{8})$')
+LEFT JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
+LEFT JOIN LATERAL (
+  SELECT m.part[2]::timestamptz AS low, m.part[3]::timestamptz AS high
+  FROM pg_catalog.pg_constraint o CROSS JOIN LATERAL regexp_match(pg_get_constraintdef(o.oid),
+    E'\\((\\w+) >= ''([^'']+)''::timestamp with time zone\\) AND \\(\\1 < '
+    '''([^'']+)''::timestamp with time zone\\)\\)+$') m(part)
+  WHERE o.conrelid = c.oid AND o.contype = 'c'
+    AND pg_get_partkeydef(p.oid) = 'RANGE (' || m.part[1] || ')'
+  LIMIT 1) checked ON true
+CROSS JOIN LATERAL (SELECT regexp_match(c.relname,
+    '_([1-9][0-9]{3})(0[1-9]|1[0-2])([0-9]{2})?$') AS part) digits
+CROSS JOIN LATERAL (
+  SELECT s.start AT TIME ZONE 'UTC' AS low,
+         (s.start + CASE WHEN digits.part[3] IS NULL THEN interval '1 month'
+                         ELSE interval '1 day' END) AT TIME ZONE 'UTC' AS high
+  FROM (SELECT make_timestamp(digits.part[1]::int, digits.part[2]::int, 1, 0, 0,
+                              0) + make_interval(days => coalesce(digits.part[3]::int,
+                                  1) - 1) AS start) s) named
+WHERE (i.inhrelid IS NULL OR i.inhdetachpending) AND coalesce(checked.low, named.low) IS NOT NULL
+  AND NOT EXISTS (
+  SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+  EXCEPT SELECT a.attname, a.atttypid FROM pg_catalog.pg_attribute a
+  WHERE a.attrelid = p.oid AND a.attnum > 0)
+ORDER BY 1, 2 LIMIT 1000;
+
 -- name: expire_runs
 -- ready -> skipped
 -- ready -> superseded
