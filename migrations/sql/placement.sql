@@ -83,11 +83,11 @@ END;
 -- (or `look`, if that is more) are read, requirement by requirement.
 CREATE FUNCTION pgcron.unkeyed_runs(queue text, since timestamptz, until timestamptz, look int)
   RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint,
-                 due_at timestamptz, requires text[], weight int, expire_at timestamptz)
+                 due_at timestamptz, requires text[], weight int, expire_at timestamptz, way text)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
   SELECT c.id, level::smallint, c.handler, c.schedule_id, c.due_at, NULL::text[], c.weight,
-         c.expire_at
+         c.expire_at, CASE WHEN c.is_once THEN 'once' ELSE 'plain' END
   FROM generate_series(0, 9) level
   CROSS JOIN LATERAL pgcron.path_candidates(unkeyed_runs.queue, level::smallint,
       unkeyed_runs.look, NULL, unkeyed_runs.since, unkeyed_runs.until) c
@@ -95,7 +95,7 @@ BEGIN ATOMIC
   (SELECT placed.* FROM pgcron.walk_requirements(unkeyed_runs.queue, NULL) place
    CROSS JOIN LATERAL (
        SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight,
-              r.expire_at
+              r.expire_at, 'placed'
        FROM pgcron.run r
        WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires = place.requires
          AND r.queue = unkeyed_runs.queue AND r.priority = place.priority
@@ -107,15 +107,15 @@ END;
 -- The same with those that have a key: at most 500 (or `look`) are read, key by key.
 CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int)
   RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint,
-                 due_at timestamptz, requires text[], weight int)
+                 due_at timestamptz, requires text[], weight int, way text)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
-  SELECT u.id, u.priority, u.handler, u.schedule_id, u.due_at, u.requires, u.weight
+  SELECT u.id, u.priority, u.handler, u.schedule_id, u.due_at, u.requires, u.weight, u.way
   FROM pgcron.unkeyed_runs(waiting_runs.queue, waiting_runs.since, waiting_runs.until,
       waiting_runs.look) u
   UNION ALL
   SELECT keyed.*
-  FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight
+  FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight, 'key'
         FROM pgcron.run r
         WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
           AND r.queue = waiting_runs.queue

@@ -31,25 +31,6 @@ BEGIN
   END LOOP;
 END $$;
 
--- The first due runs of each kind of claim of one queue; `place` counts those of its kind, so that
--- a backlog of one kind hides none of another.
-CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)
-  RETURNS TABLE (id bigint, place bigint)
-LANGUAGE sql STABLE AS $$
-  SELECT head.id, row_number() OVER (PARTITION BY level, head.is_once ORDER BY head.due_at, head.id)
-  FROM generate_series(0, 9) level
-  CROSS JOIN LATERAL pgcron.path_candidates(queue, level::smallint, most) head
-  UNION ALL
-  (SELECT r.id, row_number() OVER (ORDER BY r.concurrency_key) FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
-     AND r.queue = waiting_candidates.queue AND r.due_at <= now()
-   ORDER BY r.concurrency_key LIMIT most)
-  UNION ALL
-  (SELECT r.id, row_number() OVER (ORDER BY r.requires) FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
-     AND r.queue = waiting_candidates.queue AND r.due_at <= now()
-   ORDER BY r.requires LIMIT most) $$;
-
 -- Whether an error with this SQLSTATE may come from the row that was written. Deadlocks and lost
 -- transactions (40), limits (53), locks (55), interventions (57) and failures of the system (58) do
 -- not: the same row may be written later.

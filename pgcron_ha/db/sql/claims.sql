@@ -85,8 +85,11 @@ SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
 
 -- name: refused_runs
 -- Due runs of these queues that no node can claim, with the server's reason: asked for after a
--- claim that was refused. Changes nothing.
+-- claim that was refused. Changes nothing. The first of each way that they are claimed by come
+-- first, so that no backlog hides another.
 SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
   SELECT head.id FROM unnest(:queues::text[]) asked(queue)
-  CROSS JOIN LATERAL pgcron.waiting_candidates(asked.queue, :at_most::int) head
-  ORDER BY head.place LIMIT :at_most));
+  CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :at_most::int) head
+  ORDER BY row_number() OVER (PARTITION BY asked.queue, head.way, head.priority
+                              ORDER BY head.due_at, head.id)
+  LIMIT :at_most));
