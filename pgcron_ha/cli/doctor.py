@@ -51,7 +51,7 @@ _MAY_NOT_LOOK: Final = (
 def doctor_command() -> int:
     """Check the database, the schema, the settings.
 
-    Exit code 1 if there is a problem; advice alone is 0.
+    Exit code 1 if there is a problem; advice alone is 0. What runs and what fails is for "status".
     """
     settings = command_context().load()
     findings = on_database(partial(examine, settings), needs_schema=False, settings=settings)
@@ -92,8 +92,6 @@ async def examine(settings: Settings, session: Session) -> list[tuple[str, Findi
                 is_pooled=was_pooled(settings.required_dsn()),
                 notified=await listen_past(session, settings.listen_dsn),
                 nodes=await session.call(overview.nodes, limit=arguments.MOST_ROWS),
-                blocked=await session.call(overview.blocked),
-                invalid_schedules=await session.call(overview.invalid_schedules),
                 **await session.call(health.readings),
             )
     except Refused as error:

@@ -11,7 +11,6 @@ from typing import Final
 from pgcron_ha.cli.doctor_server import Diagnosis, Finding, Level, advice, ok, problem
 from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.queries import node_health
 from pgcron_ha.db.queries.blocking import holding_words, session_words
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.spec.zones import TZDATA
@@ -177,37 +176,6 @@ def locking(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
-def check_services(found: Diagnosis) -> Iterator[Finding]:
-    """Services whose passes fail."""
-    for where, cause in _causes(found):
-        if not cause.what:
-            lasting = f"no pass has succeeded for {cause.seconds:.0f} s"
-            yield problem(
-                f"{cause.service} of {where}: {lasting}: {cause.error}",
-                f"{cause.consequence} It goes on by itself once the cause is gone.".strip(),
-            )
-
-
-def check_set_aside(found: Diagnosis) -> Iterator[Finding]:
-    """Rows that services have set aside."""
-    for where, cause in _causes(found):
-        if cause.what:
-            yield Finding(
-                "problem" if cause.seconds > node_health.LONG_SECONDS else "advice",
-                f"{cause.what}: on {where} {node_health.without_words(cause)}",
-                "It is tried again by itself, after five minutes at most.",
-            )
-    if more := sum(node_health.read_health(node).more for node in found.nodes):
-        yield problem(f"{more} more", "The logs of the nodes name them.")
-
-
-def _causes(found: Diagnosis) -> Iterator[tuple[str, node_health.Trouble]]:
-    """The nodes that have it, in words, and what is wrong there."""
-    healths = ((node["name"], node_health.read_health(node)) for node in found.nodes)
-    for nodes, cause in node_health.merged(healths):
-        yield f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}", cause
-
-
 def check_time_zones(found: Diagnosis) -> Iterator[Finding]:
     """The newest tzdata of the nodes decides; nodes with an older one materialize no schedules."""
     tzdata = found.tzdata
@@ -256,37 +224,6 @@ def check_nodes(found: Diagnosis) -> Iterator[Finding]:
         f"{nodes} alive",
         None if nodes else "Nothing fires and nothing runs; start one with `pgcron-ha node`.",
     )
-
-
-def check_blocked(found: Diagnosis) -> Iterator[Finding]:
-    """Runs that no living node takes."""
-    for blocked in found.blocked:
-        message = f"{plural(blocked['runs'], 'run')}: {blocked['waits_detail']}"
-        hint = (
-            "Start a node that offers it for this queue; or cancel the runs, and delete the"
-            f" schedule that makes them: `pgcron-ha schedules list --handler {blocked['handler']}`,"
-            " `pgcron-ha schedules delete NAME`."
-        )
-        yield advice(message, hint)
-
-
-def check_handlers(found: Diagnosis) -> Iterator[Finding]:
-    """Schedules whose runs no living node would take."""
-    for wanted in found.unserved_schedules:
-        others = (
-            f" and {plural(wanted['schedules'] - 1, 'other')}" if wanted["schedules"] > 1 else ""
-        )
-        yield advice(
-            f"schedule '{wanted['name']}'{others}: {wanted['reason']}",
-            "Start a node that does, before they fire; `pgcron-ha nodes` lists what nodes offer.",
-        )
-
-
-def check_invalid(found: Diagnosis) -> Iterator[Finding]:
-    """Schedules that never fire."""
-    for invalid in found.invalid_schedules:
-        message = f"'{invalid['name']}': {invalid['error'].get('message')}"
-        yield problem(message, invalid["error"].get("hint"))
 
 
 def check_ledger(found: Diagnosis) -> Iterator[Finding]:

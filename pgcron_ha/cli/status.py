@@ -73,8 +73,6 @@ async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -
         "counts": await overview.counts(connection, schema=schema),
         "nodes": await overview.nodes(connection, schema=schema),
         "outcomes_of_last_hour": await overview.outcomes(connection, schema=schema),
-        "blocked": await overview.blocked(connection, schema=schema),
-        "invalid_schedules": await overview.invalid_schedules(connection, schema=schema),
     }
 
 
@@ -96,7 +94,7 @@ def summary_lines(status: overview.Row) -> Iterator[str]:
     )
     yield (
         f"schedules  {counts['schedules']}, {counts['paused_schedules']} paused, "
-        f"{len(status['invalid_schedules'])} invalid"
+        f"{counts['invalid_schedules']} invalid"
     )
     yield f"dead       {plural(counts['dead_letters'], 'dead letter')}"
     ended = ", ".join(f"{o['runs']} {o['outcome']}" for o in status["outcomes_of_last_hour"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pgcron_ha.db.queries.ledger_checks import deciding_tzdata
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
@@ -43,9 +43,6 @@ READINGS: Final[dict[str, Any]] = {
     "dead_rows": _listed("list_dead_rows", least=MANY_DEAD_ROWS),
     # Overflow rows, at-most-once work, where partitions end.
     "risks": Rows("read_risks").the,
-    # What schedules want and no living node takes: handler, queue, requires, how many `schedules`,
-    # and the name of one.
-    "unserved_schedules": _listed("list_unserved_schedules", look=LOOK),
     # The version of tzdata that decides.
     "tzdata": deciding_tzdata,
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
