@@ -87,9 +87,7 @@ def instant(option: str, text: str, direction: int = -1) -> datetime:
 
 def duration(option: str, text: str) -> timedelta:
     """A duration such as ``90s``, ``15m`` or ``1h30m``."""
-    found = checks.duration(option, text.strip())
-    assert found is not None
-    return found
+    return checks.duration(option, text.strip())
 
 
 class Rate(NamedTuple):
