@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final, Literal, NamedTuple
 
-from pgcron_ha.cli.output import shown
 from pgcron_ha.db.driver.dsn import unprotected_hosts
-from pgcron_ha.db.queries.storage import LOGICAL, release_words
 
 FREE_CONNECTIONS: Final = 10
 _MUCH_USAGE: Final = 0.25
@@ -115,50 +112,15 @@ def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
         yield ok("on")
 
 
-def check_old_snapshots(found: Diagnosis) -> Iterator[Finding]:
-    """What keeps dead rows from being removed."""
-    for holder in found.snapshot_holders:
-        seconds, other = holder["seconds"], holder["other_database"]
-        lasting = f" for {timedelta(seconds=int(seconds))}" if seconds is not None else ""
-        there = f" in database {other} (a standby reports it)" if other is not None else ""
-        dead = "Dead rows of the catalog" if holder["kind"] in LOGICAL else "Dead rows"
-        yield advice(
-            f"{holder['kind']} {holder['name']}{there} holds one{lasting}, "
-            f"{holder['age']:,} transactions old",
-            f"{dead} stay as long; if nobody needs it: {release_words(holder)}",
-        )
-    if not found.role["sees_all"]:
-        yield advice(
-            f"{found.role['name']} may not see what sessions of other roles hold",
-            f"As a superuser: GRANT pg_read_all_stats TO {found.role['name']};",
-        )
-
-
 def check_indexes(found: Diagnosis) -> Iterator[Finding]:
     """Indexes that are broken."""
+    if not found.broken_indexes:
+        yield ok("all are valid")
     for index in found.broken_indexes:
         yield problem(
             f"{index['name']} of {index['relation']} is not valid: no statement uses it",
             _mended(index),
         )
-
-
-def check_dead_rows(found: Diagnosis) -> Iterator[Finding]:
-    """Tables with more dead rows than living."""
-    for table in found.dead_rows:
-        when = table["vacuumed_at"]
-        yield advice(
-            f"{table['name']} has {table['dead']:,} dead rows and {table['living']:,} living; "
-            + ("it was never vacuumed" if when is None else f"vacuumed {shown(when)}"),
-            "See who holds an old snapshot above; if nobody does, VACUUM it, and give autovacuum"
-            " more workers.",
-        )
-
-
-def check_storage(found: Diagnosis) -> Iterator[Finding]:
-    """Whether there is nothing to say of indexes and dead rows."""
-    if not (found.broken_indexes or found.dead_rows):
-        yield ok("indexes are valid and dead rows few")
 
 
 def _mended(index: dict[str, Any]) -> str:

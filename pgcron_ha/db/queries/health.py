@@ -29,18 +29,18 @@ def _listed(name: str, **parameters: Any) -> Rows:
     return Rows(name, limit=DEFAULT_LIMIT, **parameters)
 
 
+snapshot_holders: Final = _listed(
+    "list_snapshot_holders", age=OLD_SNAPSHOT_TRANSACTIONS, seconds=LONG_TRANSACTION_SECONDS
+)
+"""Holders that keep dead rows: kind, name, age in transactions, seconds, other_database (None: it
+is in this one); the oldest first.
+"""
+
 READINGS: Final[dict[str, Any]] = {
-    # Holders that keep dead rows: kind, name, age in transactions, seconds, other_database (None:
-    # it is in this one); the oldest first.
-    "snapshot_holders": _listed(
-        "list_snapshot_holders", age=OLD_SNAPSHOT_TRANSACTIONS, seconds=LONG_TRANSACTION_SECONDS
-    ),
     # Tables of the schema for which somebody turned autovacuum off: name, option.
     "tables_without_autovacuum": _listed("list_tables_without_autovacuum"),
     # Indexes of the schema that no statement uses: name, relation, has_partitions.
     "broken_indexes": _listed("list_broken_indexes"),
-    # Tables with ``least`` dead rows that outnumber the living: name, dead, living, vacuumed_at.
-    "dead_rows": _listed("list_dead_rows", least=MANY_DEAD_ROWS),
     # Overflow rows, at-most-once work, where partitions end.
     "risks": Rows("read_risks").the,
     # The version of tzdata that decides.

@@ -11,11 +11,9 @@ from pgcron_ha.model.storage import TableSize, tables_of
 # Ten years of daily partitions of each table that has them.
 MOST_RELATIONS: Final = 15_000
 MOST_HOLDERS: Final = 20
-# Holders of snapshots older than this are listed; `pgcron-ha doctor` advises later.
+# Holders of snapshots older than this are listed; `pgcron-ha status` names them later.
 HELD_SECONDS: Final = 60.0
 HELD_TRANSACTIONS: Final = 100_000
-# Kinds of holders that keep dead rows of the server's catalog alone.
-LOGICAL: Final = ("logical slot", "subscriber of slot")
 
 
 class Storage(NamedTuple):

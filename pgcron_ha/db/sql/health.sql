@@ -105,14 +105,6 @@ WHERE c.relnamespace = 'pgcron'::regnamespace
       WHERE p.index_relid = i.indexrelid)
       ORDER BY 1 LIMIT :limit::int;
 
--- name: list_dead_rows
--- Tables where dead rows outnumber the living, many of them.
-SELECT t.relname AS name, t.n_dead_tup AS dead, t.n_live_tup AS living,
-       greatest(t.last_vacuum, t.last_autovacuum) AS vacuumed_at
-FROM pg_catalog.pg_stat_all_tables t
-WHERE t.schemaname = 'pgcron' AND t.n_dead_tup > :least::bigint AND t.n_dead_tup > t.n_live_tup
-ORDER BY t.n_dead_tup DESC LIMIT :limit::int;
-
 -- name: list_partition_gaps
 -- Spans of time to come that no partition takes, between others that are there; what lies beyond
 -- the last one is seen elsewhere.
