@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -16,7 +15,7 @@ from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end, note_what_nobody_offers
-from pgcron_ha.client.checks import args_text
+from pgcron_ha.client.checks import args_text, json_or_text, parsed_json
 from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
 from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
@@ -99,10 +98,7 @@ def args_of(pairs: Sequence[str], args: str | None) -> str | None:
         name, separator, text = pair.partition("=")
         if not separator or not name:
             raise click.UsageError(f"'{pair[:60]}' is no KEY=VALUE pair")
-        try:
-            found[name] = json.loads(text)
-        except (ValueError, RecursionError):
-            found[name] = text
+        found[name] = json_or_text(text)
     return args_text(found)
 
 
@@ -145,10 +141,7 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[RunRequest]
 
 
 def _options(line: str) -> dict[str, Any]:
-    try:
-        options = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"not JSON: {line.strip()[:60]}", f"{error}.", _EXAMPLE) from None
+    options = parsed_json("", line.strip(), _EXAMPLE)
     if not isinstance(options, dict):
         raise InvalidInput("no JSON object", "A line is one run.", _EXAMPLE)
     options = {key: value for key, value in options.items() if value is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack
@@ -230,8 +230,7 @@ class App:
         `pgcron_ha.errors` only; bad values are refused before anything is sent.
         """
         request = self._registry.request(handler, args, options, check_args)
-        async with self._connection(conn) as connection:
-            return EnqueuedRun.of(await request.send(connection, self.schema), self)
+        return EnqueuedRun.of(await self._call(conn, request.send), self)
 
     def enqueue_statement(
         self,
@@ -274,8 +273,7 @@ class App:
         request = partial(self._registry.request, check_args=check_args)
         sent_args = partial(self._registry.sent_args, check_args=check_args)
         requests = list(request_runs(runs, request, sent_args))
-        async with self._connection(conn) as connection:
-            return await send_runs(connection, requests, self.schema)
+        return await self._call(conn, send_runs, requests)
 
     async def start(
         self,
@@ -291,8 +289,7 @@ class App:
         ``chord(…)`` or ``map_each(…)``, which need no definition. Raises NotFound; InvalidInput.
         """
         request = request_start(self._registry, workflow, args, options)
-        async with self._connection(conn) as connection:
-            return EnqueuedRun.of(await request.send(connection, self.schema), self)
+        return EnqueuedRun.of(await self._call(conn, request.send), self)
 
     async def signal(self, run_id: int, step: str, payload: Any = None, *, conn: Any = None) -> str:
         """End the step of a workflow that waits for this signal; the payload is its result.
@@ -300,15 +297,11 @@ class App:
         ``ended``, or ``kept``: the step comes later. Raises NotFound; Conflict if it is over.
         """
         text = None if payload is None else checks.json_text("the payload", payload)
-        async with self._connection(conn) as connection:
-            return await workflows.signal(
-                connection, run_id, step, text, interface="code", schema=self.schema
-            )
+        return await self._call(conn, workflows.signal, run_id, step, text, interface="code")
 
     async def run(self, run_id: int, *, conn: Any = None) -> RunStatus:
         """The status of a run: state, outcome, error, result. Raises NotFound."""
-        async with self._connection(conn) as connection:
-            return await read_status(connection, run_id, self.schema)
+        return await self._call(conn, read_status, run_id)
 
     async def wait(self, run_id: int, timeout: float | None = None) -> RunStatus:
         """How a run ended, when it has. Raises NotFound, WaitTimedOut after `timeout` seconds.
@@ -341,17 +334,11 @@ class App:
 
     async def cancel_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
-        async with self._connection(conn) as connection:
-            return await functions.cancel_run(
-                connection, run_id, note, interface="code", schema=self.schema
-            )
+        return await self._call(conn, functions.cancel_run, run_id, note, interface="code")
 
     async def kill_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """As `cancel_run`, without grace; a thread can't be killed and is only asked to stop."""
-        async with self._connection(conn) as connection:
-            return await functions.kill_run(
-                connection, run_id, note, interface="code", schema=self.schema
-            )
+        return await self._call(conn, functions.kill_run, run_id, note, interface="code")
 
     def sync(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine of this App from synchronous code: ``app.sync(app.result(run_id))``.
@@ -387,6 +374,12 @@ class App:
             for _, workflow in sorted(self.workflows.items()):
                 sent = self._registry.sent_definition(workflow.definition)
                 await replace(workflow, definition=sent).put(connection, schema or self.schema)
+
+    async def _call(
+        self, conn: Any, statement: Callable[..., Awaitable[Result]], *values: Any, **options: Any
+    ) -> Result:
+        async with self._connection(conn) as connection:
+            return await statement(connection, *values, **options, schema=self.schema)
 
     async def close(self) -> None:
         """Close the connections that were opened in this event loop; its waiters get an error."""
