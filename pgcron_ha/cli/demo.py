@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import click
 
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.nodes import slots_of, state_of
 from pgcron_ha.cli.output import coloured, columns, plural, shown, table_lines
@@ -40,7 +41,7 @@ from pgcron_ha.executors.process.supervisor_client import descendants_die_too
 
 MOST_NODES: Final = 10
 USUAL_PORT: Final = 8420
-_LONGEST_SECONDS: Final = 7 * 86400.0
+_SECONDS: Final = click.FloatRange(1, 7 * 86400.0)
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _FIRST_RUN_SECONDS: Final = 60.0
 _FIRST_RUN_PAUSE: Final = 0.05
@@ -62,23 +63,13 @@ _NODES: Final = columns(
 
 
 @click.command(name="demo")
-@click.option(
-    "--for",
-    "seconds",
-    type=click.FloatRange(1, _LONGEST_SECONDS),
-    metavar="SECONDS",
-    help="End by itself after this time.",
-)
-@click.option(
-    "--nodes", type=click.IntRange(1, MOST_NODES), default=2, show_default=True, help="How many."
-)
-@click.option(
+@option("--for", "End by itself after so many seconds.", _SECONDS, into="seconds")
+@option("--nodes", "How many.", click.IntRange(1, MOST_NODES), default=2)
+@option(
     "--data",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIRECTORY",
-    help="The demo's own folder.  [default: ~/.local/state/pgcron_ha/demo; as root "
-    "/var/lib/pgcron_ha/demo]",
+    "The demo's own folder. Default: ~/.local/state/pgcron_ha/demo, or below /var/lib for root.",
+    click.Path(path_type=Path, file_okay=False),
+    into="folder",
 )
 def demo_command(seconds: float | None, nodes: int, folder: Path | None) -> int:
     """Watch two nodes work on an embedded PostgreSQL, and kill one.

@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config.settings import Settings
@@ -15,20 +16,12 @@ from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
 
 @click.command("migrate")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the statements instead; for a DBA.")
-@click.option(
-    "--from",
-    "since",
-    metavar="REVISION",
-    help="With --sql: the revision that the database has, or 'base' (empty). Default: read it.",
-)
+@option("--from", "With --sql: the REVISION there is, or 'base'. Default: read it.", into="since")
 @click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is older.")
 @click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")
 @click.option("--yes", "is_sure", is_flag=True, help="With --uninstall: do it.")
 @click.option(
-    "--force",
-    "by_force",
-    is_flag=True,
-    help="With --uninstall: despite nodes, what others have built on it, and their alembic.",
+    "--force", "by_force", is_flag=True, help="With --uninstall: despite nodes and what uses it."
 )
 def migrate_command(
     as_sql: bool,

@@ -40,6 +40,9 @@ def _most(option: str, text: str) -> int | None:
     return int(text)
 
 
+_COUNT = arguments.ReadBy("count", _most)
+
+
 @click.group("cluster", cls=arguments.JsonGroup)
 def cluster_group() -> None:
     """Pause and resume everything."""
@@ -116,12 +119,7 @@ def resume_command(queue: str) -> None:
 
 @queues_group.command("set")
 @click.argument("queue")
-@click.option(
-    "--max-running",
-    type=arguments.ReadBy("count", _most),
-    default=_NO_LIMIT,
-    help="Most runs that execute at once on all nodes together; none: no limit.",
-)
+@arguments.option("--max-running", "Most runs at once on all nodes.", _COUNT, default=_NO_LIMIT)
 @_rate
 @with_session
 async def set_queue_command(
@@ -166,7 +164,7 @@ def list_keys_command(limit: int) -> None:
 
 @concurrency_group.command("set")
 @click.argument("concurrency_key", metavar="KEY")
-@click.argument("slots", type=arguments.ReadBy("slots", _most))
+@click.argument("slots", type=_COUNT)
 @_rate
 def set_command(concurrency_key: str, slots: int | None, rate: arguments.Rate) -> None:
     """Let SLOTS runs of KEY execute at once ("none": no limit).

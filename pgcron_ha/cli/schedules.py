@@ -57,6 +57,7 @@ COLUMNS = columns(
     NEXT=lambda row: row["next_fire"] if row["enabled"] else row["paused_note"],
     LAST="last_outcome",
 )
+_UNTIL = arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant)
 _NEXT_FIRES = 5
 _LAST_RUNS = 5
 
@@ -165,11 +166,7 @@ def put_command(
 @schedules_group.command("pause")
 @click.argument("name")
 @click.option("--note", help="Why; kept with every fire that is missed.")
-@click.option(
-    "--until",
-    type=arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant),
-    help="Resume it by itself: 2h, 18:30, tomorrow 03:00, ISO.",
-)
+@option("--until", "Resume it by itself: 2h, 18:30, tomorrow 03:00, ISO.", _UNTIL)
 @with_session
 async def pause_command(
     session: Session, name: str, note: str | None, until: timedelta | WrittenTime | None
@@ -213,11 +210,8 @@ async def rename_command(session: Session, name: str, new_name: str) -> None:
     await session.act(functions.rename_schedule, name, new_name)
     managed_by = (await session.call(overview.schedule, new_name))["managed_by"]
     if managed_by in ("code", "file"):
-        echo(
-            f"note: it is managed by {managed_by}: what declares '{name}' there makes it anew;"
-            " rename it there, too",
-            err=True,
-        )
+        where = f"it is managed by {managed_by}: what declares '{name}' there makes it anew"
+        echo(f"note: {where}; rename it there, too", err=True)
     document = {"schedule": new_name, "done": "renamed", "was": name}
     output.print_result(document, f"schedule '{name}' is now '{new_name}'")
 
