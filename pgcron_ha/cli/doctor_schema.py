@@ -13,7 +13,6 @@ from pgcron_ha.cli.output import plural, shown
 from pgcron_ha.db.driver.revision import NEWEST
 from pgcron_ha.db.queries.blocking import holding_words, session_words
 from pgcron_ha.db.queries.overview import Row
-from pgcron_ha.spec.zones import TZDATA
 
 SHORTEST_ADVISED_LEASE: Final = 5.0
 PARTITIONS_AHEAD: Final = timedelta(days=1)
@@ -176,23 +175,6 @@ def locking(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
-def check_time_zones(found: Diagnosis) -> Iterator[Finding]:
-    """The newest tzdata of the nodes decides; nodes with an older one materialize no schedules."""
-    tzdata = found.tzdata
-    reported = (
-        "no node has brought any so far" if tzdata is None else f"schedules follow tzdata {tzdata}"
-    )
-    here = "" if tzdata in (None, TZDATA) else f"; {TZDATA} is installed here"
-    yield ok(reported + here)
-    for node in found.nodes:
-        if tzdata is not None and node["tzdata"] is not None and node["tzdata"] < tzdata:
-            yield advice(
-                f"node {node['name']} ({node['tzdata']}) has an older tzdata: it materializes no"
-                " schedules",
-                "Upgrade the package tzdata there, and start the node anew.",
-            )
-
-
 def check_lease(found: Diagnosis) -> Iterator[Finding]:
     """Leases that a short failover or a busy machine outlasts."""
     leases = [found.settings.node.lease_ttl, *(node["lease_ttl"] for node in found.nodes)]
@@ -214,16 +196,6 @@ def check_delivery(found: Diagnosis) -> Iterator[Finding]:
             f"at_most_once is used ({plural(count, 'schedule')}) without a synchronous standby",
             "A failover to an asynchronous standby may forget that a run began, and repeat it.",
         )
-
-
-def check_nodes(found: Diagnosis) -> Iterator[Finding]:
-    """Whether somebody works."""
-    nodes = sum(node["state"] == "alive" and node["has_lease"] for node in found.nodes)
-    yield Finding(
-        "ok" if nodes else "advice",
-        f"{nodes} alive",
-        None if nodes else "Nothing fires and nothing runs; start one with `pgcron-ha node`.",
-    )
 
 
 def check_ledger(found: Diagnosis) -> Iterator[Finding]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pgcron_ha.db.queries.ledger_checks import deciding_tzdata
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
@@ -43,8 +42,6 @@ READINGS: Final[dict[str, Any]] = {
     "broken_indexes": _listed("list_broken_indexes"),
     # Overflow rows, at-most-once work, where partitions end.
     "risks": Rows("read_risks").the,
-    # The version of tzdata that decides.
-    "tzdata": deciding_tzdata,
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
     "broken_workflows": Rows("check_workflows", limit=FEW),
     # Spans to come without a partition between others: relation, since, until.
