@@ -20,12 +20,7 @@ from pgcron_ha.client.options import (
     with_defaults,
 )
 from pgcron_ha.client.registry import Registry
-from pgcron_ha.client.run_request import (
-    EnqueueStatement,
-    NewRun,
-    request_runs,
-    send_runs,
-)
+from pgcron_ha.client.run_request import EnqueueStatement, NewRun, request_runs, send_runs
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status, require_success
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.workflow_definitions import CodeWorkflow
@@ -35,7 +30,7 @@ from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions, workflows
 from pgcron_ha.db.driver.calls import Style
-from pgcron_ha.errors import ConfigError, Mistakes
+from pgcron_ha.errors import ConfigError, InvalidInput, Mistakes
 from pgcron_ha.executors.contract.base import HandlerPolicy, LeaseLoss
 from pgcron_ha.executors.contract.secret_values import RESULT, decrypt, is_encrypted
 from pgcron_ha.executors.python.handler import PythonHandler, check_policy, read_isolation
@@ -83,7 +78,7 @@ class App:
 
     @property
     def schedules(self) -> Mapping[str, CodeSchedule]:
-        """The schedules in code by name, each complete and valid."""
+        """The schedules in code by name, each complete."""
         return self._schedules
 
     @property
@@ -356,8 +351,9 @@ class App:
     async def put_schedules(self, conn: Any = None, *, schema: str | None = None) -> None:
         """Create and change the schedules of the code in the database; equal ones are not touched.
 
-        A node calls it when it starts. A schedule that the code no longer has stays as it is:
-        another version of the program may still define it.
+        A node calls it when it starts. Raises InvalidInput for policies that don't go together. A
+        schedule that the code no longer has stays as it is: another version of the program may
+        still define it.
         """
         async with self._connection(conn) as connection:
             # In one order, so that nodes that start together can't wait for each other in a ring.
@@ -366,7 +362,10 @@ class App:
                     schedule.handler, schedule.args, False, is_steady=True
                 )
                 schedule = replace(schedule, policies={**schedule.policies, "args": sent})
-                await schedule.put(connection, schema or self.schema)
+                try:
+                    await schedule.put(connection, schema or self.schema)
+                except InvalidInput as error:  # policies that don't go together
+                    raise error.about(f"schedule '{schedule.name}'") from None
 
     async def put_workflows(self, conn: Any = None, *, schema: str | None = None) -> None:
         """As `put_schedules`, of workflows, which schedules may start: before them."""
