@@ -19,7 +19,6 @@ from pgcron_ha.cli.schedule_files import apply_command, export_command, import_g
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
-from pgcron_ha.client import checks
 from pgcron_ha.client.options import POLICIES, check_each
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
@@ -206,7 +205,6 @@ async def rename_command(session: Session, name: str, new_name: str) -> None:
 
     It keeps its history. What waits follows the name; what runs or has ended keeps the old one.
     """
-    checks.text("the new name", new_name, checks.MOST_NAME_CHARACTERS)
     await session.act(functions.rename_schedule, name, new_name)
     managed_by = (await session.call(overview.schedule, new_name))["managed_by"]
     if managed_by in ("code", "file"):
