@@ -19,7 +19,6 @@ from pgcron_ha.cli.schedule_files import apply_command, export_command, import_g
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
-from pgcron_ha.client.options import POLICIES, check_each
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.config.times import WrittenTime
@@ -244,7 +243,6 @@ async def run_now_command(
     its fire time: ISO 8601, or 18:30, yesterday 03:00, 2h (ago); without an offset it is local time
     in the schedule's zone.
     """
-    check_each({"overlap": overlap}, POLICIES)
     meant = fire_time and await arguments.in_zone_of(session, name, fire_time)
     made = await session.act(functions.run_now, name, args, overlap=overlap, fire_time=meant)
     print_run_id(made)
