@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pgcron_ha.db.driver.dsn import unprotected_hosts
 
@@ -27,19 +28,10 @@ class Finding(NamedTuple):
     hint: str | None = None
 
 
-def ok(message: str) -> Finding:
-    """A check that found nothing wrong."""
-    return Finding("ok", message)
-
-
-def advice(message: str, hint: str) -> Finding:
-    """Something that may cost or lose runs."""
-    return Finding("advice", message, hint)
-
-
-def problem(message: str, hint: str | None) -> Finding:
-    """Something that does not work, or loses runs."""
-    return Finding("problem", message, hint)
+# A check that found nothing wrong; what may cost or lose runs; what does not work, or loses them.
+ok = partial(Finding, "ok")
+advice = partial(Finding, "advice")
+problem = partial(Finding, "problem")
 
 
 class Diagnosis(SimpleNamespace):
@@ -110,28 +102,6 @@ def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
         )
     if not (found.server["without"] or found.tables_without_autovacuum):
         yield ok("on")
-
-
-def check_indexes(found: Diagnosis) -> Iterator[Finding]:
-    """Indexes that are broken."""
-    if not found.broken_indexes:
-        yield ok("all are valid")
-    for index in found.broken_indexes:
-        yield problem(
-            f"{index['name']} of {index['relation']} is not valid: no statement uses it",
-            _mended(index),
-        )
-
-
-def _mended(index: dict[str, Any]) -> str:
-    if index["has_partitions"]:  # REINDEX would make those of the partitions anew, and not it
-        return (
-            f"It lacks some of a partition. DROP INDEX {index['name']}; and make it without ONLY."
-        )
-    name = index["name"]
-    if "_ccnew" in name or "_ccold" in name:
-        return f"A REINDEX left it: DROP INDEX CONCURRENTLY {name};"
-    return f"REINDEX INDEX CONCURRENTLY {name}; or DROP INDEX CONCURRENTLY {name}; if it is yours."
 
 
 def check_connections(found: Diagnosis) -> Iterator[Finding]:

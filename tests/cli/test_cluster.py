@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from tests.cli.conftest import Cli, Execute, dsn_of
@@ -234,33 +233,6 @@ def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:
     assert "2 s" in found["lease"]["message"]
     assert "at_most_once" in found["delivery"]["message"]
     assert all(row["hint"] for row in found.values())
-
-
-def test_the_doctor_sees_what_became_of_indexes_and_tables(cli: Cli, database: str) -> None:
-    assert "ok       indexes" in cli("doctor").out
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("ALTER TABLE pgcron.idempotency SET (autovacuum_enabled = false)")
-        connection.execute(
-            "INSERT INTO pgcron.idempotency (key, run_id, expires_at)"
-            " SELECT n, 1, now() FROM generate_series(1, 100001) n"
-        )
-        with pytest.raises(psycopg.errors.UniqueViolation):
-            connection.execute(
-                "CREATE UNIQUE INDEX CONCURRENTLY half ON pgcron.idempotency (run_id)"
-            )
-        connection.execute("DELETE FROM pgcron.idempotency")
-        connection.execute("SELECT pg_stat_force_next_flush()")
-        connection.execute("SELECT 1")
-
-    found = cli("doctor", "--json")
-
-    assert found.code == 1
-    reported = {row["check"]: row for row in found.rows}
-    broken = "pgcron.half of pgcron.idempotency is not valid: no statement uses it"
-    assert reported["indexes"]["message"] == broken
-    assert reported["indexes"]["hint"].startswith("REINDEX INDEX CONCURRENTLY pgcron.half;")
-    stored = {row["table"]: row for row in cli("storage", "--json").rows}
-    assert stored["idempotency"]["dead"] == 100_001
 
 
 def test_nodes_with_older_time_zones_are_named(cli: Cli, execute: Execute) -> None:

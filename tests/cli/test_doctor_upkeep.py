@@ -87,27 +87,6 @@ def test_autovacuum_that_is_off_for_a_table_is_found_however_it_was_said(
     assert lines(cli("doctor", "--json"), "autovacuum") == ["on"]
 
 
-def test_each_kind_of_broken_index_has_the_remedy_that_mends_it(
-    cli: Cli, typed: psycopg.Connection
-) -> None:
-    typed.execute("CREATE INDEX parent ON ONLY pgcron.history (created_by)")
-    typed.execute("CREATE INDEX mine ON pgcron.queue (paused_by)")
-    typed.execute("CREATE INDEX mine_ccnew ON pgcron.queue (paused_by)")
-    typed.execute(
-        "UPDATE pg_index SET indisvalid = false"
-        " WHERE indexrelid IN ('pgcron.mine'::regclass, 'pgcron.mine_ccnew'::regclass)"
-    )
-
-    found = cli("doctor", "--json")
-
-    rebuilt, left, parent = hints(found, "indexes")
-    assert left == "A REINDEX left it: DROP INDEX CONCURRENTLY pgcron.mine_ccnew;"
-    typed.execute(rebuilt.partition(";")[0].encode())
-    type_in(typed, left)
-    typed.execute(parent.partition(". ")[2].partition(";")[0].encode())
-    assert lines(cli("doctor", "--json"), "indexes") == ["all are valid"]
-
-
 def test_a_role_that_sees_a_part_is_told_what_it_does_not_see(
     cli: Cli, execute: Execute, database: str, role: str, typed: psycopg.Connection
 ) -> None:

@@ -93,18 +93,6 @@ SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o)
        (SELECT min((SELECT max(p.high) FROM pgcron.partitions_of(k.relation) p))
         FROM pgcron.retention k) AS partitions_end;
 
--- name: list_broken_indexes
--- What an interrupted CREATE INDEX or REINDEX CONCURRENTLY leaves behind: paid for by every write,
--- used by no statement.
-SELECT i.indexrelid::regclass::text AS name, i.indrelid::regclass::text AS relation,
-       c.relkind = 'p' AS has_partitions
-FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
-WHERE c.relnamespace = 'pgcron'::regnamespace
-  AND NOT (i.indisvalid AND i.indisready AND i.indislive)
-  AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p
-      WHERE p.index_relid = i.indexrelid)
-      ORDER BY 1 LIMIT :limit::int;
-
 -- name: list_partition_gaps
 -- Spans of time to come that no partition takes, between others that are there; what lies beyond
 -- the last one is seen elsewhere.
