@@ -65,7 +65,7 @@ def check_schema(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_partitions(found: Diagnosis) -> Iterator[Finding]:
-    """Partitions made ahead, rows that found none, gaps, and partitions that are detached."""
+    """Partitions made ahead, and rows that found none."""
     ends, now = found.risks["partitions_end"], found.server["now"]
     if ends is None or ends < now + PARTITIONS_AHEAD:
         yield problem(
@@ -76,45 +76,6 @@ def check_partitions(found: Diagnosis) -> Iterator[Finding]:
         yield problem(
             f"history_overflow has {found.risks['overflow']} rows: they found no partition",
             "A node's janitor moves them; look at the logs of the nodes if they stay.",
-        )
-    yield from _gaps(found)
-    yield from _strays(found)
-
-
-def _gaps(found: Diagnosis) -> Iterator[Finding]:
-    """Gaps between partitions; of one that a detached partition fills, the next check reports."""
-    for gap in found.partition_gaps:
-        relation, since, until = gap["relation"], gap["since"], gap["until"]
-        if any(
-            stray["relation"] == relation and stray["low"] < until and stray["high"] > since
-            for stray in found.stray_partitions
-        ):
-            continue
-        yield problem(
-            f"{relation} has none from {shown(since)} to {shown(until)}",
-            f"This makes one: SELECT {found.settings.schema}.add_partition('{relation}',"
-            f" '{since.isoformat()}', '{until.isoformat()}')",
-        )
-
-
-def _strays(found: Diagnosis) -> Iterator[Finding]:
-    """Partitions that are detached; not those that somebody is about to detach."""
-    for stray in found.stray_partitions:
-        name, table = stray["partition"], f"{found.settings.schema}.{stray['partition']}"
-        if stray["is_pending"]:
-            continue
-        if stray["is_outlived"]:
-            yield advice(
-                f"{name} is detached, and older than what is kept",
-                f"No node drops it; nobody but you knows what it is for: DROP TABLE {table};",
-            )
-            continue
-        bounds = f"FROM ('{stray['low'].isoformat()}') TO ('{stray['high'].isoformat()}')"
-        relation = f"{found.settings.schema}.{stray['relation']}"
-        yield problem(
-            f"{name} is detached: nobody sees its rows",
-            f"This brings them back: ALTER TABLE {relation} ATTACH PARTITION {table} FOR VALUES"
-            f" {bounds};",
         )
 
 

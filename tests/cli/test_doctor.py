@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import psycopg
@@ -58,10 +57,6 @@ def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
 ) -> None:
     monkeypatch.setitem(health.READINGS["lock_holders"].defaults, "seconds", 0.0)
     monkeypatch.setitem(health.snapshot_holders.defaults, "seconds", 0.0)
-    execute(
-        "DO $$ BEGIN EXECUTE 'DROP TABLE pgcron.log_' "
-        "|| to_char(now() AT TIME ZONE 'UTC' + interval '2 days', 'YYYYMMDD'); END $$"
-    )
     execute("ALTER DATABASE " + urlsplit(database).path[1:] + " SET synchronous_commit = off")
     with psycopg.connect(database) as holder:
         key = "('pgcron'::regnamespace::oid::int, 1)"
@@ -77,40 +72,8 @@ def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
         (status,) = cli("status", "--json").rows
         (snapshot,) = (cause for cause in status["attention"] if cause["state"] == "snapshot")
         assert f"pg_terminate_backend({holder.info.backend_pid})" in snapshot["hint"]
-        gap = reported["partitions", "log"]
         assert reported["durability", "synchronous_commit"]["level"] == "advice"
         assert answer.code == 1
-    execute(gap["hint"].partition(": ")[2])
-    assert "log has none from" not in cli("doctor").out
-
-
-def test_the_doctor_says_how_a_detached_partition_comes_back(
-    cli: Cli, execute: Execute, database: str
-) -> None:
-    day = datetime.now(UTC) + timedelta(days=2)
-    of_now, old = f"log_{day:%Y%m%d}", "log_20200102"
-    execute(f"""
-        DROP TABLE pgcron.log_before;
-        SELECT pgcron.add_partition('log', '2020-01-02Z', '2020-01-03Z');
-        ALTER TABLE pgcron.log DETACH PARTITION pgcron.{of_now}
-        """)
-    with psycopg.connect(database, autocommit=True) as own, psycopg.connect(database) as reader:
-        reader.execute("SELECT count(*) FROM pgcron.log")
-        own.execute("SET lock_timeout = 100")
-        with pytest.raises(psycopg.errors.LockNotAvailable):
-            own.execute(
-                f"ALTER TABLE pgcron.log DETACH PARTITION pgcron.{old} CONCURRENTLY".encode()
-            )
-
-    def reported() -> dict[str, str]:
-        rows = cli("doctor", "--json").rows
-        return {row["message"].split()[0]: row["hint"] for row in rows}
-
-    found = reported()
-    execute(found[of_now].rpartition(": ")[2])
-
-    assert not {"log", old} & set(found)  # a node ends what is half detached
-    assert not {"log", of_now, old} & set(reported())
 
 
 def test_the_doctor_names_what_is_not_supported(

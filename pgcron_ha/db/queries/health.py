@@ -42,11 +42,6 @@ READINGS: Final[dict[str, Any]] = {
     "risks": Rows("read_risks").the,
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
     "broken_workflows": Rows("check_workflows", limit=FEW),
-    # Spans to come without a partition between others: relation, since, until.
-    "partition_gaps": _listed("list_partition_gaps"),
-    # Partitions that are detached, or half so: relation, partition, low, high, is_pending,
-    # is_outlived.
-    "stray_partitions": Rows("stray_partitions"),
     # Excess privileges, and objects with the wrong owner: kind, name, who, remedy (if kind, name
     # and who do not imply it).
     "excess_privileges": _listed("list_privileges_excess", known=list(FOR_EVERYBODY)),

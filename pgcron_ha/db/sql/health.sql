@@ -93,15 +93,6 @@ SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o)
        (SELECT min((SELECT max(p.high) FROM pgcron.partitions_of(k.relation) p))
         FROM pgcron.retention k) AS partitions_end;
 
--- name: list_partition_gaps
--- Spans of time to come that no partition takes, between others that are there; what lies beyond
--- the last one is seen elsewhere.
-SELECT g.relation, g.high AS since, g.next AS until
-FROM (SELECT k.relation, p.high, lead(p.low) OVER (PARTITION BY k.relation ORDER BY p.high) AS next
-      FROM pgcron.retention k CROSS JOIN LATERAL pgcron.partitions_of(k.relation) p
-      WHERE NOT p.is_detached) g
-WHERE g.next > g.high AND g.next > now() ORDER BY 1, 2 LIMIT :limit::int;
-
 -- name: list_privileges_excess
 -- Rights in our schema that nobody should have, and what is not its owner's. `known`: functions
 -- with the owner's rights that are for everybody.
