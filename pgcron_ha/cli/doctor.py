@@ -11,9 +11,9 @@ from typing import Final
 
 import click
 
-from pgcron_ha.cli import arguments, doctor_schema, doctor_server
+from pgcron_ha.cli import arguments, doctor_checks
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.doctor_server import Diagnosis, Finding, problem
+from pgcron_ha.cli.doctor_checks import Diagnosis, Finding, problem
 from pgcron_ha.cli.output import echo, echo_state, report
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.client.run_status import probe_ends
@@ -29,11 +29,10 @@ from pgcron_ha.errors import Conflict, PgcronError, Refused, SchemaError
 
 CHECKS: Final[list[tuple[str, Callable[[Diagnosis], Iterator[Finding]]]]] = [
     (name.removeprefix("check_").replace("_", " "), check)
-    for module in (doctor_server, doctor_schema)
-    for name, check in vars(module).items()
+    for name, check in vars(doctor_checks).items()
     if name.startswith("check_")
 ]
-"""Each ``check_NAME`` of these modules, in their order."""
+"""Each ``check_NAME``, in their order."""
 
 NOTIFIED_SECONDS: Final = 2.0
 # A look, not a proof: `schedules verify` looks at all of it.
@@ -97,7 +96,7 @@ async def examine(settings: Settings, session: Session) -> list[tuple[str, Findi
     except Refused as error:
         return [("role", problem(error.message, _MAY_NOT_LOOK))]
     except Conflict as error:
-        found = doctor_schema.locking(await session.call(blocking_sessions))
+        found = doctor_checks.locking(await session.call(blocking_sessions))
         said = [("locks", finding) for finding in found]
         return [*said, ("database", problem(error.message, error.hint))]
     return [(name, finding) for name, check in CHECKS for finding in check(diagnosis)]
