@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
-from time import monotonic
 from typing import Final
 
 import click
@@ -16,16 +14,14 @@ from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.doctor_checks import Diagnosis, Finding, problem
 from pgcron_ha.cli.output import echo, echo_state, report
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.pooling import was_pooled
 from pgcron_ha.db.driver.revision import require_revision, require_supported
 from pgcron_ha.db.queries import health, overview
 from pgcron_ha.db.queries.blocking import blocking_sessions
-from pgcron_ha.errors import Conflict, PgcronError, Refused, SchemaError
+from pgcron_ha.errors import Conflict, Refused, SchemaError
 
 CHECKS: Final[list[tuple[str, Callable[[Diagnosis], Iterator[Finding]]]]] = [
     (name.removeprefix("check_").replace("_", " "), check)
@@ -34,7 +30,6 @@ CHECKS: Final[list[tuple[str, Callable[[Diagnosis], Iterator[Finding]]]]] = [
 ]
 """Each ``check_NAME``, in their order."""
 
-NOTIFIED_SECONDS: Final = 2.0
 # A look, not a proof: `schedules verify` looks at all of it.
 LEDGER_WINDOW: Final = timedelta(hours=1)
 LEDGER_SCHEDULES: Final = 200
@@ -89,7 +84,6 @@ async def examine(settings: Settings, session: Session) -> list[tuple[str, Findi
                     seconds=LEDGER_SECONDS,
                 ),
                 is_pooled=was_pooled(settings.required_dsn()),
-                notified=await listen_past(session, settings.listen_dsn),
                 nodes=await session.call(overview.nodes, limit=arguments.MOST_ROWS),
                 **await session.call(health.readings),
             )
@@ -100,23 +94,3 @@ async def examine(settings: Settings, session: Session) -> list[tuple[str, Findi
         said = [("locks", finding) for finding in found]
         return [*said, ("database", problem(error.message, error.hint))]
     return [(name, finding) for name, check in CHECKS for finding in check(diagnosis)]
-
-
-async def listen_past(session: Session, dsn: str | None) -> float | str | None:
-    """The seconds until a notification came by listen_dsn; or why none came; None without one."""
-    if dsn is None:
-        return None
-    link = Link(dsn, session.schema, title="pgcron_ha command")
-    notified = asyncio.Event()
-    try:
-        await link.listen(lambda _: notified.set(), "end_channel", insists=True)
-        began = monotonic()
-        await probe_ends(session.connection, schema=session.schema)
-        await asyncio.wait_for(notified.wait(), NOTIFIED_SECONDS)
-        return monotonic() - began
-    except TimeoutError:
-        return f"none came within {NOTIFIED_SECONDS:g} s"
-    except PgcronError as error:
-        return f"{error.message} ({error.detail})"
-    finally:
-        await link.close()

@@ -158,7 +158,7 @@ def check_pooler(found: Diagnosis) -> Iterator[Finding]:
     if not found.is_pooled:
         return
     through = "the DSN leads through a pooler that hands sessions around"
-    if found.notified is None:
+    if found.settings.listen_dsn is None:
         yield advice(through, _LOOKING)
     else:
         yield ok(through)
@@ -172,18 +172,7 @@ def check_pooler(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_notifications(found: Diagnosis) -> Iterator[Finding]:
-    """Whether they come by listen_dsn; the server's queue of them, which an idle listener's
-    transaction keeps.
-    """
-    if isinstance(found.notified, str):
-        yield advice(
-            f"they do not arrive by listen_dsn: {found.notified}",
-            "It must lead to the same database, to the server itself or through a pooler in "
-            "session mode. Until it does, nodes look every node.poll_interval.",
-        )
-    elif found.notified is not None:
-        arrive = f"they arrive by listen_dsn, within {found.notified * 1000:.0f} ms"
-        yield ok(arrive)
+    """The server's queue of them, which an idle listener's transaction keeps."""
     usage, open_ones = found.notification_queue["usage"], found.notification_queue["open"]
     if usage < _MUCH_USAGE:
         return
