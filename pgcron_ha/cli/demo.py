@@ -104,7 +104,6 @@ class _Demo:
         self._noted: set[int] = set()
         self._connection: Connection | None = None
         self._began = time.monotonic()
-        self._trouble = ""
 
     async def run(self, nodes: int) -> int:
         """Until its time is over or a signal comes; the exit code. No process of it is left."""
@@ -221,10 +220,10 @@ class _Demo:
             self._note_endings()
             try:
                 lines = await self._table()
-            except PgcronError as error:
-                await self._restore(error)
+            except PgcronError:  # the database is away, and the nodes wait for it
+                with contextlib.suppress(PgcronError):
+                    await self._database.restore()
             else:
-                self._trouble = ""
                 until = "" if left == math.inf else f", {left:.0f} s to go"
                 title = f"pgcron_ha demo  {self._elapsed()}{until}; stop: Ctrl-C"
                 self._screen.draw([title, *self._next_steps(), "", *lines])
@@ -254,14 +253,6 @@ class _Demo:
             if node.ending is not None and node.pid not in self._noted:
                 self._noted.add(node.pid)
                 self._screen.say(f"{node.name} (process {node.pid}) {node.ending}: {rest}", "")
-
-    async def _restore(self, error: PgcronError) -> None:
-        """The database is away: say so once, and start the embedded server again."""
-        if self._trouble != error.message:
-            self._trouble = error.message
-            self._screen.say(f"{error.message} ({error.detail}); the nodes wait for it")
-        with contextlib.suppress(PgcronError):
-            await self._database.restore()
 
     async def _verify(self, since: datetime, living: int) -> int:
         """Prove from the specs and the ledger that nothing is missing and nothing double."""
