@@ -163,7 +163,8 @@ def _follow(backfill: int) -> None:
     again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
     with goes_on(f"backfill {backfill}", again):
         row = on_database(lambda session: _until_over(session, backfill))
-    output.print_result(row, _progress(row))
+    output.report(row)
+    output.print_fields(row)
     if row["state"] != "done" or row["failed"]:
         raise PgcronError(
             f"backfill {backfill} is {row['state']}; runs that did not succeed: {row['failed']}",
@@ -183,15 +184,6 @@ async def _until_over(session: Session, backfill: int) -> overview.Row:
             note += ", paused" if row["state"] == "paused" else ""
             screen.show_progress(f"backfill {backfill}", Progress(over, row["planned"], note))
             await asyncio.sleep(LOOK_SECONDS)
-
-
-def _progress(row: overview.Row) -> str:
-    planned = "? instants" if row["planned"] is None else plural(row["planned"], "instant")
-    return (
-        f"{row['state']}: {row['already'] + row['created']} of {planned}, "
-        f"{row['already']} left alone, {row['open']} open, {row['succeeded']} succeeded, "
-        f"{row['failed']} failed"
-    )
 
 
 def _say(backfill: int, done: str) -> None:

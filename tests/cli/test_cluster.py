@@ -75,16 +75,6 @@ def test_status_of_an_empty_cluster_and_of_a_paused_one(cli: Cli, execute: Execu
     assert "paused     Queue slow: 0 due runs wait; paused by" in text
 
 
-def test_a_watched_status_is_shown_again_until_it_is_ended(database: str) -> None:
-    command = [sys.executable, "-m", "pgcron_ha", "status", "--watch", "--json"]
-    environment = os.environ | {"PGCRON_HA_DSN": database}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as watched:
-        assert watched.stdout is not None
-        shown = [json.loads(watched.stdout.readline()) for _ in range(2)]
-        watched.terminate()
-    assert [each["counts"]["due"] for each in shown] == [0, 0]
-
-
 def test_queues_are_listed_paused_and_resumed(cli: Cli, execute: Execute) -> None:
     assert cli("queues", "list").out == "no queues\n"
     cli("enqueue", "py:x", "--queue", "slow")
