@@ -21,7 +21,6 @@ SHORTEST_ADVISED_LEASE: Final = 5.0
 PARTITIONS_AHEAD: Final = timedelta(days=1)
 MOST_BREAKS: Final = 20
 _IMPOSSIBLE: Final = "This must not happen: keep the database's log and report it to the project."
-_MUCH_USAGE: Final = 0.25
 _LOOKING: Final = (
     "Nodes work through it but get no notifications: they look every node.poll_interval. Give them "
     "a listen_dsn that leads to the server itself. If it gives each client a session of its own, "
@@ -169,20 +168,6 @@ def check_pooler(found: Diagnosis) -> Iterator[Finding]:
             f"{found.role['name']} SET default_transaction_isolation = 'read committed'; then "
             "RECONNECT in the pooler's console. Or use a DSN that leads to the server itself.",
         )
-
-
-def check_notifications(found: Diagnosis) -> Iterator[Finding]:
-    """The server's queue of them, which an idle listener's transaction keeps."""
-    usage, open_ones = found.notification_queue["usage"], found.notification_queue["open"]
-    if usage < _MUCH_USAGE:
-        return
-    yield problem(
-        f"the server's queue of notifications is {usage:.0%} full; from half of it on nodes are"
-        " not woken, and look at each poll interval",
-        "A session that listens keeps it and has a transaction open: the oldest are "
-        f"{'; '.join(open_ones) or 'not shown to this role'}. End it: SELECT"
-        " pg_terminate_backend(PID);",
-    )
 
 
 def check_schema(found: Diagnosis) -> Iterator[Finding]:

@@ -47,8 +47,6 @@ READINGS: Final[dict[str, Any]] = {
     "excess_privileges": _listed("list_privileges_excess", known=list(FOR_EVERYBODY)),
     # The caller's role: name, whether it is a superuser, has the owner's rights, can see others.
     "role": Rows("read_role").the,
-    # How full the server's queue of notifications is, and the oldest open transactions.
-    "notification_queue": Rows("read_notification_queue").the,
     # Sessions that hold our advisory locks for long: name, process_id, seconds.
     "lock_holders": _listed("list_lock_holders", seconds=LONG_LOCK_SECONDS),
 }

@@ -144,19 +144,6 @@ FROM pg_catalog.pg_roles r, pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE r.rolname = current_user AND c.oid = 'pgcron.run'::regclass;
 
--- name: read_notification_queue
--- PostgreSQL does not show which sessions listen. One that does and leaves a transaction open keeps
--- the queue from being emptied, in whichever database it is.
-SELECT pg_notification_queue_usage() AS usage,
-       ARRAY(SELECT format('%s, open for %s',
-                           concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''),
-                                     'in ' || a.datname),
-                           date_trunc('second', clock_timestamp() - a.xact_start))
-               FROM pg_catalog.pg_stat_activity a
-              WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
-                AND a.backend_type = 'client backend'
-              ORDER BY a.xact_start LIMIT 3) AS open;
-
 -- name: list_lock_holders
 -- Advisory locks have no privileges: any session that holds one of pgcron_ha blocks claims of keys
 -- and limited queues, or new partitions.
