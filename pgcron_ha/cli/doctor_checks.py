@@ -48,33 +48,13 @@ class Diagnosis(SimpleNamespace):
     """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds."""
 
 
-# Kind of a row of `list_privileges_excess`: how bad, what is said, what to do.
-_EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
-    "creates": (
-        "problem",
-        "{who} may create objects in schema {name}",
-        "As the owner: REVOKE CREATE ON SCHEMA {name} FROM {who}; only nodes make anything there.",
-    ),
-    "public reads": (
-        "advice",
-        "everybody may read {name}",
-        "As the owner: REVOKE ALL ON {name} FROM PUBLIC; `pgcron-ha grants viewer` lets one look.",
-    ),
-    "public writes": (
-        "problem",
-        "everybody has {who} on {name}",
-        "As the owner: REVOKE ALL ON {name} FROM PUBLIC; `pgcron-ha grants` has what parts need.",
-    ),
-    "public executes": (
-        "problem",
-        "everybody may execute {name} with its owner's rights",
-        "As the owner: REVOKE ALL ON FUNCTION {name} FROM PUBLIC;",
-    ),
-    "other owner": (
-        "problem",
-        "{name} is of {who}, not of the owner of the other objects",
-        "As a superuser: {remedy}",
-    ),
+# Kind of a row of `list_privileges_excess`: how bad, and what is said.
+_EXCESS: Final[dict[str, tuple[Level, str]]] = {
+    "creates": ("problem", "{who} may create objects in schema {name}"),
+    "public reads": ("advice", "everybody may read {name}"),
+    "public writes": ("problem", "everybody has {who} on {name}"),
+    "public executes": ("problem", "everybody may execute {name} with its owner's rights"),
+    "other owner": ("problem", "{name} is of {who}, not of the owner of the other objects"),
 }
 
 
@@ -224,8 +204,9 @@ def check_role(found: Diagnosis) -> Iterator[Finding]:
 def check_privileges(found: Diagnosis) -> Iterator[Finding]:
     """Rights in the schema that somebody added, and objects of other owners."""
     for row in found.excess_privileges:
-        level, message, hint = _EXCESS[row["kind"]]
-        yield Finding(level, message.format(**row), hint.format(**row))
+        level, message = _EXCESS[row["kind"]]
+        hint = f"{row['remedy']} `pgcron-ha grants` prints what each part needs."
+        yield Finding(level, message.format(**row), hint)
     if not found.excess_privileges:
         yield ok("no excess privileges")
 

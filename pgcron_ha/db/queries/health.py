@@ -42,8 +42,7 @@ READINGS: Final[dict[str, Any]] = {
     "risks": Rows("read_risks").the,
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
     "broken_workflows": Rows("check_workflows", limit=FEW),
-    # Excess privileges, and objects with the wrong owner: kind, name, who, remedy (if kind, name
-    # and who do not imply it).
+    # Excess privileges, and objects with the wrong owner: kind, name, who, remedy.
     "excess_privileges": _listed("list_privileges_excess", known=list(FOR_EVERYBODY)),
     # The caller's role: name, whether it is a superuser, has the owner's rights, can see others.
     "role": Rows("read_role").the,

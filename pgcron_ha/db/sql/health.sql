@@ -104,31 +104,35 @@ WHERE n.oid = 'pgcron'::regnamespace),
          WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S') AND c.relname <> 'alembic_version'),
      routine AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN home ON p.pronamespace = home.oid)
 SELECT found.kind, found.name, found.who, found.remedy FROM (
-  SELECT 'creates' AS kind, home.oid::regnamespace::text AS name,
-         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who,
-         NULL AS remedy
-    FROM home, mine, aclexplode(home.nspacl) a
+  SELECT 'creates' AS kind, home.oid::regnamespace::text AS name, g.who,
+         format('As the owner: REVOKE CREATE ON SCHEMA %s FROM %s;', home.oid::regnamespace,
+                g.who) AS remedy
+    FROM home, mine, aclexplode(home.nspacl) a, LATERAL (
+      SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who) g
     WHERE a.privilege_type = 'CREATE' AND a.grantee NOT IN (home.nspowner, mine.owner)
   UNION ALL
   SELECT CASE WHEN bool_and(a.privilege_type = 'SELECT') THEN 'public reads'
               ELSE 'public writes' END,
-         r.oid::regclass::text, string_agg(DISTINCT a.privilege_type, ', '), NULL
+         r.oid::regclass::text, string_agg(DISTINCT a.privilege_type, ', '),
+         format('As the owner: REVOKE ALL ON %s FROM PUBLIC;', r.oid::regclass)
     FROM relation r,
         LATERAL (SELECT x.* FROM aclexplode(r.relacl) x UNION ALL SELECT y.*
             FROM pg_catalog.pg_attribute c, aclexplode(c.attacl) y WHERE c.attrelid = r.oid) a
    WHERE a.grantee = 0 GROUP BY r.oid
   UNION ALL
-  SELECT 'public executes', p.oid::regprocedure::text, 'PUBLIC', NULL FROM routine p
+  SELECT 'public executes', p.oid::regprocedure::text, 'PUBLIC',
+         format('As the owner: REVOKE ALL ON FUNCTION %s FROM PUBLIC;', p.oid::regprocedure)
+    FROM routine p
    WHERE p.prosecdef AND p.proname <> ALL (:known::text[])
      AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
          WHERE a.grantee = 0)
   UNION ALL
   SELECT 'other owner', r.oid::regclass::text, r.relowner::regrole::text,
-         format('ALTER TABLE %s OWNER TO %s;', r.oid::regclass, mine.owner::regrole)
+         format('As a superuser: ALTER TABLE %s OWNER TO %s;', r.oid::regclass, mine.owner::regrole)
   FROM relation r, mine WHERE r.relowner <> mine.owner
   UNION ALL
   SELECT 'other owner', p.oid::regprocedure::text, p.proowner::regrole::text,
-         format('ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure, mine.owner::regrole)
+         format('As a superuser: ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure, mine.owner::regrole)
   FROM routine p, mine WHERE p.proowner <> mine.owner) found
 ORDER BY 1, 2, 3 LIMIT :limit::int;
 
