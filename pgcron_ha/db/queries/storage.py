@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.driver.statements import literal
+from pgcron_ha.db.queries.health import snapshot_holders
 from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.model.storage import TableSize, tables_of
 
 # Ten years of daily partitions of each table that has them.
 MOST_RELATIONS: Final = 15_000
-MOST_HOLDERS: Final = 20
-# Holders of snapshots older than this are listed; `pgcron-ha status` names them later.
-HELD_SECONDS: Final = 60.0
-HELD_TRANSACTIONS: Final = 100_000
 
 
 class Storage(NamedTuple):
@@ -28,9 +25,6 @@ class Storage(NamedTuple):
 
 _role: Final = Query("read_role").the
 _sizes: Final = Query("list_table_sizes", limit=MOST_RELATIONS)
-snapshot_holders: Final = Query(
-    "list_snapshot_holders", age=HELD_TRANSACTIONS, seconds=HELD_SECONDS, limit=MOST_HOLDERS
-)
 
 
 async def tables(connection: Any, **options: Any) -> tuple[TableSize, ...]:
