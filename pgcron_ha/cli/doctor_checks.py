@@ -108,19 +108,13 @@ def check_durability(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
-    """Whether autovacuum is on, for the server and for each table."""
+    """Whether autovacuum is on."""
     for setting in found.server["without"]:
         yield problem(
             f"{setting} is off for the whole server: dead rows stay, and tables grow",
             f"ALTER SYSTEM SET {setting} = on; SELECT pg_reload_conf();",
         )
-    for table in found.tables_without_autovacuum:
-        toast = " (values out of line)" if table["option"].startswith("toast.") else ""
-        yield problem(
-            f"it is off for {table['name']}{toast}",
-            f"ALTER TABLE {table['name']} RESET ({table['option']});",
-        )
-    if not (found.server["without"] or found.tables_without_autovacuum):
+    if not found.server["without"]:
         yield ok("on")
 
 

@@ -67,26 +67,6 @@ def test_who_has_written_and_does_not_end_is_named_and_others_are_not(
     assert snapshots(cli) == []
 
 
-def test_autovacuum_that_is_off_for_a_table_is_found_however_it_was_said(
-    cli: Cli, typed: psycopg.Connection
-) -> None:
-    typed.execute("ALTER TABLE pgcron.queue SET (autovacuum_enabled = OFF)")
-    typed.execute("ALTER TABLE pgcron.schedule SET (autovacuum_enabled = 0)")
-    typed.execute("ALTER TABLE pgcron.dead_letter SET (toast.autovacuum_enabled = no)")
-    typed.execute("ALTER TABLE pgcron.cluster SET (autovacuum_enabled = on)")
-
-    found = cli("doctor", "--json")
-
-    assert lines(found, "autovacuum") == [
-        "it is off for pgcron.dead_letter (values out of line)",
-        "it is off for pgcron.queue",
-        "it is off for pgcron.schedule",
-    ]
-    for hint in hints(found, "autovacuum"):
-        type_in(typed, hint)
-    assert lines(cli("doctor", "--json"), "autovacuum") == ["on"]
-
-
 def test_a_role_that_sees_a_part_is_told_what_it_does_not_see(
     cli: Cli, execute: Execute, database: str, role: str, typed: psycopg.Connection
 ) -> None:

@@ -36,8 +36,6 @@ is in this one); the oldest first.
 """
 
 READINGS: Final[dict[str, Any]] = {
-    # Tables of the schema for which somebody turned autovacuum off: name, option.
-    "tables_without_autovacuum": _listed("list_tables_without_autovacuum"),
     # Overflow rows, at-most-once work, where partitions end.
     "risks": Rows("read_risks").the,
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.

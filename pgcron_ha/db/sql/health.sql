@@ -75,16 +75,6 @@ WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.
 WHERE (h.age > :age::int OR h.seconds > :seconds::float8)
   AND pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) ORDER BY h.age DESC LIMIT :limit::int;
 
--- name: list_tables_without_autovacuum
-SELECT c.oid::regclass::text AS name, o.option FROM pg_catalog.pg_class c
-LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid,
-  LATERAL (SELECT p.option_name AS option, p.option_value FROM pg_options_to_table(c.reloptions) p
-           UNION ALL SELECT 'toast.' || q.option_name, q.option_value
-           FROM pg_options_to_table(t.reloptions) q) o
-WHERE c.relnamespace = 'pgcron'::regnamespace
-  AND o.option IN ('autovacuum_enabled', 'toast.autovacuum_enabled') AND NOT o.option_value::boolean
-ORDER BY 1, 2 LIMIT :limit::int;
-
 -- name: read_risks
 SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o) AS overflow,
        (SELECT count(*) FROM pgcron.schedule s
