@@ -10,8 +10,8 @@ from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config.settings import Settings
-from pgcron_ha.db.driver.revision import NEWEST, is_newer
-from pgcron_ha.errors import Refused, SchemaError
+from pgcron_ha.db.driver.revision import NEWEST, is_newer, too_old
+from pgcron_ha.errors import Refused
 
 
 @click.command("migrate")
@@ -93,8 +93,4 @@ def _judged(name: str, found: str | None) -> str:
         return reported
     if is_newer(found, NEWEST):
         return f"{reported}; this program brings {NEWEST}, and works with it"
-    raise SchemaError(
-        f"schema '{name}' is not in this database" if found is None else reported,
-        f"This program brings revision {NEWEST}.",
-        "Run `pgcron-ha migrate`, or give a DBA the output of `pgcron-ha migrate --sql`.",
-    )
+    raise too_old(name, found, NEWEST)

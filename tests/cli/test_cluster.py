@@ -240,7 +240,7 @@ def test_migrate_brings_prints_and_checks_the_schema(
     monkeypatch.setenv("PGCRON_HA_DSN", empty_database)
     pending = cli("migrate", "--check")
     assert pending.code == 1
-    assert pending.err.startswith("error: schema 'pgcron' is not in this database\n")
+    assert pending.err.startswith("error: the schema 'pgcron' is not in this database\n")
     assert "hint: Run `pgcron-ha migrate`" in pending.err
 
     done = f"schema 'pgcron' is at revision {NEWEST}\n"
