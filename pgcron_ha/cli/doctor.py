@@ -30,11 +30,7 @@ CHECKS: Final[list[tuple[str, Callable[[Diagnosis], Iterator[Finding]]]]] = [
 ]
 """Each ``check_NAME``, in their order."""
 
-# A look, not a proof: `schedules verify` looks at all of it.
-LEDGER_WINDOW: Final = timedelta(hours=1)
-LEDGER_SCHEDULES: Final = 200
-LEDGER_INSTANTS: Final = 2000
-LEDGER_SECONDS: Final = 2.0
+_HOUR: Final = timedelta(hours=1)
 _MAY_NOT_LOOK: Final = (
     "Use the role that nodes connect as, or give this one what `pgcron-ha grants viewer ROLE`"
     " prints."
@@ -76,12 +72,9 @@ async def examine(settings: Settings, session: Session) -> list[tuple[str, Findi
                 server=server,
                 revision=revision,
                 blocking=blocking,
+                # A look, not a proof: `schedules verify` looks at all of it.
                 ledger=await session.call(
-                    prove,
-                    server["now"] - LEDGER_WINDOW,
-                    schedules=LEDGER_SCHEDULES,
-                    instants=LEDGER_INSTANTS,
-                    seconds=LEDGER_SECONDS,
+                    prove, server["now"] - _HOUR, schedules=200, instants=2000, seconds=2
                 ),
                 is_pooled=was_pooled(settings.required_dsn()),
                 nodes=await session.call(overview.nodes, limit=arguments.MOST_ROWS),

@@ -53,9 +53,7 @@ def enqueue_command(
     if file is not None and wait:
         raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
     if file is not None and given["idempotency_key"] is not None:
-        raise click.UsageError(
-            "--idempotency-key names one run; in a file each line has an idempotency_key"
-        )
+        raise click.UsageError("--idempotency-key names one run; in a file each line has its own")
     mistakes = Mistakes()
     given["args"] = args_of(pairs, given["args"])
     given["due_at"] = mistakes.tried(due_instant, given["due_at"])

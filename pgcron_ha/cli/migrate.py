@@ -20,9 +20,7 @@ from pgcron_ha.errors import Refused
 @click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is older.")
 @click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")
 @click.option("--yes", "is_sure", is_flag=True, help="With --uninstall: do it.")
-@click.option(
-    "--force", "by_force", is_flag=True, help="With --uninstall: despite nodes and what uses it."
-)
+@click.option("--force", "by_force", is_flag=True, help="With --uninstall: whatever uses it.")
 def migrate_command(
     as_sql: bool,
     since: str | None,

@@ -23,10 +23,7 @@ QUEUES: Final = columns(
 KEYS: Final = columns("KEY:32 SLOTS RATE PER RUNNING SET_BY:16 SET_AT", KEY="concurrency_key")
 _NO_LIMIT: Final = "none"
 _rate = click.option(
-    "--rate",
-    type=arguments.RATE,
-    default=arguments.Rate(),
-    help="At most 10 start in any minute: 10/1m.",
+    "--rate", type=arguments.RATE, default=arguments.Rate(), help="Most starts in a time: 10/1m."
 )
 
 
