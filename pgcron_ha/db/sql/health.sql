@@ -122,7 +122,8 @@ SELECT found.kind, found.name, found.who, found.remedy FROM (
   FROM relation r, mine WHERE r.relowner <> mine.owner
   UNION ALL
   SELECT 'other owner', p.oid::regprocedure::text, p.proowner::regrole::text,
-         format('As a superuser: ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure, mine.owner::regrole)
+         format('As a superuser: ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure,
+                mine.owner::regrole)
   FROM routine p, mine WHERE p.proowner <> mine.owner) found
 ORDER BY 1, 2, 3 LIMIT :limit::int;
 
