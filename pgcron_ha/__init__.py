@@ -30,37 +30,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pgcron_ha import errors
-    from pgcron_ha.client.app import App
-    from pgcron_ha.client.uniqueness import Debounce, Throttle, Unique
-    from pgcron_ha.client.workflow_starts import chain, chord, group, map_each
-    from pgcron_ha.client.workflows import Workflow
-    from pgcron_ha.config.breaker import Breaker
-    from pgcron_ha.executors.contract.attempt import Stopped
-    from pgcron_ha.executors.contract.context import Context
-    from pgcron_ha.executors.contract.outcome import Cancel, Discard, Retry, Snooze
-    from pgcron_ha.executors.contract.secret_values import Secret
-
-__all__ = [
-    "App",
-    "Breaker",
-    "Cancel",
-    "Context",
-    "Debounce",
-    "Discard",
-    "Retry",
-    "Secret",
-    "Snooze",
-    "Stopped",
-    "Throttle",
-    "Unique",
-    "Workflow",
-    "chain",
-    "chord",
-    "errors",
-    "group",
-    "map_each",
-]
+    from pgcron_ha import errors as errors
+    from pgcron_ha.client.app import App as App
+    from pgcron_ha.client.uniqueness import Debounce as Debounce
+    from pgcron_ha.client.uniqueness import Throttle as Throttle
+    from pgcron_ha.client.uniqueness import Unique as Unique
+    from pgcron_ha.client.workflow_starts import chain as chain
+    from pgcron_ha.client.workflow_starts import chord as chord
+    from pgcron_ha.client.workflow_starts import group as group
+    from pgcron_ha.client.workflow_starts import map_each as map_each
+    from pgcron_ha.client.workflows import Workflow as Workflow
+    from pgcron_ha.config.breaker import Breaker as Breaker
+    from pgcron_ha.executors.contract.attempt import Stopped as Stopped
+    from pgcron_ha.executors.contract.context import Context as Context
+    from pgcron_ha.executors.contract.outcome import Cancel as Cancel
+    from pgcron_ha.executors.contract.outcome import Discard as Discard
+    from pgcron_ha.executors.contract.outcome import Retry as Retry
+    from pgcron_ha.executors.contract.outcome import Snooze as Snooze
+    from pgcron_ha.executors.contract.secret_values import Secret as Secret
 
 # Found when they are asked for: a command that needs none of it imports none of it.
 _PLACES = {
@@ -74,6 +61,7 @@ _PLACES = {
     "executors.contract.outcome": ("Cancel", "Discard", "Retry", "Snooze"),
     "executors.contract.secret_values": ("Secret",),
 }
+__all__ = ["errors", *(name for names in _PLACES.values() for name in names)]
 
 
 def __getattr__(name: str) -> Any:

@@ -202,11 +202,8 @@ class Mistakes:
 
     def tried(self, check: Callable[..., Any], *values: Any) -> Any:
         """What `check` returns of the values; None if its error is kept."""
-        try:
+        with self.kept():
             return check(*values)
-        except PgcronError as error:
-            self.found += error.parts
-            return None
 
     def raise_any(self) -> None:
         """Raise what was kept: the error itself, or one that names them all."""
@@ -239,10 +236,11 @@ def from_sqlstate(
     """The error for an SQLSTATE of pgcron_ha, or None when the code is not of class ``PC``."""
     if sqlstate is None or not sqlstate.startswith("PC"):
         return None
-    pending: list[type[PgcronError]] = [PgcronError]
-    while pending:
-        candidate = pending.pop()
-        if candidate.sqlstate == sqlstate:
-            return candidate(message, detail, hint)
-        pending.extend(candidate.__subclasses__())
-    return PgcronError(message, detail, hint)
+    kind = next((each for each in _kinds(PgcronError) if each.sqlstate == sqlstate), PgcronError)
+    return kind(message, detail, hint)
+
+
+def _kinds(kind: type[PgcronError]) -> Iterator[type[PgcronError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from _kinds(each)

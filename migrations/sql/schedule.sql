@@ -148,7 +148,8 @@ CREATE TABLE pgcron.schedule (
         'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.')),
   CONSTRAINT all_late_fires_are_those_of_31_days_at_most
     CHECK (catchup <> 'all' OR catchup_window <= '31 days'
-      OR pgcron.refuse('PC001', format('catch-up all with a window of %s', catchup_window),
+      OR pgcron.refuse('PC001', format('catch-up all with a window of %s',
+          justify_hours(catchup_window)),
         'All late fires run only within a bound: 31 days at most.',
         'Give a shorter catchup_window.')),
   CONSTRAINT only_what_pauses_after_failures_is_probed

@@ -22,7 +22,6 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.model.backfill import BackfillRange, measure
 from pgcron_ha.spec.spec import spec_of
-from pgcron_ha.spec.text import in_number
 
 COLUMNS: Final = columns(
     "ID SCHEDULE:24 STATE SINCE UNTIL PLANNED ALREADY CREATED OPEN SUCCEEDED FAILED LEFT BY:16",
@@ -43,12 +42,7 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 @click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
 @click.option("--parallelism", type=int, default=1, help="Maximum runs of it at the same time.")
 @option("--overlap", "Overlap policy of its runs. Default: the schedule's.", metavar="POLICY")
-@click.option(
-    "--if-ran",
-    type=click.Choice(backfills.IF_RAN),
-    default="skip",
-    help="Fires that ran already: skip them, rerun failed ones, or rerun all.",
-)
+@option("--if-ran", "Whether what ran runs again.", click.Choice(backfills.IF_RAN), default="skip")
 @arguments.args_option("Arguments instead of the schedule's.")
 @click.option("--note", help="Reason, kept with the backfill.")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")
@@ -73,22 +67,21 @@ def backfill_command(
     until it is resumed. The first one runs whatever the fire before the range came to.
     """
 
-    async def start(session: Session) -> tuple[int | None, BackfillRange, int]:
+    async def start(session: Session) -> tuple[int | None, BackfillRange]:
         found = await session.call(overview.schedule, name)
         first = arguments.in_zone(since, found["timezone"])
         end = until and arguments.in_zone(until, found["timezone"])
         now = await session.call(overview.database_time)
         measured = measure(spec_of(found), first, end or now)
         if dry_run:
-            decided = await session.call(backfills.decided_between, found["id"], first, end or now)
-            return None, measured, decided
+            return None, measured
         planned = measured.instants
         made = await session.act(backfills.backfill, name, first, end, planned=planned, **given)
-        return made, measured, 0
+        return made, measured
 
-    made, measured, decided = on_database(start)
+    made, measured = on_database(start)
     if made is None:
-        _print_plan(measured, decided)
+        _print_plan(measured)
     elif wait:
         _follow(made)
     else:
@@ -151,16 +144,13 @@ def stop_command(backfill: int, note: str | None) -> None:
     )
 
 
-def _print_plan(measured: BackfillRange, decided: int) -> None:
-    first, last = measured.first, measured.last
-    instants = measured.instants
-    output.report({"planned": instants, "first": first, "last": last, "decided": decided})
+def _print_plan(measured: BackfillRange) -> None:
+    instants, first, last = measured.instants, measured.first, measured.last
+    output.report({"planned": instants, "first": first, "last": last})
     if first is None:
         echo("the range has no instant of the schedule")
     else:
         echo(f"{plural(instants, 'instant')}, from {shown(first)} to {shown(last)}")
-        were = f"{plural(decided, 'instant')} of the range {in_number(decided, 'was', 'were')}"
-        echo(f"{were} decided already, each by itself")
 
 
 def _follow(backfill: int) -> None:
@@ -168,7 +158,8 @@ def _follow(backfill: int) -> None:
     again = f"`pgcron-ha backfills show {backfill}` shows how far it is"
     with goes_on(f"backfill {backfill}", again):
         row = on_database(lambda session: _until_over(session, backfill))
-    output.print_result(row, _progress(row))
+    output.report(row)
+    output.print_fields(row)
     if row["state"] != "done" or row["failed"]:
         raise PgcronError(
             f"backfill {backfill} is {row['state']}; runs that did not succeed: {row['failed']}",
@@ -188,15 +179,6 @@ async def _until_over(session: Session, backfill: int) -> overview.Row:
             note += ", paused" if row["state"] == "paused" else ""
             screen.show_progress(f"backfill {backfill}", Progress(over, row["planned"], note))
             await asyncio.sleep(LOOK_SECONDS)
-
-
-def _progress(row: overview.Row) -> str:
-    planned = "? instants" if row["planned"] is None else plural(row["planned"], "instant")
-    return (
-        f"{row['state']}: {row['already'] + row['created']} of {planned}, "
-        f"{row['already']} left alone, {row['open']} open, {row['succeeded']} succeeded, "
-        f"{row['failed']} failed"
-    )
 
 
 def _say(backfill: int, done: str) -> None:

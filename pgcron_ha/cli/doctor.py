@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
-from time import monotonic
 from typing import Final
 
 import click
 
-from pgcron_ha.cli import arguments, doctor_schema, doctor_server
+from pgcron_ha.cli import arguments, doctor_checks
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.doctor_server import Diagnosis, Finding, problem
+from pgcron_ha.cli.doctor_checks import Diagnosis, Finding, problem
 from pgcron_ha.cli.output import echo, echo_state, report
 from pgcron_ha.cli.session import Session, on_database
-from pgcron_ha.client.run_status import probe_ends
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.pooling import was_pooled
 from pgcron_ha.db.driver.revision import require_revision, require_supported
 from pgcron_ha.db.queries import health, overview
 from pgcron_ha.db.queries.blocking import blocking_sessions
-from pgcron_ha.errors import Conflict, PgcronError, Refused, SchemaError
+from pgcron_ha.errors import Conflict, Refused, SchemaError
 
 CHECKS: Final[list[tuple[str, Callable[[Diagnosis], Iterator[Finding]]]]] = [
     (name.removeprefix("check_").replace("_", " "), check)
-    for module in (doctor_server, doctor_schema)
-    for name, check in vars(module).items()
+    for name, check in vars(doctor_checks).items()
     if name.startswith("check_")
 ]
-"""Each ``check_NAME`` of these modules, in their order."""
+"""Each ``check_NAME``, in their order."""
 
-NOTIFIED_SECONDS: Final = 2.0
-# A look, not a proof: `schedules verify` looks at all of it.
-LEDGER_WINDOW: Final = timedelta(hours=1)
-LEDGER_SCHEDULES: Final = 200
-LEDGER_INSTANTS: Final = 2000
-LEDGER_SECONDS: Final = 2.0
+_HOUR: Final = timedelta(hours=1)
 _MAY_NOT_LOOK: Final = (
     "Use the role that nodes connect as, or give this one what `pgcron-ha grants viewer ROLE`"
     " prints."
@@ -51,7 +41,7 @@ _MAY_NOT_LOOK: Final = (
 def doctor_command() -> int:
     """Check the database, the schema, the settings.
 
-    Exit code 1 if there is a problem; advice alone is 0.
+    Exit code 1 if there is a problem; advice alone is 0. What runs and what fails is for "status".
     """
     settings = command_context().load()
     findings = on_database(partial(examine, settings), needs_schema=False, settings=settings)
@@ -82,44 +72,18 @@ async def examine(settings: Settings, session: Session) -> list[tuple[str, Findi
                 server=server,
                 revision=revision,
                 blocking=blocking,
+                # A look, not a proof: `schedules verify` looks at all of it.
                 ledger=await session.call(
-                    prove,
-                    server["now"] - LEDGER_WINDOW,
-                    schedules=LEDGER_SCHEDULES,
-                    instants=LEDGER_INSTANTS,
-                    seconds=LEDGER_SECONDS,
+                    prove, server["now"] - _HOUR, schedules=200, instants=2000, seconds=2
                 ),
                 is_pooled=was_pooled(settings.required_dsn()),
-                notified=await listen_past(session, settings.listen_dsn),
                 nodes=await session.call(overview.nodes, limit=arguments.MOST_ROWS),
-                blocked=await session.call(overview.blocked),
-                invalid_schedules=await session.call(overview.invalid_schedules),
                 **await session.call(health.readings),
             )
     except Refused as error:
         return [("role", problem(error.message, _MAY_NOT_LOOK))]
     except Conflict as error:
-        found = doctor_schema.locking(await session.call(blocking_sessions))
+        found = doctor_checks.locking(await session.call(blocking_sessions))
         said = [("locks", finding) for finding in found]
         return [*said, ("database", problem(error.message, error.hint))]
     return [(name, finding) for name, check in CHECKS for finding in check(diagnosis)]
-
-
-async def listen_past(session: Session, dsn: str | None) -> float | str | None:
-    """The seconds until a notification came by listen_dsn; or why none came; None without one."""
-    if dsn is None:
-        return None
-    link = Link(dsn, session.schema, title="pgcron_ha command")
-    notified = asyncio.Event()
-    try:
-        await link.listen(lambda _: notified.set(), "end_channel", insists=True)
-        began = monotonic()
-        await probe_ends(session.connection, schema=session.schema)
-        await asyncio.wait_for(notified.wait(), NOTIFIED_SECONDS)
-        return monotonic() - began
-    except TimeoutError:
-        return f"none came within {NOTIFIED_SECONDS:g} s"
-    except PgcronError as error:
-        return f"{error.message} ({error.detail})"
-    finally:
-        await link.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -16,7 +15,7 @@ from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end, note_what_nobody_offers
-from pgcron_ha.client.checks import args_text
+from pgcron_ha.client.checks import args_text, json_or_text, parsed_json
 from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
 from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
@@ -30,13 +29,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.command("enqueue", cls=arguments.JsonCommand)
 @click.argument("handler", required=False)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option(
-    "--file",
-    "file",
-    type=click.File("r", encoding="utf-8"),
-    metavar="FILE",
-    help='Runs as JSON lines: {"handler": …, "args": …}; - reads stdin.',
-)
+@arguments.option("--file", "Runs as JSON lines; - reads stdin.", click.File(encoding="utf-8"))
 @run_options
 @click.option("--wait", is_flag=True, help="Wait until the run ends, and print its result.")
 @click.option("--log", "with_log", is_flag=True, help="With --wait: print its log on stderr.")
@@ -60,9 +53,7 @@ def enqueue_command(
     if file is not None and wait:
         raise click.UsageError("--wait follows one run; `runs watch` follows each of a file")
     if file is not None and given["idempotency_key"] is not None:
-        raise click.UsageError(
-            "--idempotency-key names one run; in a file each line has an idempotency_key"
-        )
+        raise click.UsageError("--idempotency-key names one run; in a file each line has its own")
     mistakes = Mistakes()
     given["args"] = args_of(pairs, given["args"])
     given["due_at"] = mistakes.tried(due_instant, given["due_at"])
@@ -99,10 +90,7 @@ def args_of(pairs: Sequence[str], args: str | None) -> str | None:
         name, separator, text = pair.partition("=")
         if not separator or not name:
             raise click.UsageError(f"'{pair[:60]}' is no KEY=VALUE pair")
-        try:
-            found[name] = json.loads(text)
-        except (ValueError, RecursionError):
-            found[name] = text
+        found[name] = json_or_text(text)
     return args_text(found)
 
 
@@ -145,10 +133,7 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[RunRequest]
 
 
 def _options(line: str) -> dict[str, Any]:
-    try:
-        options = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"not JSON: {line.strip()[:60]}", f"{error}.", _EXAMPLE) from None
+    options = parsed_json("", line.strip(), _EXAMPLE)
     if not isinstance(options, dict):
         raise InvalidInput("no JSON object", "A line is one run.", _EXAMPLE)
     options = {key: value for key, value in options.items() if value is not None}

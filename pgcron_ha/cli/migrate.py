@@ -6,30 +6,21 @@ import asyncio
 
 import click
 
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config.settings import Settings
-from pgcron_ha.db.driver.revision import NEWEST, is_newer
-from pgcron_ha.errors import DatabaseUnavailable, Refused, SchemaError
+from pgcron_ha.db.driver.revision import NEWEST, is_newer, too_old
+from pgcron_ha.errors import Refused
 
 
 @click.command("migrate")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the statements instead; for a DBA.")
-@click.option(
-    "--from",
-    "since",
-    metavar="REVISION",
-    help="With --sql: the revision that the database has, or 'base' (empty). Default: read it.",
-)
+@option("--from", "With --sql: the REVISION there is, or 'base'. Default: read it.", into="since")
 @click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is older.")
 @click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")
 @click.option("--yes", "is_sure", is_flag=True, help="With --uninstall: do it.")
-@click.option(
-    "--force",
-    "by_force",
-    is_flag=True,
-    help="With --uninstall: despite nodes, what others have built on it, and their alembic.",
-)
+@click.option("--force", "by_force", is_flag=True, help="With --uninstall: whatever uses it.")
 def migrate_command(
     as_sql: bool,
     since: str | None,
@@ -73,11 +64,7 @@ def _script(settings: Settings, since: str | None) -> str:
     from pgcron_ha.db.schema import migrate as schema
 
     if since is None and settings.dsn is not None:
-        try:
-            since = asyncio.run(schema.check(settings.dsn, settings.schema))
-        except DatabaseUnavailable as error:
-            begin = "--from says where to begin, else this is all of it"
-            echo(f"note: {error.message}; {begin}", err=True)
+        since = asyncio.run(schema.check(settings.dsn, settings.schema))
     since = since or schema.BASE
     if since == NEWEST or is_newer(since, NEWEST):
         return f"-- schema '{settings.schema}' is at revision {since}: nothing is missing"
@@ -104,8 +91,4 @@ def _judged(name: str, found: str | None) -> str:
         return reported
     if is_newer(found, NEWEST):
         return f"{reported}; this program brings {NEWEST}, and works with it"
-    raise SchemaError(
-        f"schema '{name}' is not in this database" if found is None else reported,
-        f"This program brings revision {NEWEST}.",
-        "Run `pgcron-ha migrate`, or give a DBA the output of `pgcron-ha migrate --sql`.",
-    )
+    raise too_old(name, found, NEWEST)

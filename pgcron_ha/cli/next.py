@@ -10,8 +10,9 @@ from itertools import islice
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.context import command_context
+from pgcron_ha.cli.options import timezone_option
 from pgcron_ha.cli.output import echo, note, report
 from pgcron_ha.cli.session import call
 from pgcron_ha.config.times import WrittenTime
@@ -29,20 +30,9 @@ _LOCAL_WIDTH = 32
 
 @click.command("next", cls=arguments.JsonCommand)
 @click.argument("spec")
-@click.option(
-    *("--tz", "--timezone", "tz"),
-    default="UTC",
-    show_default=True,
-    metavar="ZONE",
-    help="An IANA time zone.",
-)
+@timezone_option
 @option(
-    "--from",
-    "List fires after (with --prev: before) INSTANT: ISO 8601, 18:30, tomorrow 03:00, 2h (ago);"
-    " without an offset it is local time in ZONE. Default: now.",
-    arguments.LOCAL_INSTANT,
-    into="start",
-    metavar="INSTANT",
+    "--from", "Fires after it (with --prev: before). Default: now.", LOCAL_INSTANT, into="start"
 )
 @option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=DEFAULT_COUNT)
 @option("--dst", "vixie, robfig (alias kubernetes) or skip.", default="vixie", metavar="POLICY")
@@ -50,7 +40,7 @@ _LOCAL_WIDTH = 32
 @click.option("--prev", "is_backwards", is_flag=True, help="Look back, newest first.")
 def next_command(
     spec: str,
-    tz: str,
+    timezone: str | None,
     start: WrittenTime | None,
     count: int,
     dst: str,
@@ -62,8 +52,10 @@ def next_command(
     SPEC is a cron expression of five fields, or six with seconds first, "every 90m", "at INSTANT",
     "rrule FREQ=..." or "every 2nd of 0 9 * * mon"; several lines are a union, less what lines with
     "not" leave out, between those with "from" and "until". Calendars are those of the
-    database, time zones those installed here.
+    database, time zones those installed here. INSTANT is ISO 8601, 18:30, tomorrow 03:00, 2h (ago);
+    without an offset it is local time in ZONE, which is UTC by default.
     """
+    tz = timezone or "UTC"
     parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, _calendars_for(spec))
     moment = datetime.now(UTC) if start is None else arguments.in_zone(start, tz)
     fires = tuple(islice(_fires(parsed, moment, is_backwards), count))

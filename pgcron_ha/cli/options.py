@@ -29,6 +29,9 @@ def _links(
     return {title: address for title, _, address in parts} if words else None
 
 
+timezone_option: Final = click.option(
+    "--tz", "--timezone", "timezone", metavar="ZONE", help="An IANA time zone."
+)
 _SEVERAL: Final[dict[str, Any]] = {"multiple": True, "callback": _labels}
 
 _PLACE = together(
@@ -81,7 +84,7 @@ run_options = together(
 )
 policy_options = together(
     args_option("A JSON object of arguments.", is_judged=False),
-    click.option("--tz", "--timezone", "timezone", metavar="ZONE", help="An IANA time zone."),
+    timezone_option,
     option("--dst", "vixie, robfig or skip.", metavar="POLICY"),
     click.option("--enabled/--paused", "enabled", default=None, help="Whether it fires."),
     option("--overlap", "skip, allow, queue, replace or terminate.", metavar="POLICY"),

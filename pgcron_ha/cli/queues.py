@@ -9,7 +9,6 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import columns, note, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
-from pgcron_ha.client import checks
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
@@ -24,10 +23,7 @@ QUEUES: Final = columns(
 KEYS: Final = columns("KEY:32 SLOTS RATE PER RUNNING SET_BY:16 SET_AT", KEY="concurrency_key")
 _NO_LIMIT: Final = "none"
 _rate = click.option(
-    "--rate",
-    type=arguments.RATE,
-    default=arguments.Rate(),
-    help="At most 10 start in any minute: 10/1m.",
+    "--rate", type=arguments.RATE, default=arguments.Rate(), help="Most starts in a time: 10/1m."
 )
 
 
@@ -38,6 +34,9 @@ def _most(option: str, text: str) -> int | None:
     if not text.isdecimal() or not 0 < int(text) <= 1_000_000_000:
         raise click.UsageError(f"{option} is a number from 1, or '{_NO_LIMIT}': not '{text[:40]}'")
     return int(text)
+
+
+_COUNT = arguments.ReadBy("count", _most)
 
 
 @click.group("cluster", cls=arguments.JsonGroup)
@@ -89,9 +88,8 @@ def demand_command(queue: str | None, cap: int) -> None:
 
     On all nodes together, by weight: what executes, and what is due and may begin. For autoscalers.
     """
-    name = None if queue is None else checks.queue_name(queue)
-    slots = call(overview.demand, name, cap)
-    print_result({"queue": name, "slots": slots}, slots)
+    slots = call(overview.demand, queue, cap)
+    print_result({"queue": queue, "slots": slots}, slots)
 
 
 @queues_group.command("pause")
@@ -100,7 +98,6 @@ def demand_command(queue: str | None, cap: int) -> None:
 @with_session
 async def pause_command(session: Session, queue: str, why: str | None) -> None:
     """Start no runs of QUEUE; what runs goes on."""
-    checks.queue_name(queue)
     await _note_if_unused(session, queue)
     await session.act(cluster.pause_queue, queue, why)
     print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused")
@@ -110,25 +107,19 @@ async def pause_command(session: Session, queue: str, why: str | None) -> None:
 @click.argument("queue")
 def resume_command(queue: str) -> None:
     """Start runs of QUEUE again."""
-    act(cluster.resume_queue, checks.queue_name(queue))
+    act(cluster.resume_queue, queue)
     print_result({"queue": queue, "is_paused": False}, f"queue '{queue}' is resumed")
 
 
 @queues_group.command("set")
 @click.argument("queue")
-@click.option(
-    "--max-running",
-    type=arguments.ReadBy("count", _most),
-    default=_NO_LIMIT,
-    help="Most runs that execute at once on all nodes together; none: no limit.",
-)
+@arguments.option("--max-running", "Most runs at once on all nodes.", _COUNT, default=_NO_LIMIT)
 @_rate
 @with_session
 async def set_queue_command(
     session: Session, queue: str, max_running: int | None, rate: arguments.Rate
 ) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
-    checks.queue_name(queue)
     await _note_if_unused(session, queue)
     await session.act(cluster.set_queue, queue, max_running, **rate._asdict())
     most = "as many runs as there are slots"
@@ -166,7 +157,7 @@ def list_keys_command(limit: int) -> None:
 
 @concurrency_group.command("set")
 @click.argument("concurrency_key", metavar="KEY")
-@click.argument("slots", type=arguments.ReadBy("slots", _most))
+@click.argument("slots", type=_COUNT)
 @_rate
 def set_command(concurrency_key: str, slots: int | None, rate: arguments.Rate) -> None:
     """Let SLOTS runs of KEY execute at once ("none": no limit).

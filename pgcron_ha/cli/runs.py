@@ -58,14 +58,12 @@ def runs_group() -> None:
 
 
 @runs_group.command("list")
-@click.option(
+@arguments.option(
     "--state",
-    "--outcome",
-    "states",
-    type=click.Choice(tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))),
+    "A state, an outcome or a group (attention, waiting, ended). Default: all but scheduled ones.",
+    click.Choice(tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))),
+    into="states",
     multiple=True,
-    help="A state, an outcome or a group: attention, waiting, ended; may be repeated. Without it "
-    "all but scheduled ones.",
 )
 @click.option("--handler", help="Runs of this handler.")
 @click.option("--queue", help="Runs of this queue.")

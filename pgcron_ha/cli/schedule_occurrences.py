@@ -117,9 +117,7 @@ async def skip_command(session: Session, name: str, instant: WrittenTime, note: 
     INSTANT is ISO 8601, or 18:30, tomorrow 03:00; without an offset it is local time in the
     schedule's zone. It may lie any time ahead, and survives edits of the schedule.
     """
-    fire = await _fire(session, name, instant)
-    await session.act(functions.skip_occurrence, name, fire, note)
-    _say(name, fire, "is skipped")
+    await _change(session, name, instant, "is skipped", functions.skip_occurrence, note)
 
 
 @click.command("move", cls=arguments.JsonCommand)
@@ -136,10 +134,9 @@ async def move_command(
     Each is ISO 8601, or 18:30, tomorrow 03:00, 2h (from now); without an offset it is local time in
     the schedule's zone.
     """
-    fire = await _fire(session, name, instant)
     then = await arguments.in_zone_of(session, name, to, direction=1)
-    await session.act(functions.move_occurrence, name, fire, then, note)
-    _say(name, fire, f"runs at {output.instant_text(then)}")
+    done = f"runs at {output.instant_text(then)}"
+    await _change(session, name, instant, done, functions.move_occurrence, then, note)
 
 
 @click.command("edit-occurrence", cls=arguments.JsonCommand)
@@ -155,9 +152,7 @@ async def edit_occurrence_command(
     It is the fire of the schedule at INSTANT: ISO 8601, or 18:30, tomorrow 03:00; without an offset
     it is local time in the schedule's zone.
     """
-    fire = await _fire(session, name, instant)
-    await session.act(functions.edit_occurrence, name, fire, args, note)
-    _say(name, fire, "has other args")
+    await _change(session, name, instant, "has other args", functions.edit_occurrence, args, note)
 
 
 @click.command("restore-occurrence", cls=arguments.JsonCommand)
@@ -239,12 +234,15 @@ def changed_lines(schedule: Mapping[str, Any], changed: Sequence[Mapping[str, An
     return lines
 
 
-async def _fire(session: Session, name: str, instant: WrittenTime) -> datetime:
-    """The instant, if it is a fire to come of the schedule. NotFound, InvalidInput."""
+async def _change(
+    session: Session, name: str, instant: WrittenTime, done: str, change: Any, *values: Any
+) -> None:
+    """A change of the instant, if it is a fire of the schedule. NotFound, InvalidInput."""
     row = await session.call(overview.schedule, name)
     fire = arguments.in_zone(instant, row["timezone"], direction=1)
     fires.require_fire(row, fire)
-    return fire
+    await session.act(change, name, fire, *values)
+    _say(name, fire, done)
 
 
 def _say(name: str, fire: datetime, done: str) -> None:

@@ -19,8 +19,6 @@ from pgcron_ha.cli.schedule_files import apply_command, export_command, import_g
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
 from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
-from pgcron_ha.client import checks
-from pgcron_ha.client.options import POLICIES, check_each
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.config.times import WrittenTime
@@ -57,6 +55,7 @@ COLUMNS = columns(
     NEXT=lambda row: row["next_fire"] if row["enabled"] else row["paused_note"],
     LAST="last_outcome",
 )
+_UNTIL = arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant)
 _NEXT_FIRES = 5
 _LAST_RUNS = 5
 
@@ -165,11 +164,7 @@ def put_command(
 @schedules_group.command("pause")
 @click.argument("name")
 @click.option("--note", help="Why; kept with every fire that is missed.")
-@click.option(
-    "--until",
-    type=arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant),
-    help="Resume it by itself: 2h, 18:30, tomorrow 03:00, ISO.",
-)
+@option("--until", "Resume it by itself: 2h, 18:30, tomorrow 03:00, ISO.", _UNTIL)
 @with_session
 async def pause_command(
     session: Session, name: str, note: str | None, until: timedelta | WrittenTime | None
@@ -209,15 +204,11 @@ async def rename_command(session: Session, name: str, new_name: str) -> None:
 
     It keeps its history. What waits follows the name; what runs or has ended keeps the old one.
     """
-    checks.text("the new name", new_name, checks.MOST_NAME_CHARACTERS)
     await session.act(functions.rename_schedule, name, new_name)
     managed_by = (await session.call(overview.schedule, new_name))["managed_by"]
     if managed_by in ("code", "file"):
-        echo(
-            f"note: it is managed by {managed_by}: what declares '{name}' there makes it anew;"
-            " rename it there, too",
-            err=True,
-        )
+        where = f"it is managed by {managed_by}: what declares '{name}' there makes it anew"
+        echo(f"note: {where}; rename it there, too", err=True)
     document = {"schedule": new_name, "done": "renamed", "was": name}
     output.print_result(document, f"schedule '{name}' is now '{new_name}'")
 
@@ -252,7 +243,6 @@ async def run_now_command(
     its fire time: ISO 8601, or 18:30, yesterday 03:00, 2h (ago); without an offset it is local time
     in the schedule's zone.
     """
-    check_each({"overlap": overlap}, POLICIES)
     meant = fire_time and await arguments.in_zone_of(session, name, fire_time)
     made = await session.act(functions.run_now, name, args, overlap=overlap, fire_time=meant)
     print_run_id(made)

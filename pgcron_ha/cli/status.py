@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
@@ -10,7 +9,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.output import echo, echo_state, is_json, plural, report, shown
+from pgcron_ha.cli.output import echo, echo_state, plural, report, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -20,26 +19,17 @@ from pgcron_ha.errors import Conflict
 from pgcron_ha.web.pages.attention import Attention, causes, read_facts
 
 LAST_HOUR: Final = timedelta(hours=1)
-_WATCH_SECONDS: Final = 2.0
 
 
 @click.command("status", cls=arguments.JsonCommand)
-@click.option("--watch", is_flag=True, help="Show it again every 2 seconds, until Ctrl-C.")
 @with_session
-async def status_command(session: Session, watch: bool) -> None:
+async def status_command(session: Session) -> None:
     """Show what the cluster does, what waits, and what needs attention.
 
     What needs attention is what the overview of the pages shows, in the same words.
     """
     # Locks are reported, not waited for.
     await session.connection.execute("SET lock_timeout = '1s'")
-    await _show(session)
-    while watch:
-        await asyncio.sleep(_WATCH_SECONDS)
-        await _show(session, clears=True)
-
-
-async def _show(session: Session, clears: bool = False) -> None:
     try:
         tables = await session.call(read_tables)
         seen = await read_facts(session, LAST_HOUR)
@@ -47,8 +37,6 @@ async def _show(session: Session, clears: bool = False) -> None:
         raise naming(error, await session.call(blocking_sessions)) from error
     found = causes(lambda *_, **__: "", seen)
     attention = [_described(cause) for cause in found]
-    if clears and not is_json():
-        click.clear()  # where a terminal is
     report({"blocking": seen.blocking, **tables, "attention": attention})
     for line in summary_lines(tables):
         echo(line)
@@ -73,8 +61,6 @@ async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -
         "counts": await overview.counts(connection, schema=schema),
         "nodes": await overview.nodes(connection, schema=schema),
         "outcomes_of_last_hour": await overview.outcomes(connection, schema=schema),
-        "blocked": await overview.blocked(connection, schema=schema),
-        "invalid_schedules": await overview.invalid_schedules(connection, schema=schema),
     }
 
 
@@ -96,7 +82,7 @@ def summary_lines(status: overview.Row) -> Iterator[str]:
     )
     yield (
         f"schedules  {counts['schedules']}, {counts['paused_schedules']} paused, "
-        f"{len(status['invalid_schedules'])} invalid"
+        f"{counts['invalid_schedules']} invalid"
     )
     yield f"dead       {plural(counts['dead_letters'], 'dead letter')}"
     ended = ", ".join(f"{o['runs']} {o['outcome']}" for o in status["outcomes_of_last_hour"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack
@@ -20,12 +20,7 @@ from pgcron_ha.client.options import (
     with_defaults,
 )
 from pgcron_ha.client.registry import Registry
-from pgcron_ha.client.run_request import (
-    EnqueueStatement,
-    NewRun,
-    request_runs,
-    send_runs,
-)
+from pgcron_ha.client.run_request import EnqueueStatement, NewRun, request_runs, send_runs
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status, require_success
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.workflow_starts import AdHoc, StartOptions, request_start
@@ -34,7 +29,7 @@ from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions, workflows
 from pgcron_ha.db.driver.calls import Style
-from pgcron_ha.errors import ConfigError, Mistakes
+from pgcron_ha.errors import ConfigError, InvalidInput, Mistakes
 from pgcron_ha.executors.contract.base import HandlerPolicy, LeaseLoss
 from pgcron_ha.executors.contract.secret_values import RESULT, decrypt, is_encrypted
 from pgcron_ha.executors.python.handler import PythonHandler, check_policy, read_isolation
@@ -82,7 +77,7 @@ class App:
 
     @property
     def schedules(self) -> Mapping[str, CodeSchedule]:
-        """The schedules in code by name, each complete and valid."""
+        """The schedules in code by name, each complete."""
         return self._schedules
 
     @property
@@ -229,8 +224,7 @@ class App:
         `pgcron_ha.errors` only; bad values are refused before anything is sent.
         """
         request = self._registry.request(handler, args, options, check_args)
-        async with self._connection(conn) as connection:
-            return EnqueuedRun.of(await request.send(connection, self.schema), self)
+        return EnqueuedRun.of(await self._call(conn, request.send), self)
 
     def enqueue_statement(
         self,
@@ -273,8 +267,7 @@ class App:
         request = partial(self._registry.request, check_args=check_args)
         sent_args = partial(self._registry.sent_args, check_args=check_args)
         requests = list(request_runs(runs, request, sent_args))
-        async with self._connection(conn) as connection:
-            return await send_runs(connection, requests, self.schema)
+        return await self._call(conn, send_runs, requests)
 
     async def start(
         self,
@@ -290,8 +283,7 @@ class App:
         ``chord(…)`` or ``map_each(…)``, which need no definition. Raises NotFound; InvalidInput.
         """
         request = request_start(self._registry, workflow, args, options)
-        async with self._connection(conn) as connection:
-            return EnqueuedRun.of(await request.send(connection, self.schema), self)
+        return EnqueuedRun.of(await self._call(conn, request.send), self)
 
     async def signal(self, run_id: int, step: str, payload: Any = None, *, conn: Any = None) -> str:
         """End the step of a workflow that waits for this signal; the payload is its result.
@@ -299,15 +291,11 @@ class App:
         ``ended``, or ``kept``: the step comes later. Raises NotFound; Conflict if it is over.
         """
         text = None if payload is None else checks.json_text("the payload", payload)
-        async with self._connection(conn) as connection:
-            return await workflows.signal(
-                connection, run_id, step, text, interface="code", schema=self.schema
-            )
+        return await self._call(conn, workflows.signal, run_id, step, text, interface="code")
 
     async def run(self, run_id: int, *, conn: Any = None) -> RunStatus:
         """The status of a run: state, outcome, error, result. Raises NotFound."""
-        async with self._connection(conn) as connection:
-            return await read_status(connection, run_id, self.schema)
+        return await self._call(conn, read_status, run_id)
 
     async def wait(self, run_id: int, timeout: float | None = None) -> RunStatus:
         """How a run ended, when it has. Raises NotFound, WaitTimedOut after `timeout` seconds.
@@ -340,17 +328,11 @@ class App:
 
     async def cancel_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
-        async with self._connection(conn) as connection:
-            return await functions.cancel_run(
-                connection, run_id, note, interface="code", schema=self.schema
-            )
+        return await self._call(conn, functions.cancel_run, run_id, note, interface="code")
 
     async def kill_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """As `cancel_run`, without grace; a thread can't be killed and is only asked to stop."""
-        async with self._connection(conn) as connection:
-            return await functions.kill_run(
-                connection, run_id, note, interface="code", schema=self.schema
-            )
+        return await self._call(conn, functions.kill_run, run_id, note, interface="code")
 
     def sync(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine of this App from synchronous code: ``app.sync(app.result(run_id))``.
@@ -368,8 +350,9 @@ class App:
     async def put_schedules(self, conn: Any = None, *, schema: str | None = None) -> None:
         """Create and change the schedules of the code in the database; equal ones are not touched.
 
-        A node calls it when it starts. A schedule that the code no longer has stays as it is:
-        another version of the program may still define it.
+        A node calls it when it starts. Raises InvalidInput for policies that don't go together. A
+        schedule that the code no longer has stays as it is: another version of the program may
+        still define it.
         """
         async with self._connection(conn) as connection:
             # In one order, so that nodes that start together can't wait for each other in a ring.
@@ -378,7 +361,10 @@ class App:
                     schedule.handler, schedule.args, False, is_steady=True
                 )
                 schedule = replace(schedule, policies={**schedule.policies, "args": sent})
-                await schedule.put(connection, schema or self.schema)
+                try:
+                    await schedule.put(connection, schema or self.schema)
+                except InvalidInput as error:  # policies that don't go together
+                    raise error.about(f"schedule '{schedule.name}'") from None
 
     async def put_workflows(self, conn: Any = None, *, schema: str | None = None) -> None:
         """As `put_schedules`, of workflows, which schedules may start: before them."""
@@ -386,6 +372,12 @@ class App:
             for name, definition in sorted(self.workflows.items()):
                 sent = self._registry.sent_definition(definition)
                 await put_workflow(connection, name, sent, schema or self.schema)
+
+    async def _call(
+        self, conn: Any, statement: Callable[..., Awaitable[Result]], *values: Any, **options: Any
+    ) -> Result:
+        async with self._connection(conn) as connection:
+            return await statement(connection, *values, **options, schema=self.schema)
 
     async def close(self) -> None:
         """Close the connections that were opened in this event loop; its waiters get an error."""

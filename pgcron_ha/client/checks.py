@@ -76,7 +76,7 @@ def args_text(args: Mapping[str, Any] | str | None) -> str:
             f"args is a JSON {_json_kind(parsed)}",
             "args must be a JSON object: names and values.",
             f"It is quoted twice: write {str(parsed)[:200]}."
-            if isinstance(parsed, str) and isinstance(_json_or_text(parsed), dict)
+            if isinstance(parsed, str) and isinstance(json_or_text(parsed), dict)
             else _ARGS_HINT,
         )
     text = json_text("args", parsed if type(parsed) is dict else dict(parsed))
@@ -210,12 +210,12 @@ def true_or_false(what: str, value: object) -> bool:
     return value
 
 
-def whole_number(what: str, value: object, least: int, most: int, rule: str) -> int:
-    """A number within bounds; `rule` is the sentence about them."""
+def whole_number(what: str, value: object, least: int, most: int) -> int:
+    """A number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidInput(
-            f"{what} {value!s:.100} is out of range", rule, "Leave it out for the default."
-        )
+        rule = f"It is a whole number from {least} to {most}."
+        fact = f"{what} {value!s:.100} is out of range"
+        raise InvalidInput(fact, rule, "Leave it out for the default.")
     return value
 
 
@@ -294,10 +294,11 @@ def _hint_for_args(text: str) -> str:
     name, is_pair, value = text.partition("=")
     if not is_pair or not name.isidentifier():
         return _ARGS_HINT
-    return f"Write {json.dumps({name: _json_or_text(value)})[:200]}."
+    return f"Write {json.dumps({name: json_or_text(value)})[:200]}."
 
 
-def _json_or_text(text: str) -> Any:
+def json_or_text(text: str) -> Any:
+    """The value of a JSON text, or the text if it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

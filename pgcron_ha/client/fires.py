@@ -114,10 +114,5 @@ def changed_words(changed: Mapping[str, Any]) -> str:
     return f"{done} by {changed['actor']}" + (f": {changed['note']}" if changed["note"] else "")
 
 
-def was_edited(changed: Mapping[str, Any] | None) -> bool:
-    """Whether a fire has other args: a row of `changed_occurrences`, or None."""
-    return changed is not None and changed["args"] is not None
-
-
 def _shown(instant: datetime) -> str:
     return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

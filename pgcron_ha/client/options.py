@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final, TypeAlias, TypedDict
 
 from pgcron_ha.client import checks
@@ -118,8 +117,6 @@ class Option:
     least: Any = 0
     most: Any = None
     """The bounds of a number or a duration, or how many characters a text has."""
-    rule: str = ""
-    """The sentence about the bounds of a number."""
     is_removable: bool = False
     """Whether the empty value of its kind takes back what a schedule had."""
 
@@ -133,7 +130,11 @@ class Option:
         if self.words:
             return checks.choice(what, value, self.words)
         if self.kind is int:
-            return checks.whole_number(what, value, self.least, self.most, self.rule)
+            return checks.whole_number(what, value, self.least, self.most)
+        if self.kind is bool:
+            return checks.true_or_false(what, value)
+        if self.kind is datetime:
+            return checks.instant(what, value)
         if self.kind is timedelta:
             least, most = self.least or timedelta.resolution, self.most or checks.LONGEST_DURATION
             return checks.duration(what, value, most, least, may_be_zero=self.is_removable)
@@ -150,13 +151,13 @@ POLICIES: Final[Mapping[str, Option]] = {
     "timezone": Option(str, "UTC", check=_as_it_is),
     "dst": Option(str, "vixie", words=tuple(DstPolicy), check=_as_it_is),
     "queue": Option(str, "default", check=checks.queue_name),
-    "priority": Option(int, 5, most=9, rule="A priority is a number from 0 (first) to 9 (last)."),
+    "priority": Option(int, 5, most=9),
     "overlap": Option(str, "skip", title="overlap policy", words=_OVERLAPS),
     "catchup": Option(str, "latest", check=lambda policy: catchup_policy(str(policy))),
     "catchup_window": Option(timedelta, _HOUR),
     "start_deadline": Option(timedelta),
     "timeout": Option(timedelta, _HOUR, most=_MONTH),
-    "max_attempts": Option(int, least=1, most=100, rule="A run is tried 1 to 100 times."),
+    "max_attempts": Option(int, least=1, most=100),
     "retry_base": Option(timedelta, 2 * _SECOND, most=_DAY),
     "retry_cap": Option(timedelta, _HOUR, most=_MONTH),
     "retry": Option(str, "{}", check=retry_text),
@@ -165,38 +166,21 @@ POLICIES: Final[Mapping[str, Option]] = {
     "requires": Option(tuple, (), check=lambda labels: checks.requirement_words(labels) or ()),
     "give_up_after": Option(timedelta, most=_YEAR),
     "silence_timeout": Option(timedelta, least=_SECOND, most=_MONTH),
-    "weight": Option(int, 1, least=1, most=1000, rule="A run takes 1 to 1000 slots of a node."),
-    "max_running": Option(
-        int,
-        most=1000,
-        rule="So many runs of a schedule may execute at once: 1 to 1000.",
-        is_removable=True,
-    ),
-    "max_queued": Option(
-        int,
-        most=1000,
-        rule="So many runs may wait with overlap queue: 1 to 1000.",
-        is_removable=True,
-    ),
+    "weight": Option(int, 1, least=1, most=1000),
+    "max_running": Option(int, most=1000, is_removable=True),
+    "max_queued": Option(int, most=1000, is_removable=True),
     "queue_drops": Option(str, words=("newest", "oldest"), is_removable=True),
     "after_pause": Option(str, "drop", words=("drop", "catchup")),
     "jitter": Option(timedelta, most=LONGEST_JITTER, is_removable=True),
-    "max_runs": Option(int, most=10**9, rule="It is 1 to 1000000000.", is_removable=True),
-    "pause_after_failures": Option(
-        int,
-        most=1000,
-        rule="A schedule pauses itself after 1 to 1000 failures in a row; 0: never.",
-        is_removable=True,
-    ),
+    "max_runs": Option(int, most=10**9, is_removable=True),
+    "pause_after_failures": Option(int, most=1000, is_removable=True),
     "probe_after": Option(timedelta, least=_SECOND, most=_DAY, is_removable=True),
-    "depends_on_previous": Option(
-        bool, False, check=partial(checks.true_or_false, "depends_on_previous")
-    ),
+    "depends_on_previous": Option(bool, False),
     "owner": Option(str, title="the owner", most=checks.MOST_NAME_CHARACTERS, is_removable=True),
     "description": Option(str, check=checks.description_text, is_removable=True),
     "tags": Option(tuple, (), check=checks.tag_words),
     "links": Option(str, "{}", check=checks.links_text),
-    "enabled": Option(bool, check=partial(checks.true_or_false, "enabled")),
+    "enabled": Option(bool),
     "managed_by": Option(str, words=("cli", "code", "file", "sql", "ui")),
 }
 """The policies of a schedule. `put_schedule` leaves those unchanged that are None or left out."""
@@ -205,7 +189,7 @@ OF_RUNS: Final[Mapping[str, Option]] = {
     **{name: POLICIES[name] for name in HandlerDefaults.__annotations__ if name in POLICIES},
     "concurrency_key": Option(str, check=checks.concurrency_key_name),
     "requires": Option(tuple, check=checks.requirement_words),
-    "due_at": Option(datetime, check=partial(checks.instant, "due_at")),
+    "due_at": Option(datetime),
     "idempotency_key": Option(str, title="the idempotency key", most=checks.MOST_KEY_CHARACTERS),
     "key_lifetime": Option(timedelta, most=_YEAR),
     "start_within": Option(timedelta, most=_YEAR),

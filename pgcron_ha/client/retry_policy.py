@@ -119,9 +119,7 @@ _READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "retry_on": _causes,
     "discard_on": _causes,
     "snooze_on": _snooze_on,
-    "snoozes": partial(
-        whole_number, least=0, most=1000, rule="A run may be snoozed 0 to 1000 times."
-    ),
+    "snoozes": partial(whole_number, least=0, most=1000),
 }
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pgcron_ha import errors
 from pgcron_ha.db.driver.calls import Call
@@ -78,13 +78,11 @@ class EnqueuedRun(int):
 
     async def status(self) -> RunStatus:
         """Its status now. Raises NotFound before the transaction that enqueued it has committed."""
-        status: RunStatus = await self._app.run(int(self))
-        return status
+        return cast(RunStatus, await self._app.run(int(self)))
 
     async def wait(self, timeout: float | None = None) -> RunStatus:
         """As `App.wait`."""
-        status: RunStatus = await self._app.wait(int(self), timeout)
-        return status
+        return cast(RunStatus, await self._app.wait(int(self), timeout))
 
     async def result(self, timeout: float | None = None) -> Any:
         """As `App.result`."""

@@ -107,10 +107,6 @@ def _repeat(value: object) -> dict[str, Any]:
     return _written(check_each(parts, _OF_REPEAT))
 
 
-def _flag(name: str) -> Option:
-    return Option(bool, check=partial(checks.true_or_false, name))
-
-
 def _span(name: str, most: timedelta = _YEAR) -> Option:
     return Option(timedelta, check=partial(_duration, name, most))
 
@@ -118,9 +114,7 @@ def _span(name: str, most: timedelta = _YEAR) -> Option:
 OF_WORKFLOWS: Final[Mapping[str, Option]] = {
     "description": Option(str, check=checks.description_text),
     "on_failure": Option(str, words=("continue", "stop", "kill")),
-    "parallelism": Option(
-        int, least=1, most=MOST_STEPS, rule="So many steps may execute at once: 1 to 100000."
-    ),
+    "parallelism": Option(int, least=1, most=MOST_STEPS),
     "timeout": _span("timeout"),
 }
 """What a workflow has beside its steps."""
@@ -136,7 +130,7 @@ OF_HANDLERS: Final[Mapping[str, Option]] = {
 
 _OF_REPEAT: Final[Mapping[str, Option]] = {
     "while": Option(str, check=partial(_path, "while")),
-    "at_most": Option(int, least=1, most=100_000, rule="It is executed 1 to 100000 times."),
+    "at_most": Option(int, least=1, most=100_000),
     "every": _span("every"),
 }
 OF_STEPS: Final[Mapping[str, Option]] = {
@@ -152,14 +146,12 @@ OF_STEPS: Final[Mapping[str, Option]] = {
         str, words=("all_succeeded", "all_ended", "one_succeeded", "one_failed", "none_failed")
     ),
     "when": Option(str, check=partial(_path, "when")),
-    "optional": _flag("optional"),
-    "finally": _flag("finally"),
+    "optional": Option(bool),
+    "finally": Option(bool),
     "compensates": Option(str, check=_name),
     "for_each": Option(str, check=partial(_path, "for_each")),
-    "max_parallel": Option(
-        int, least=1, most=MOST_ITEMS, rule="So many items are executed at once: 1 to 10000."
-    ),
-    "tolerate": Option(int, most=MOST_ITEMS, rule="So many items may fail: 0 to 10000."),
+    "max_parallel": Option(int, least=1, most=MOST_ITEMS),
+    "tolerate": Option(int, most=MOST_ITEMS),
     "repeat": Option(dict, check=_repeat),
     **OF_HANDLERS,
 }

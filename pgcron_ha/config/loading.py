@@ -72,8 +72,6 @@ def read_sources(
         _merge_file(merge, found, is_named=file is not None)
     _merge_environment(merge, os.environ if environment is None else environment)
     for key, raw in (flags or {}).items():
-        if key not in BY_KEY:
-            raise KeyError(f"no setting is called {key!r}")
         if raw is not None:
             merge.values[key] = SourcedValue(raw, "flag", BY_KEY[key].flag)
     return merge

@@ -12,11 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
-from pgcron_ha.config.capability_table import (
-    TIME_LIMIT,
-    Refused,
-    Template,
-)
+from pgcron_ha.config.capability_table import TIME_LIMIT, Refused, Template
 from pgcron_ha.config.secret_references import SecretReference, parse_secret_reference
 from pgcron_ha.config.values import flag, integer
 

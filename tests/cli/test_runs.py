@@ -178,8 +178,8 @@ def test_runs_are_listed_by_time_node_and_error(cli: Cli, execute: Execute) -> N
     assert ids(*within, "--state", "scheduled") == [waiting]
     assert ids("--node", "n1") == [902, 900]
     assert ids("--error", "connection REFUSED") == [901, 900]
-    assert ids("--error", "smtp", "--node", "n1", "--outcome", "dead") == [900]
-    assert ids("--outcome", "succeeded") == [902]
+    assert ids("--error", "smtp", "--node", "n1", "--state", "dead") == [900]
+    assert ids("--state", "succeeded") == [902]
     assert ids("--error", "timed out") == []
     refused = cli("runs", "list", "--since", "2030-01-01T10:00")
     assert (refused.code, "has no offset" in refused.err) == (1, True)

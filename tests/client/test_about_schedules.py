@@ -112,3 +112,14 @@ async def test_a_run_has_tags_of_its_own_or_of_its_handler(database: str) -> Non
     expected = [["nightly"], ["x", "team:y"], None, ["nightly"], ["z"]]
     assert [found[run] for run in made] == expected
     await connection.close()
+
+
+async def test_policies_that_do_not_go_together_are_refused_with_the_schedule(
+    database: str,
+) -> None:
+    async with App(database) as app:
+        app.add_schedule("s", "@daily", "py:x", catchup="all")
+
+        with pytest.raises(InvalidInput, match="catch-up policy 'all' with overlap") as refused:
+            await app.put_schedules()
+        assert refused.value.message.startswith("schedule 's': ")

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from tests.db.control import Connection, call, join
-from tests.product.db import Link, connect, health, migrate
+from tests.product.db import Link, connect, migrate
 from tests.servers import ThrowAwayServer
 from tests.waiting import slowness, until
 
@@ -87,19 +87,13 @@ async def notified() -> AsyncIterator[Notified]:
             await each.close(timeout=5)
 
 
-async def test_a_full_queue_of_notifications_stops_nothing_and_is_named(
-    notified: Notified,
-) -> None:
+async def test_a_full_queue_of_notifications_stops_nothing(notified: Notified) -> None:
     full = notified.session
     await notified.fill()
     for verb in VERBS:
         await full.execute(verb)
     for statement in ("wake_idle_nodes", "probe_listeners", "probe_end_channel"):
         await call(full, statement)
-
-    found = await health.READINGS["notification_queue"](full)
-    assert found["usage"] > 0.9
-    assert "some listener" in found["open"][0]
 
 
 async def test_a_statement_goes_on_if_the_queue_is_full_only_at_its_commit(

@@ -63,13 +63,12 @@ ALLOWED = (
     ("pgcron_ha/cli/grants.py", "SELECT …", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "BEGIN;", "printed for a DBA, never executed"),
     ("pgcron_ha/cli/grants.py", "COMMIT;", "printed for a DBA, never executed"),
-    ("pgcron_ha/cli/doctor_server.py", "REINDEX ", "a hint for people, never executed"),
-    ("pgcron_ha/cli/doctor_server.py", "ALTER SYSTEM", "a hint for people, never executed"),
-    ("pgcron_ha/cli/doctor_server.py", "SELECT pg_reload", "a hint for people, never executed"),
-    ("pgcron_ha/cli/doctor_server.py", "ALTER ", "a hint for people, never executed"),
+    ("pgcron_ha/cli/doctor_checks.py", "ALTER SYSTEM", "a hint for people, never executed"),
+    ("pgcron_ha/cli/doctor_checks.py", "SELECT pg_reload", "a hint for people, never executed"),
+    ("pgcron_ha/cli/doctor_checks.py", "ALTER ", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor.py", "SET lock_timeout", "a setting of the session"),
     ("pgcron_ha/cli/status.py", "SET lock_timeout", "a setting of the session"),
-    ("pgcron_ha/cli/doctor_schema.py", "SELECT pg_term", "a hint for people, never executed"),
+    ("pgcron_ha/cli/doctor_checks.py", "SELECT pg_term", "a hint for people, never executed"),
     ("pgcron_ha/db/queries/storage.py", "SELECT pg_", "a hint for people, never executed"),
 )
 

@@ -113,7 +113,7 @@ async def test_what_it_would_do_is_seen_before_anything_is_made(
         ("handler", "rm -rf", "rm -rf"),
         ("args", "{", "args"),
         ("priority", "12", "12"),
-        ("catchup", "all", "catch"),
+        ("catchup", "some", "catch"),
     ],
 )
 async def test_what_is_wrong_is_told_beside_its_field(

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.product.db import ReadPool, load, storage
+from tests.product.db import ReadPool, health, load
 from tests.product.web import size
 from tests.sessions import own_session
 from tests.waiting import until
@@ -49,7 +49,7 @@ async def test_each_table_is_listed_with_its_size_the_largest_first(
 async def test_who_holds_a_snapshot_is_named(
     full_site: Site, full_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(storage.snapshot_holders.defaults, "seconds", 0.0)
+    monkeypatch.setitem(health.snapshot_holders.defaults, "seconds", 0.0)
     holder = await asyncpg.connect(
         full_database, server_settings={"application_name": "a <report>"}
     )

@@ -169,8 +169,5 @@ edit_occurrence: Final = Call[None]("edit_occurrence", "schedule", "fire_time", 
 restore_occurrence: Final = Call[None]("restore_occurrence", "schedule", "fire_time")
 """The fire is as the schedule says. Raises as `skip_occurrence`; NotFound if it was so."""
 
-changed_occurrence: Final = Rows("changed_occurrences", "schedule_id", "fire_at", at_most=1).one
-"""What somebody did to a fire; None: nothing."""
-
 changed_occurrences: Final = Rows("changed_occurrences", "schedule_id", at_most=MOST_CHANGED)
 """The first `MOST_CHANGED` fires to come that somebody has changed, by their time."""

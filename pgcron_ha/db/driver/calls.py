@@ -112,10 +112,8 @@ class Named:
             or in_order.keys() & options.keys()
             or len(values) > len(in_order)
         ):
-            raise TypeError(
-                f"{self.name} takes {', '.join(statement.parameters)}, and needs"
-                f" {', '.join(self.required)}: given were {len(values)} values and {list(options)}"
-            )
+            known = ", ".join(statement.parameters)
+            raise TypeError(f"{self.name} takes {known}, and needs {', '.join(self.required)}")
         return dict.fromkeys(statement.parameters) | given
 
 
@@ -188,7 +186,15 @@ async def _fetch_row_of_other(
     if kinds & {"sqlalchemy.AsyncSession", "sqlalchemy.async_scoped_session"}:
         connection = await connection.connection()
     elif "sqlalchemy.AsyncConnection" not in kinds:
-        raise _refusal(connection)
+        kind = type(connection)
+        raise InvalidInput(
+            f"conn is a {kind.__module__}.{kind.__qualname__}",
+            "conn may be a connection of asyncpg, an AsyncConnection of psycopg, or an "
+            "AsyncConnection or AsyncSession of SQLAlchemy: what is asked for happens in its "
+            "transaction.",
+            "From a pool or an engine take a connection first; leave conn out to use the App's "
+            "own. Without an event loop execute what App.enqueue_statement(…) gives.",
+        )
     # exec_driver_sql, and not the driver's connection behind it: SQLAlchemy begins its transaction
     # with the first statement that it sends itself.
     style = connection.dialect.paramstyle
@@ -203,14 +209,3 @@ async def _fetch_row_of_other(
         sql, tuple(given) if isinstance(given, list) else given
     )
     return result.first()
-
-
-def _refusal(connection: Any) -> InvalidInput:
-    kind = type(connection)
-    return InvalidInput(
-        f"conn is a {kind.__module__}.{kind.__qualname__}",
-        "conn may be a connection of asyncpg, an AsyncConnection of psycopg, or an AsyncConnection "
-        "or AsyncSession of SQLAlchemy: what is asked for happens in its transaction.",
-        "From a pool or an engine take a connection first; leave conn out to use the App's own. "
-        "Without an event loop execute what App.enqueue_statement(…) gives.",
-    )

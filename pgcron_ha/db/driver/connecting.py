@@ -6,11 +6,11 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import asyncpg
 
-from pgcron_ha.db.driver.far_values import read_far_values
 from pgcron_ha.db.driver.pooling import ClientConnection, connect_plainly
 from pgcron_ha.db.driver.session_settings import CONTROL, SessionSettings
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -64,6 +64,11 @@ _TLS_HINT: Final = (
     " names."
 )
 _EXPIRED_HINT: Final = "Have the certificate renewed: the server's, or what sslcert names."
+_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_INFINITY: Final = 2**63 - 1
 
 
 async def connect(
@@ -168,3 +173,30 @@ def unavailable(error: BaseException) -> PgcronError:
     return DatabaseUnavailable(
         "the database can't be reached", f"{type(error).__name__}: {error}", hint
     )
+
+
+async def read_far_values(connection: Any) -> None:
+    """From here on a session reads instants beyond Python's range as the last it has: else one row
+    with such a value would keep all others of its statement from being read. Infinity is the last
+    instant, which it writes as infinity. No statement is sent.
+    """
+    await connection.set_type_codec(
+        "timestamptz",
+        schema="pg_catalog",
+        encoder=_written_instant,
+        decoder=_read_instant,
+        format="tuple",
+    )
+
+
+def _read_instant(written: tuple[int]) -> datetime:
+    try:
+        return _EPOCH + timedelta(microseconds=written[0])
+    except OverflowError:
+        return _LATEST if written[0] > 0 else _EARLIEST
+
+
+def _written_instant(instant: datetime) -> tuple[int]:
+    if instant == _LATEST:
+        return (_INFINITY,)
+    return (-_INFINITY - 1 if instant == _EARLIEST else (instant - _EPOCH) // _MICROSECOND,)

@@ -110,14 +110,19 @@ async def require_revision(connection: asyncpg.Connection, schema: str = DEFAULT
     """The revision of the database. Raises SchemaError unless this program works with it."""
     found = await read_revision(connection, schema)
     if found is None or found < REQUIRED:
-        state = "is not in this database" if found is None else f"is at revision {found}"
-        raise SchemaError(
-            f"the schema {schema!r} {state}",
-            f"This program needs revision {REQUIRED}.",
-            "Run `pgcron-ha migrate`, or give a DBA the output of `pgcron-ha migrate --sql`.",
-        )
+        raise too_old(schema, found, REQUIRED)
     await require_known(connection, found, schema)
     return found
+
+
+def too_old(schema: str, found: str | None, needed: str) -> SchemaError:
+    """That the schema is missing, or at an earlier revision than is needed."""
+    state = "is not in this database" if found is None else f"is at revision {found}"
+    return SchemaError(
+        f"the schema {schema!r} {state}",
+        f"This program needs revision {needed}.",
+        "Run `pgcron-ha migrate`, or give a DBA the output of `pgcron-ha migrate --sql`.",
+    )
 
 
 async def require_known(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pgcron_ha.db.queries.ledger_checks import deciding_tzdata
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
@@ -27,38 +26,23 @@ def _listed(name: str, **parameters: Any) -> Rows:
     return Rows(name, limit=DEFAULT_LIMIT, **parameters)
 
 
+snapshot_holders: Final = _listed(
+    "list_snapshot_holders", age=OLD_SNAPSHOT_TRANSACTIONS, seconds=LONG_TRANSACTION_SECONDS
+)
+"""Holders that keep dead rows: kind, name, age in transactions, seconds, other_database (None: it
+is in this one); the oldest first.
+"""
+
 READINGS: Final[dict[str, Any]] = {
-    # Holders that keep dead rows: kind, name, age in transactions, seconds, other_database (None:
-    # it is in this one); the oldest first.
-    "snapshot_holders": _listed(
-        "list_snapshot_holders", age=OLD_SNAPSHOT_TRANSACTIONS, seconds=LONG_TRANSACTION_SECONDS
-    ),
-    # Tables of the schema for which somebody turned autovacuum off: name, option.
-    "tables_without_autovacuum": _listed("list_tables_without_autovacuum"),
-    # Indexes of the schema that no statement uses: name, relation, has_partitions.
-    "broken_indexes": _listed("list_broken_indexes"),
-    # Tables with ``least`` dead rows that outnumber the living: name, dead, living, vacuumed_at.
-    "dead_rows": _listed("list_dead_rows", least=MANY_DEAD_ROWS),
     # Overflow rows, at-most-once work, where partitions end.
     "risks": Rows("read_risks").the,
-    # What schedules want and no living node takes: handler, queue, requires, how many `schedules`,
-    # and the name of one.
-    "unserved_schedules": _listed("list_unserved_schedules", look=LOOK),
-    # The version of tzdata that decides.
-    "tzdata": deciding_tzdata,
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
     "broken_workflows": Rows("check_workflows", limit=FEW),
-    # Spans to come without a partition between others: relation, since, until.
-    "partition_gaps": _listed("list_partition_gaps"),
-    # Excess privileges, and objects with the wrong owner: kind, name, who, remedy (if kind, name
-    # and who do not imply it).
+    # Excess privileges, and objects with the wrong owner: kind, name, who, remedy.
     "excess_privileges": _listed("list_privileges_excess", known=list(FOR_EVERYBODY)),
     # The caller's role: name, whether it is a superuser, has the owner's rights, can see others.
     "role": Rows("read_role").the,
-    # How full the server's queue of notifications is, and the oldest open transactions.
-    "notification_queue": Rows("read_notification_queue").the,
-    # Sessions that hold our advisory locks for long (the engine does for milliseconds): name,
-    # process_id, seconds.
+    # Sessions that hold our advisory locks for long: name, process_id, seconds.
     "lock_holders": _listed("list_lock_holders", seconds=30.0),
 }
 """What the doctor reads, by name: a row, or the rows of a list, each of which is a finding."""

@@ -19,9 +19,6 @@ MOST_ENTRIES: Final = 20
 MOST_CHARACTERS: Final = 300
 """Of one error or name."""
 
-LONG_SECONDS: Final = 30.0
-"""A service that fails for so long, or goes on so long without something, needs somebody."""
-
 _LONGEST_SECONDS: Final = 1e9
 """Older is the last beat of no node; but its lease may be that of a row that breaks its rules."""
 

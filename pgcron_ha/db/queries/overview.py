@@ -14,7 +14,6 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.node_health import UNRESPONSIVE
-from pgcron_ha.db.queries.pages.overview import unserved, waiting
 from pgcron_ha.db.queries.pages.run import GONE, NO_RUN
 from pgcron_ha.db.queries.pages.runs import (
     STATE_GROUPS,
@@ -99,9 +98,6 @@ counts: Final = Rows("count_live_runs").the
 outcomes: Final = Rows("count_outcomes", seconds=3600.0)
 """How runs ended in the last ``seconds``: outcome, runs, last_finished_at."""
 
-invalid_schedules: Final = Rows("list_invalid_schedules", limit=DEFAULT_LIMIT)
-"""Schedules that do not fire because nobody can read them: name, spec, timezone, error."""
-
 may_read_history: Final = Call[bool]("read_rights")
 """Whether this role may read the runs of others."""
 
@@ -149,9 +145,3 @@ async def runs(
         for row in found
         if row["place"] != GONE
     ]
-
-
-async def blocked(connection: Any, **options: Any) -> list[Row]:
-    """Due runs that no live node can take: rows of `unserved`."""
-    with answers():
-        return unserved(await waiting(connection, **options))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.driver.statements import literal
+from pgcron_ha.db.queries.health import snapshot_holders
 from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.model.storage import TableSize, tables_of
 
 # Ten years of daily partitions of each table that has them.
 MOST_RELATIONS: Final = 15_000
-MOST_HOLDERS: Final = 20
-# Kinds of holders that keep dead rows of the server's catalog alone.
-LOGICAL: Final = ("logical slot", "subscriber of slot")
 
 
 class Storage(NamedTuple):
@@ -27,10 +25,6 @@ class Storage(NamedTuple):
 
 _role: Final = Query("read_role").the
 _sizes: Final = Query("list_table_sizes", limit=MOST_RELATIONS)
-# `pgcron-ha doctor` advises later.
-snapshot_holders: Final = Query(
-    "list_snapshot_holders", age=100_000, seconds=60.0, limit=MOST_HOLDERS
-)
 
 
 async def tables(connection: Any, **options: Any) -> tuple[TableSize, ...]:

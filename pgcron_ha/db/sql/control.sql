@@ -107,13 +107,12 @@ ORDER BY s.id LIMIT :at_most;
 -- name: restore_occurrence
 
 -- name: changed_occurrences
--- The one at :fire_at, or (NULL) those of a schedule that lie ahead, by their time.
+-- Those of a schedule that lie ahead, by their time.
 SELECT o.fire_at, o.action, o.due_at, o.args::text AS args, o.note, o.actor, o.at
 FROM pgcron.occurrence_override o
 WHERE o.schedule_id = :schedule_id::bigint
   AND o.fire_at < '10000-01-01'  -- later ones break the table's rules, and have no date in Python
-  AND CASE WHEN :fire_at::timestamptz IS NULL THEN greatest(o.fire_at, o.due_at) > now()
-           ELSE o.fire_at = :fire_at::timestamptz END
+  AND greatest(o.fire_at, o.due_at) > now()
 ORDER BY o.fire_at LIMIT :at_most::int;
 
 -- name: forget_overrides

@@ -71,16 +71,6 @@ WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.
 WHERE (h.age > :age::int OR h.seconds > :seconds::float8)
   AND pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) ORDER BY h.age DESC LIMIT :limit::int;
 
--- name: list_tables_without_autovacuum
-SELECT c.oid::regclass::text AS name, o.option FROM pg_catalog.pg_class c
-LEFT JOIN pg_catalog.pg_class t ON t.oid = c.reltoastrelid,
-  LATERAL (SELECT p.option_name AS option, p.option_value FROM pg_options_to_table(c.reloptions) p
-           UNION ALL SELECT 'toast.' || q.option_name, q.option_value
-           FROM pg_options_to_table(t.reloptions) q) o
-WHERE c.relnamespace = 'pgcron'::regnamespace
-  AND o.option IN ('autovacuum_enabled', 'toast.autovacuum_enabled') AND NOT o.option_value::boolean
-ORDER BY 1, 2 LIMIT :limit::int;
-
 -- name: read_risks
 SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o) AS overflow,
        (SELECT count(*) FROM pgcron.schedule s
@@ -88,48 +78,6 @@ SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o)
        EXISTS (SELECT FROM pgcron.run r WHERE r.delivery = 'at_most_once') AS has_at_most_once_run,
        (SELECT min((SELECT max(p.high) FROM pgcron.partitions_of(k.relation) p))
         FROM pgcron.retention k) AS partitions_end;
-
--- name: list_unserved_schedules
--- What schedules want and no living node takes, though some node lives: before the first fire.
-SELECT wanted.name, wanted.schedules,
-       pgcron.nobody_offers(wanted.handler, wanted.queue, wanted.requires, NULL) AS reason
-FROM (
-  SELECT s.handler, s.queue, s.requires, min(s.name) AS name, count(*) AS schedules
-  FROM (SELECT e.handler, e.queue, e.requires, e.name FROM pgcron.schedule e
-        WHERE e.enabled LIMIT :look::int) s
-  GROUP BY s.handler, s.queue, s.requires) wanted
-WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.state = 'alive')
-  AND NOT pgcron.is_served(wanted.handler, wanted.queue, wanted.requires)
-ORDER BY wanted.name LIMIT :limit::int;
-
--- name: list_broken_indexes
--- What an interrupted CREATE INDEX or REINDEX CONCURRENTLY leaves behind: paid for by every write,
--- used by no statement.
-SELECT i.indexrelid::regclass::text AS name, i.indrelid::regclass::text AS relation,
-       c.relkind = 'p' AS has_partitions
-FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
-WHERE c.relnamespace = 'pgcron'::regnamespace
-  AND NOT (i.indisvalid AND i.indisready AND i.indislive)
-  AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p
-      WHERE p.index_relid = i.indexrelid)
-      ORDER BY 1 LIMIT :limit::int;
-
--- name: list_dead_rows
--- Tables where dead rows outnumber the living, many of them.
-SELECT t.relname AS name, t.n_dead_tup AS dead, t.n_live_tup AS living,
-       greatest(t.last_vacuum, t.last_autovacuum) AS vacuumed_at
-FROM pg_catalog.pg_stat_all_tables t
-WHERE t.schemaname = 'pgcron' AND t.n_dead_tup > :least::bigint AND t.n_dead_tup > t.n_live_tup
-ORDER BY t.n_dead_tup DESC LIMIT :limit::int;
-
--- name: list_partition_gaps
--- Spans of time to come that no partition takes, between others that are there; what lies beyond
--- the last one is seen elsewhere.
-SELECT g.relation, g.high AS since, g.next AS until
-FROM (SELECT k.relation, p.high, lead(p.low) OVER (PARTITION BY k.relation ORDER BY p.high) AS next
-      FROM pgcron.retention k CROSS JOIN LATERAL pgcron.partitions_of(k.relation) p
-      WHERE NOT p.is_detached) g
-WHERE g.next > g.high AND g.next > now() ORDER BY 1, 2 LIMIT :limit::int;
 
 -- name: list_privileges_excess
 -- Rights in our schema that nobody should have, and what is not its owner's. `known`: functions
@@ -142,31 +90,36 @@ WHERE n.oid = 'pgcron'::regnamespace),
          WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S') AND c.relname <> 'alembic_version'),
      routine AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN home ON p.pronamespace = home.oid)
 SELECT found.kind, found.name, found.who, found.remedy FROM (
-  SELECT 'creates' AS kind, home.oid::regnamespace::text AS name,
-         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who,
-         NULL AS remedy
-    FROM home, mine, aclexplode(home.nspacl) a
+  SELECT 'creates' AS kind, home.oid::regnamespace::text AS name, g.who,
+         format('As the owner: REVOKE CREATE ON SCHEMA %s FROM %s;', home.oid::regnamespace,
+                g.who) AS remedy
+    FROM home, mine, aclexplode(home.nspacl) a, LATERAL (
+      SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS who) g
     WHERE a.privilege_type = 'CREATE' AND a.grantee NOT IN (home.nspowner, mine.owner)
   UNION ALL
   SELECT CASE WHEN bool_and(a.privilege_type = 'SELECT') THEN 'public reads'
               ELSE 'public writes' END,
-         r.oid::regclass::text, string_agg(DISTINCT a.privilege_type, ', '), NULL
+         r.oid::regclass::text, string_agg(DISTINCT a.privilege_type, ', '),
+         format('As the owner: REVOKE ALL ON %s FROM PUBLIC;', r.oid::regclass)
     FROM relation r,
         LATERAL (SELECT x.* FROM aclexplode(r.relacl) x UNION ALL SELECT y.*
             FROM pg_catalog.pg_attribute c, aclexplode(c.attacl) y WHERE c.attrelid = r.oid) a
    WHERE a.grantee = 0 GROUP BY r.oid
   UNION ALL
-  SELECT 'public executes', p.oid::regprocedure::text, 'PUBLIC', NULL FROM routine p
+  SELECT 'public executes', p.oid::regprocedure::text, 'PUBLIC',
+         format('As the owner: REVOKE ALL ON FUNCTION %s FROM PUBLIC;', p.oid::regprocedure)
+    FROM routine p
    WHERE p.prosecdef AND p.proname <> ALL (:known::text[])
      AND EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
          WHERE a.grantee = 0)
   UNION ALL
   SELECT 'other owner', r.oid::regclass::text, r.relowner::regrole::text,
-         format('ALTER TABLE %s OWNER TO %s;', r.oid::regclass, mine.owner::regrole)
+         format('As a superuser: ALTER TABLE %s OWNER TO %s;', r.oid::regclass, mine.owner::regrole)
   FROM relation r, mine WHERE r.relowner <> mine.owner
   UNION ALL
   SELECT 'other owner', p.oid::regprocedure::text, p.proowner::regrole::text,
-         format('ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure, mine.owner::regrole)
+         format('As a superuser: ALTER ROUTINE %s OWNER TO %s;', p.oid::regprocedure,
+                mine.owner::regrole)
   FROM routine p, mine WHERE p.proowner <> mine.owner) found
 ORDER BY 1, 2, 3 LIMIT :limit::int;
 
@@ -181,19 +134,6 @@ SELECT quote_ident(current_user) AS name, r.rolsuper AS is_superuser,
 FROM pg_catalog.pg_roles r, pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE r.rolname = current_user AND c.oid = 'pgcron.run'::regclass;
-
--- name: read_notification_queue
--- PostgreSQL does not show which sessions listen. One that does and leaves a transaction open keeps
--- the queue from being emptied, in whichever database it is.
-SELECT pg_notification_queue_usage() AS usage,
-       ARRAY(SELECT format('%s, open for %s',
-                           concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''),
-                                     'in ' || a.datname),
-                           date_trunc('second', clock_timestamp() - a.xact_start))
-               FROM pg_catalog.pg_stat_activity a
-              WHERE a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()
-                AND a.backend_type = 'client backend'
-              ORDER BY a.xact_start LIMIT 3) AS open;
 
 -- name: list_lock_holders
 -- Advisory locks have no privileges: any session that holds one of pgcron_ha blocks claims of keys

@@ -104,6 +104,7 @@ SELECT live.*, c.paused_at, c.paused_by, c.paused_note,
        (SELECT count(*) FROM pgcron.queue q WHERE q.paused_at IS NOT NULL) AS paused_queues,
        (SELECT count(*) FROM pgcron.schedule s WHERE NOT s.enabled) AS paused_schedules,
        (SELECT count(*) FROM pgcron.schedule s) AS schedules,
+       (SELECT count(*) FROM pgcron.cursor k WHERE k.status = 'invalid') AS invalid_schedules,
        (SELECT count(*) FROM pgcron.dead_letter d WHERE d.closed_at IS NULL) AS dead_letters
 FROM live LEFT JOIN pgcron.cluster c ON true;
 

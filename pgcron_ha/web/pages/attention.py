@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, session_words
-from pgcron_ha.db.queries.health import READINGS
+from pgcron_ha.db.queries.health import snapshot_holders
 from pgcron_ha.db.queries.node_health import (
     in_turns,
     merged,
@@ -70,7 +70,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "dead": partial(ask_letters.groups, state="open", look=ask.LOOK, limit=ask.ROWS),
     "queues": ask_queues.settings,
     "blocking": blocking_sessions,
-    "holders": READINGS["snapshot_holders"],
+    "holders": snapshot_holders,
 }
 
 

@@ -54,8 +54,8 @@ async def ask_for(page_request: PageRequest) -> Response:
     """Asks for one: ``since`` and ``until`` (now) without an offset by the schedule's clock."""
     name = page_request.segment("name")
     given = await page_request.form("since", "until", "direction", "parallelism", "if_ran", "note")
-    text, rule = given.get("parallelism", "1"), "Of a backfill 1 to 1000 runs are open at once."
-    at_once = checks.whole_number("parallelism", whole_number(text, 1000) or text, 1, 1000, rule)
+    text = given.get("parallelism", "1")
+    at_once = checks.whole_number("parallelism", whole_number(text, 1000) or text, 1, 1000)
     options = {option: given.get(option) for option in ("direction", "if_ran", "note")}
 
     async def make(session: Session) -> int:

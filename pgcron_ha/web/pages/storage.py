@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from pgcron_ha.db.queries import storage as ask
-from pgcron_ha.db.queries.health import (
-    LONG_TRANSACTION_SECONDS,
-    MANY_DEAD_ROWS,
-    OLD_SNAPSHOT_TRANSACTIONS,
-)
-from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.db.queries.health import MANY_DEAD_ROWS
 from pgcron_ha.model.storage import LOOKED_BACK, Part, total_growth
 from pgcron_ha.web.page_request import PageRequest
 
@@ -42,7 +37,7 @@ async def show_storage(page_request: PageRequest) -> Response:
         total=sum(table.total for table in found.tables),
         growth=total_growth(found.tables, snapshot.now),
         largest=max([1, *(table.total for table in found.tables)]),  # for bars: never zero
-        holders=[_holder(holder) for holder in found.holders],
+        holders=[{**holder, "release": ask.release_words(holder)} for holder in found.holders],
         sees_all=found.sees_all,
         days=LOOKED_BACK // _DAY,
     )
@@ -51,10 +46,3 @@ async def show_storage(page_request: PageRequest) -> Response:
 def _has_dead_rows(part: Part) -> bool:
     """Whether dead rows outnumber the living, and are many."""
     return part.dead > MANY_DEAD_ROWS and part.dead > part.rows
-
-
-def _holder(facts: Row) -> dict[str, Any]:
-    """With whether `pgcron-ha doctor` would name it, too, and what ends it."""
-    seconds = facts["seconds"] or 0.0
-    is_old = facts["age"] > OLD_SNAPSHOT_TRANSACTIONS or seconds > LONG_TRANSACTION_SECONDS
-    return {**facts, "is_old": is_old, "release": ask.release_words(facts)}

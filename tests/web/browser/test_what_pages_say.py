@@ -137,7 +137,7 @@ async def test_letters_of_one_cause_are_one_row_of_the_overview(
 async def test_a_held_snapshot_is_on_the_overview_with_its_whole_remedy(
     full_site: Site, full_database: str, windows: Windows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(health.READINGS["snapshot_holders"].defaults, "seconds", 0.0)
+    monkeypatch.setitem(health.snapshot_holders.defaults, "seconds", 0.0)
     holder = await own_session(full_database)
     reads = holder.transaction(isolation="repeatable_read")
     await reads.start()

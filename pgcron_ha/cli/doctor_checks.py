@@ -1,4 +1,4 @@
-"""Checks of `pgcron-ha doctor` that are about the schema and who works with it; pure functions of
+"""Checks of `pgcron-ha doctor`: of the server, the schema and who works with it; pure functions of
 what was read.
 """
 
@@ -6,49 +6,142 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Final
+from functools import partial
+from types import SimpleNamespace
+from typing import Final, Literal, NamedTuple
 
-from pgcron_ha.cli.doctor_server import Diagnosis, Finding, Level, advice, ok, problem
 from pgcron_ha.cli.output import plural, shown
+from pgcron_ha.db.driver.dsn import unprotected_hosts
 from pgcron_ha.db.driver.revision import NEWEST
-from pgcron_ha.db.queries import node_health
 from pgcron_ha.db.queries.blocking import holding_words, session_words
 from pgcron_ha.db.queries.overview import Row
-from pgcron_ha.spec.zones import TZDATA
 
+FREE_CONNECTIONS: Final = 10
 SHORTEST_ADVISED_LEASE: Final = 5.0
 PARTITIONS_AHEAD: Final = timedelta(days=1)
 MOST_BREAKS: Final = 20
 _IMPOSSIBLE: Final = "This must not happen: keep the database's log and report it to the project."
+_LOOKING: Final = (
+    "Nodes work through it but get no notifications: they look every node.poll_interval. Give them "
+    "a listen_dsn that leads to the server itself. If it gives each client a session of its own, "
+    'set pooler = "session".'
+)
 
-# Kind of a row of `list_privileges_excess`: how bad, what is said, what to do.
-_EXCESS: Final[dict[str, tuple[Level, str, str]]] = {
-    "creates": (
-        "problem",
-        "{who} may create objects in schema {name}",
-        "As the owner: REVOKE CREATE ON SCHEMA {name} FROM {who}; only nodes make anything there.",
-    ),
-    "public reads": (
-        "advice",
-        "everybody may read {name}",
-        "As the owner: REVOKE ALL ON {name} FROM PUBLIC; `pgcron-ha grants viewer` lets one look.",
-    ),
-    "public writes": (
-        "problem",
-        "everybody has {who} on {name}",
-        "As the owner: REVOKE ALL ON {name} FROM PUBLIC; `pgcron-ha grants` has what parts need.",
-    ),
-    "public executes": (
-        "problem",
-        "everybody may execute {name} with its owner's rights",
-        "As the owner: REVOKE ALL ON FUNCTION {name} FROM PUBLIC;",
-    ),
-    "other owner": (
-        "problem",
-        "{name} is of {who}, not of the owner of the other objects",
-        "As a superuser: {remedy}",
-    ),
+Level = Literal["ok", "advice", "problem"]
+
+
+class Finding(NamedTuple):
+    """What a check found."""
+
+    level: Level
+    message: str
+    hint: str | None = None
+
+
+# A check that found nothing wrong; what may cost or lose runs; what does not work, or loses them.
+ok = partial(Finding, "ok")
+advice = partial(Finding, "advice")
+problem = partial(Finding, "problem")
+
+
+class Diagnosis(SimpleNamespace):
+    """What was read: what `health.readings` has, by its names, and what `doctor.examine` adds."""
+
+
+# Kind of a row of `list_privileges_excess`: how bad, and what is said.
+_EXCESS: Final[dict[str, tuple[Level, str]]] = {
+    "creates": ("problem", "{who} may create objects in schema {name}"),
+    "public reads": ("advice", "everybody may read {name}"),
+    "public writes": ("problem", "everybody has {who} on {name}"),
+    "public executes": ("problem", "everybody may execute {name} with its owner's rights"),
+    "other owner": ("problem", "{name} is of {who}, not of the owner of the other objects"),
 }
+
+
+def check_server(found: Diagnosis) -> Iterator[Finding]:
+    """Version, role in replication."""
+    server = found.server
+    yield ok(f"PostgreSQL {server['version']}")
+    if server["is_read_only"]:
+        yield problem(
+            "default_transaction_read_only is on",
+            "No node joins and nothing can be enqueued. If that is not meant: SET "
+            "default_transaction_read_only = off; or no ALTER is taken either; then ALTER DATABASE "
+            "… RESET, ALTER ROLE … RESET, or ALTER SYSTEM RESET (\\drds of psql shows where).",
+        )
+    if server["is_standby"]:
+        yield problem(
+            "the server is a standby",
+            "Add target_session_attrs=read-write to the DSN, with all hosts.",
+        )
+
+
+def check_encryption(found: Diagnosis) -> Iterator[Finding]:
+    """Whether settings ask for TLS to the servers of other machines."""
+    for setting, dsn in found.settings.dsns().items():
+        for host in unprotected_hosts(dsn):
+            yield advice(
+                f"{setting} does not ask for TLS to {host}",
+                "Who is on the way can switch it off and read everything: add sslmode=verify-full"
+                " (and sslrootcert) to the DSN; sslmode=disable on a network of your own.",
+            )
+
+
+def check_durability(found: Diagnosis) -> Iterator[Finding]:
+    """Settings with which a crash loses or doubles runs."""
+    server = found.server
+    if server["careless"]:
+        off = " and ".join(server["careless"])
+        yield advice(
+            f"{off} {'are' if len(server['careless']) > 1 else 'is'} off",
+            "A crash of the machine can lose or double runs, or spoil the database: "
+            + " ".join(f"ALTER SYSTEM SET {name} = on;" for name in server["careless"])
+            + " SELECT pg_reload_conf();",
+        )
+    if server["synchronous_commit"] == "off":
+        yield advice(
+            "synchronous_commit is off where sessions begin",
+            "Nodes set it for themselves, but a crash may lose what a client saw "
+            "committed: ALTER DATABASE … RESET, ALTER ROLE … RESET (\\drds of psql shows where it "
+            "is), or ALTER SYSTEM RESET synchronous_commit; SELECT pg_reload_conf();",
+        )
+
+
+def check_autovacuum(found: Diagnosis) -> Iterator[Finding]:
+    """Whether autovacuum is on."""
+    for setting in found.server["without"]:
+        yield problem(
+            f"{setting} is off for the whole server: dead rows stay, and tables grow",
+            f"ALTER SYSTEM SET {setting} = on; SELECT pg_reload_conf();",
+        )
+    if not found.server["without"]:
+        yield ok("on")
+
+
+def check_connections(found: Diagnosis) -> Iterator[Finding]:
+    """Room for more nodes."""
+    used, most = found.server["connections"], found.server["most_connections"]
+    level: Level = "advice" if most - used < FREE_CONNECTIONS else "ok"
+    hint = "Raise max_connections, or put a pooler between." if level == "advice" else None
+    yield Finding(level, f"{used} of {most} used", hint)
+
+
+def check_pooler(found: Diagnosis) -> Iterator[Finding]:
+    """A pooler in transaction mode loses notifications; with a listen_dsn they arrive."""
+    if not found.is_pooled:
+        return
+    through = "the DSN leads through a pooler that hands sessions around"
+    if found.settings.listen_dsn is None:
+        yield advice(through, _LOOKING)
+    else:
+        yield ok(through)
+    if found.server["default_isolation"] != "read committed":
+        yield problem(
+            f"default_transaction_isolation is '{found.server['default_isolation']}'",
+            "Through a pooler no session can change it, and edits need another: ALTER ROLE "
+            f"{found.role['name']} SET default_transaction_isolation = 'read committed'; then "
+            "RECONNECT in the pooler's console. Or use a DSN that leads to the server itself.",
+        )
 
 
 def check_schema(found: Diagnosis) -> Iterator[Finding]:
@@ -67,7 +160,7 @@ def check_schema(found: Diagnosis) -> Iterator[Finding]:
 
 
 def check_partitions(found: Diagnosis) -> Iterator[Finding]:
-    """Partitions made ahead, rows that found none, gaps, and partitions that are detached."""
+    """Partitions made ahead, and rows that found none."""
     ends, now = found.risks["partitions_end"], found.server["now"]
     if ends is None or ends < now + PARTITIONS_AHEAD:
         yield problem(
@@ -78,13 +171,6 @@ def check_partitions(found: Diagnosis) -> Iterator[Finding]:
         yield problem(
             f"history_overflow has {found.risks['overflow']} rows: they found no partition",
             "A node's janitor moves them; look at the logs of the nodes if they stay.",
-        )
-    for gap in found.partition_gaps:
-        relation, since, until = gap["relation"], gap["since"], gap["until"]
-        yield problem(
-            f"{relation} has none from {shown(since)} to {shown(until)}",
-            f"This makes one: SELECT {found.settings.schema}.add_partition('{relation}',"
-            f" '{since.isoformat()}', '{until.isoformat()}')",
         )
 
 
@@ -112,8 +198,9 @@ def check_role(found: Diagnosis) -> Iterator[Finding]:
 def check_privileges(found: Diagnosis) -> Iterator[Finding]:
     """Rights in the schema that somebody added, and objects of other owners."""
     for row in found.excess_privileges:
-        level, message, hint = _EXCESS[row["kind"]]
-        yield Finding(level, message.format(**row), hint.format(**row))
+        level, message = _EXCESS[row["kind"]]
+        hint = f"{row['remedy']} `pgcron-ha grants` prints what each part needs."
+        yield Finding(level, message.format(**row), hint)
     if not found.excess_privileges:
         yield ok("no excess privileges")
 
@@ -145,54 +232,6 @@ def locking(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
-def check_services(found: Diagnosis) -> Iterator[Finding]:
-    """Services whose passes fail."""
-    for where, cause in _causes(found):
-        if not cause.what:
-            lasting = f"no pass has succeeded for {cause.seconds:.0f} s"
-            yield problem(
-                f"{cause.service} of {where}: {lasting}: {cause.error}",
-                f"{cause.consequence} It goes on by itself once the cause is gone.".strip(),
-            )
-
-
-def check_set_aside(found: Diagnosis) -> Iterator[Finding]:
-    """Rows that services have set aside."""
-    for where, cause in _causes(found):
-        if cause.what:
-            yield Finding(
-                "problem" if cause.seconds > node_health.LONG_SECONDS else "advice",
-                f"{cause.what}: on {where} {node_health.without_words(cause)}",
-                "It is tried again by itself, after five minutes at most.",
-            )
-    if more := sum(node_health.read_health(node).more for node in found.nodes):
-        yield problem(f"{more} more", "The logs of the nodes name them.")
-
-
-def _causes(found: Diagnosis) -> Iterator[tuple[str, node_health.Trouble]]:
-    """The nodes that have it, in words, and what is wrong there."""
-    healths = ((node["name"], node_health.read_health(node)) for node in found.nodes)
-    for nodes, cause in node_health.merged(healths):
-        yield f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}", cause
-
-
-def check_time_zones(found: Diagnosis) -> Iterator[Finding]:
-    """The newest tzdata of the nodes decides; nodes with an older one materialize no schedules."""
-    tzdata = found.tzdata
-    reported = (
-        "no node has brought any so far" if tzdata is None else f"schedules follow tzdata {tzdata}"
-    )
-    here = "" if tzdata in (None, TZDATA) else f"; {TZDATA} is installed here"
-    yield ok(reported + here)
-    for node in found.nodes:
-        if tzdata is not None and node["tzdata"] is not None and node["tzdata"] < tzdata:
-            yield advice(
-                f"node {node['name']} ({node['tzdata']}) has an older tzdata: it materializes no"
-                " schedules",
-                "Upgrade the package tzdata there, and start the node anew.",
-            )
-
-
 def check_lease(found: Diagnosis) -> Iterator[Finding]:
     """Leases that a short failover or a busy machine outlasts."""
     leases = [found.settings.node.lease_ttl, *(node["lease_ttl"] for node in found.nodes)]
@@ -214,47 +253,6 @@ def check_delivery(found: Diagnosis) -> Iterator[Finding]:
             f"at_most_once is used ({plural(count, 'schedule')}) without a synchronous standby",
             "A failover to an asynchronous standby may forget that a run began, and repeat it.",
         )
-
-
-def check_nodes(found: Diagnosis) -> Iterator[Finding]:
-    """Whether somebody works."""
-    nodes = sum(node["state"] == "alive" and node["has_lease"] for node in found.nodes)
-    yield Finding(
-        "ok" if nodes else "advice",
-        f"{nodes} alive",
-        None if nodes else "Nothing fires and nothing runs; start one with `pgcron-ha node`.",
-    )
-
-
-def check_blocked(found: Diagnosis) -> Iterator[Finding]:
-    """Runs that no living node takes."""
-    for blocked in found.blocked:
-        message = f"{plural(blocked['runs'], 'run')}: {blocked['waits_detail']}"
-        hint = (
-            "Start a node that offers it for this queue; or cancel the runs, and delete the"
-            f" schedule that makes them: `pgcron-ha schedules list --handler {blocked['handler']}`,"
-            " `pgcron-ha schedules delete NAME`."
-        )
-        yield advice(message, hint)
-
-
-def check_handlers(found: Diagnosis) -> Iterator[Finding]:
-    """Schedules whose runs no living node would take."""
-    for wanted in found.unserved_schedules:
-        others = (
-            f" and {plural(wanted['schedules'] - 1, 'other')}" if wanted["schedules"] > 1 else ""
-        )
-        yield advice(
-            f"schedule '{wanted['name']}'{others}: {wanted['reason']}",
-            "Start a node that does, before they fire; `pgcron-ha nodes` lists what nodes offer.",
-        )
-
-
-def check_invalid(found: Diagnosis) -> Iterator[Finding]:
-    """Schedules that never fire."""
-    for invalid in found.invalid_schedules:
-        message = f"'{invalid['name']}': {invalid['error'].get('message')}"
-        yield problem(message, invalid["error"].get("hint"))
 
 
 def check_ledger(found: Diagnosis) -> Iterator[Finding]:
