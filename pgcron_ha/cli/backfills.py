@@ -22,6 +22,7 @@ from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.model.backfill import BackfillRange, measure
 from pgcron_ha.spec.spec import spec_of
+from pgcron_ha.spec.text import in_number
 
 COLUMNS: Final = columns(
     "ID SCHEDULE:24 STATE SINCE UNTIL PLANNED ALREADY CREATED OPEN SUCCEEDED FAILED LEFT BY:16",
@@ -67,21 +68,22 @@ def backfill_command(
     until it is resumed. The first one runs whatever the fire before the range came to.
     """
 
-    async def start(session: Session) -> tuple[int | None, BackfillRange]:
+    async def start(session: Session) -> tuple[int | None, BackfillRange, int]:
         found = await session.call(overview.schedule, name)
         first = arguments.in_zone(since, found["timezone"])
         end = until and arguments.in_zone(until, found["timezone"])
         now = await session.call(overview.database_time)
         measured = measure(spec_of(found), first, end or now)
         if dry_run:
-            return None, measured
+            decided = await session.call(backfills.decided_between, found["id"], first, end or now)
+            return None, measured, decided
         planned = measured.instants
         made = await session.act(backfills.backfill, name, first, end, planned=planned, **given)
-        return made, measured
+        return made, measured, 0
 
-    made, measured = on_database(start)
+    made, measured, decided = on_database(start)
     if made is None:
-        _print_plan(measured)
+        _print_plan(measured, decided)
     elif wait:
         _follow(made)
     else:
@@ -144,13 +146,16 @@ def stop_command(backfill: int, note: str | None) -> None:
     )
 
 
-def _print_plan(measured: BackfillRange) -> None:
-    instants, first, last = measured.instants, measured.first, measured.last
-    output.report({"planned": instants, "first": first, "last": last})
+def _print_plan(measured: BackfillRange, decided: int) -> None:
+    first, last = measured.first, measured.last
+    instants = measured.instants
+    output.report({"planned": instants, "first": first, "last": last, "decided": decided})
     if first is None:
         echo("the range has no instant of the schedule")
     else:
         echo(f"{plural(instants, 'instant')}, from {shown(first)} to {shown(last)}")
+        were = f"{plural(decided, 'instant')} of the range {in_number(decided, 'was', 'were')}"
+        echo(f"{were} decided already, each by itself")
 
 
 def _follow(backfill: int) -> None:

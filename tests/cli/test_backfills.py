@@ -48,6 +48,7 @@ def test_a_dry_run_counts_and_asks_for_nothing(cli: Cli) -> None:
 
     assert said.out.splitlines() == [
         "24 instants, from 2026-02-02T23:00:00Z to 2026-02-03T22:00:00Z",
+        "0 instants of the range were decided already, each by itself",
     ]
     (plan,) = cli("schedules", "backfill", "hourly", *RANGE, "--dry-run", "--json").rows
     assert (plan["planned"], plan["last"]) == (24, "2026-02-03T22:00:00Z")

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.cli.conftest import Cli, Execute, dsn_of
+from tests.cli.conftest import Answer, Cli, Execute, dsn_of
 from tests.product.db import health
 from tests.servers import ThrowAwayServer
 from tests.waiting import wait_for
@@ -27,6 +27,14 @@ def typed(database: str) -> Iterator[psycopg.Connection]:
     """Where somebody types what the doctor says."""
     with psycopg.connect(database, autocommit=True) as connection:
         yield connection
+
+
+def lines(answer: Answer, check: str) -> list[str]:
+    return [row["message"] for row in answer.rows if row["check"] == check]
+
+
+def hints(answer: Answer, check: str) -> list[str]:
+    return [row["hint"] for row in answer.rows if row["check"] == check and row["hint"]]
 
 
 def snapshots(cli: Cli) -> list[dict[str, Any]]:

@@ -37,6 +37,9 @@ resume_backfill: Final = Call[None]("resume_backfill", "backfill_id")
 stop_backfill: Final = Call[int]("stop_backfill", "backfill_id", note=None)
 """Makes no more runs and cancels those that wait: how many. NotFound, Conflict when over."""
 
+decided_between: Final = Call[int]("decided_between", "schedule_id", "since", "until")
+"""How many instants of the range the ledger has a decision of its own for."""
+
 backfills: Final = Rows("list_backfills", limit=DEFAULT_LIMIT)
 """Backfills with how far they are, the newest first; of one `schedule_id`, in one `state`."""
 

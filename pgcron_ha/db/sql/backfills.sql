@@ -8,6 +8,12 @@
 -- ready -> cancelled
 -- blocked -> cancelled
 
+-- name: decided_between
+-- How many instants of the range have a row of their own in the ledger.
+SELECT count(*)::int AS instants FROM pgcron.occurrence o
+WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at >= :since::timestamptz
+  AND o.fire_at < :until::timestamptz;
+
 -- name: list_backfills
 SELECT b.* FROM pgcron.backfills b
 WHERE (:schedule_id::bigint IS NULL OR b.schedule_id = :schedule_id)
