@@ -43,7 +43,12 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 @click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
 @click.option("--parallelism", type=int, default=1, help="Maximum runs of it at the same time.")
 @option("--overlap", "Overlap policy of its runs. Default: the schedule's.", metavar="POLICY")
-@option("--if-ran", "Whether what ran runs again.", click.Choice(backfills.IF_RAN), default="skip")
+@option(
+    "--if-ran",
+    "Fires that ran already: skip them, rerun failed ones, or rerun all.",
+    click.Choice(backfills.IF_RAN),
+    default="skip",
+)
 @arguments.args_option("Arguments instead of the schedule's.")
 @click.option("--note", help="Reason, kept with the backfill.")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")

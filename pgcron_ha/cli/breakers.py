@@ -41,7 +41,12 @@ def list_command(limit: int) -> None:
 @click.option("--failures", type=click.IntRange(1, 100), default=5, show_default=True)
 @option("--within", "How long a failure counts.", DURATION, default="1m")
 @option("--open-for", "How long the breaker stays open.", DURATION, default="30s")
-@option("--at-most", "Failed probes double it. Default: 10m.", DURATION, into="open_for_at_most")
+@option(
+    "--at-most",
+    "Each failed probe doubles that time, up to this. Default: 10m.",
+    DURATION,
+    into="open_for_at_most",
+)
 @click.option("--fallback-handler", metavar="HANDLER", help="Runs them while the breaker is open.")
 @click.option("--fallback-queue", metavar="QUEUE", help="Queue for them while the breaker is open.")
 @click.option("--share", "handlers", multiple=True, metavar="HANDLER", help="One that shares it.")

@@ -72,7 +72,9 @@ def groups_command(also_closed: bool, limit: int) -> None:
 @dead_group.command("redrive")
 @click.argument("run_ids", type=arguments.RUN_ID, nargs=-1, metavar="[RUN_ID]...")
 @_filter_options
-@click.option("--lost", "also_lost", is_flag=True, help="Also lost runs (may have had effects).")
+@click.option(
+    "--lost", "also_lost", is_flag=True, help="Include lost runs (they may have taken effect)."
+)
 @option("--rate", "Spread them: 10/1m makes 10 due each minute. Default: all now.", arguments.RATE)
 @click.option("--most", type=click.IntRange(1), help="At most this many, the oldest first.")
 @arguments.args_option("Arguments instead of theirs, a JSON object.")

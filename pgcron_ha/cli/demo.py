@@ -63,7 +63,7 @@ _NODES: Final = columns(
 
 
 @click.command(name="demo")
-@option("--for", "End by itself after so many seconds.", _SECONDS, into="seconds")
+@option("--for", "End by itself after this time.", _SECONDS, into="seconds", metavar="SECONDS")
 @option("--nodes", "How many.", click.IntRange(1, MOST_NODES), default=2)
 @option(
     "--data",

@@ -29,7 +29,12 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.command("enqueue", cls=arguments.JsonCommand)
 @click.argument("handler", required=False)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@arguments.option("--file", "Runs as JSON lines; - reads stdin.", click.File(encoding="utf-8"))
+@arguments.option(
+    "--file",
+    'Runs as JSON lines: {"handler": …, "args": …}; - reads stdin.',
+    click.File(encoding="utf-8"),
+    metavar="FILE",
+)
 @run_options
 @click.option("--wait", is_flag=True, help="Wait until the run ends, and print its result.")
 @click.option("--log", "with_log", is_flag=True, help="With --wait: print its log on stderr.")

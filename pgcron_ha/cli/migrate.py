@@ -16,11 +16,21 @@ from pgcron_ha.errors import Refused
 
 @click.command("migrate")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the statements instead; for a DBA.")
-@option("--from", "With --sql: the REVISION there is, or 'base'. Default: read it.", into="since")
+@option(
+    "--from",
+    "With --sql: the revision that the database has, or 'base' (empty). Default: read it.",
+    into="since",
+    metavar="REVISION",
+)
 @click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is older.")
 @click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")
 @click.option("--yes", "is_sure", is_flag=True, help="With --uninstall: do it.")
-@click.option("--force", "by_force", is_flag=True, help="With --uninstall: whatever uses it.")
+@click.option(
+    "--force",
+    "by_force",
+    is_flag=True,
+    help="With --uninstall: despite nodes, what others have built on it, and their alembic.",
+)
 def migrate_command(
     as_sql: bool,
     since: str | None,

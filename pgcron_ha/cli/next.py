@@ -32,7 +32,11 @@ _LOCAL_WIDTH = 32
 @click.argument("spec")
 @timezone_option
 @option(
-    "--from", "Fires after it (with --prev: before). Default: now.", LOCAL_INSTANT, into="start"
+    "--from",
+    "List fires after (with --prev: before) INSTANT. Default: now.",
+    LOCAL_INSTANT,
+    into="start",
+    metavar="INSTANT",
 )
 @option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=DEFAULT_COUNT)
 @option("--dst", "vixie, robfig (alias kubernetes) or skip.", default="vixie", metavar="POLICY")

@@ -117,7 +117,9 @@ async def live(
 @click.command(name="dev")
 @_apps
 @option("--web", "Where to serve the pages.", into="web_listen", metavar="HOST:PORT")
-@click.option("--reload", is_flag=True, help="Start it again when a Python file changes here.")
+@click.option(
+    "--reload", is_flag=True, help="Start the node again when a Python file changes here."
+)
 def dev_command(reload: bool, **given: Any) -> int:
     """Run one node and its pages on an embedded PostgreSQL, for developing.
 

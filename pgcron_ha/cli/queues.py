@@ -23,7 +23,10 @@ QUEUES: Final = columns(
 KEYS: Final = columns("KEY:32 SLOTS RATE PER RUNNING SET_BY:16 SET_AT", KEY="concurrency_key")
 _NO_LIMIT: Final = "none"
 _rate = click.option(
-    "--rate", type=arguments.RATE, default=arguments.Rate(), help="Most starts in a time: 10/1m."
+    "--rate",
+    type=arguments.RATE,
+    default=arguments.Rate(),
+    help="At most 10 start in any minute: 10/1m.",
 )
 
 
@@ -113,7 +116,9 @@ def resume_command(queue: str) -> None:
 
 @queues_group.command("set")
 @click.argument("queue")
-@arguments.option("--max-running", "Most runs at once on all nodes.", _COUNT, default=_NO_LIMIT)
+@arguments.option(
+    "--max-running", "Most runs at once, on all nodes together.", _COUNT, default=_NO_LIMIT
+)
 @_rate
 @with_session
 async def set_queue_command(

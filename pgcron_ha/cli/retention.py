@@ -27,7 +27,7 @@ _TABLES: Final = ("occurrence", "history", "attempt", "log", "audit")
 
 _queue = click.option("--queue", metavar="QUEUE", help="Runs of this queue; else of every queue.")
 _OUTCOMES: Final = click.Choice([outcome.value for outcome in RunOutcome])
-_outcome = click.option("--outcome", type=_OUTCOMES, help="Runs that ended so; else with any.")
+_outcome = click.option("--outcome", type=_OUTCOMES, help="Runs with this outcome; else with any.")
 
 
 @click.group("retention", cls=arguments.JsonGroup)

@@ -58,12 +58,14 @@ def runs_group() -> None:
 
 
 @runs_group.command("list")
-@arguments.option(
+@click.option(
     "--state",
-    "A state, an outcome or a group (attention, waiting, ended). Default: all but scheduled ones.",
-    click.Choice(tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))),
-    into="states",
+    "--outcome",
+    "states",
+    type=click.Choice(tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))),
     multiple=True,
+    help="A state, an outcome or a group: attention, waiting, ended; may be repeated. Without it "
+    "all but scheduled ones.",
 )
 @click.option("--handler", help="Runs of this handler.")
 @click.option("--queue", help="Runs of this queue.")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.mistakes import defining
+from pgcron_ha.client.mistakes import Misspellings, defining
 from pgcron_ha.client.options import given, with_defaults
 from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.config.breaker import Breaker
@@ -26,6 +26,7 @@ class Registry:
         self.defaults: dict[str, Mapping[str, Any]] = {}
         self.workflows: dict[str, dict[str, Any]] = {}
         self._names: dict[Callable[..., Any], str] = {}
+        self._misspellings = Misspellings(self.handlers)
 
     @contextmanager
     def defining(self, function: Callable[..., Any], what: str) -> Iterator[None]:
@@ -86,6 +87,7 @@ class Registry:
     ) -> RunRequest:
         """The checked request of a run."""
         full_name = self.name_of(handler)
+        self._misspellings.warn_of(full_name)
         request = request_run(full_name, args, self.options(full_name, options))
         sent = self.sent_args(full_name, request.args, check_args)
         return request if sent is request.args else replace(request, args=sent)

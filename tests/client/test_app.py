@@ -59,6 +59,19 @@ def test_wrong_definitions_of_handlers_are_told_where_they_are_made() -> None:
         App(schema="No Schema")
 
 
+async def test_a_name_that_is_nearly_a_handler_of_the_app_is_warned_of_once(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with App(database) as app:
+        app.handler("report")(lambda: None)
+        for name in ("reprot", "reprot", "report", "shell:other"):
+            await app.enqueue(name)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "py:reprot is no handler of this App. Did you mean py:report?"
+    ]
+
+
 def test_a_misspelled_policy_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(InvalidInput) as refused:
         define_schedule("s", "@daily", "py:x", {"jiter": "5m"})
