@@ -204,8 +204,6 @@ BEGIN
     SELECT d.* INTO newest FROM pgcron.workflow_definition d
     WHERE d.name = 'ad_hoc' AND d.hash = fingerprint LIMIT 1;
   ELSE
-    PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int,
-        hashtext('workflow ' || store_workflow.name));
     SELECT d.* INTO newest FROM pgcron.workflow_definition d WHERE d.name = store_workflow.name
     ORDER BY d.version DESC LIMIT 1;
   END IF;
@@ -230,7 +228,13 @@ BEGIN
           pgcron.step_duration(NULL, definition, 'timeout'),
           jsonb_array_length(definition -> 'steps'), store_workflow.managed_by,
           store_workflow.source, coalesce(actor, session_user))
+  ON CONFLICT ON CONSTRAINT workflow_definition_name_version_key DO NOTHING
   RETURNING id INTO new_id;
+  IF new_id IS NULL THEN
+    -- Somebody else has defined it at the same moment.
+    RETURN pgcron.store_workflow(store_workflow.name, definition, store_workflow.managed_by,
+             store_workflow.source, actor);
+  END IF;
   PERFORM pgcron.write_steps(new_id, numbered);
   PERFORM pgcron.judge_step_runs(new_id, numbered);
   IF newest.id IS NOT NULL OR store_workflow.name <> 'ad_hoc' THEN
