@@ -43,17 +43,6 @@ CREATE TABLE pgcron.breaker (
       OR pgcron.refuse('PC001', format('the fallback of breaker %L is its own handler', name),
         'While a breaker is open none of its handlers is executed.',
         'Name another handler, or a queue, or leave it out.')),
-  CONSTRAINT the_numbers_of_a_breaker_are_in_range
-    CHECK (failures BETWEEN 1 AND 100 AND within BETWEEN '1 second' AND '1 day'
-      AND open_for BETWEEN '1 second' AND '1 day' AND open_for_at_most BETWEEN open_for AND '7 days'
-      AND openings >= 0
-      OR pgcron.refuse('PC001',
-        format('breaker %L is out of range: failures %s, within %s, open_for %s, '
-          'open_for_at_most %s', name, failures, within, open_for, open_for_at_most),
-        'It opens after 1 to 100 failures, each of which counts for 1 second to 1 day (within), '
-        'for 1 second to 1 day at first (open_for); each probe that fails doubles that, up to '
-        'open_for_at_most, which is at least open_for and at most 7 days.',
-        'Leave out what need not differ from 5, ''1 minute'', ''30 seconds'' and ''10 minutes''.')),
   CONSTRAINT an_open_breaker_says_until_when_and_why
     CHECK (state = 'closed'
       OR (open_until IS NOT NULL AND opened_at IS NOT NULL AND reason IS NOT NULL)),
@@ -64,6 +53,25 @@ CREATE TABLE pgcron.breaker (
 COMMENT ON TABLE pgcron.breaker IS
     'Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a '
     'person''s setting, which the nodes leave alone.';
+
+-- A breaker whose numbers break the rules, as a row may that was written past its constraints, is
+-- out of use: it counts and holds back nothing (pgcron.broken_settings names it).
+CREATE FUNCTION pgcron.breaker_is_fine(b pgcron.breaker) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT (b.failures BETWEEN 1 AND 100 AND b.within BETWEEN '1 second' AND '1 day'
+          AND b.open_for BETWEEN '1 second' AND '1 day'
+          AND b.open_for_at_most BETWEEN b.open_for AND '7 days' AND b.openings >= 0
+          AND (b.state = 'closed' OR b.open_until IS NOT NULL)) IS TRUE $$;
+
+ALTER TABLE pgcron.breaker ADD CONSTRAINT the_numbers_of_a_breaker_are_in_range
+  CHECK (pgcron.breaker_is_fine(breaker)
+    OR pgcron.refuse('PC001',
+      format('breaker %L is out of range: failures %s, within %s, open_for %s, open_for_at_most %s',
+        name, failures, within, open_for, open_for_at_most),
+      'It opens after 1 to 100 failures, each of which counts for 1 second to 1 day (within), for '
+      '1 second to 1 day at first (open_for); each probe that fails doubles that, up to '
+      'open_for_at_most, which is at least open_for and at most 7 days.',
+      'Leave out what need not differ from 5, ''1 minute'', ''30 seconds'' and ''10 minutes''.'));
 
 CREATE INDEX breaker_open ON pgcron.breaker (name) WHERE state <> 'closed';
 
@@ -94,4 +102,5 @@ CREATE FUNCTION pgcron.is_broken(handler text, queue text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
                  WHERE m.handler = is_broken.handler AND b.state <> 'closed'
+                   AND pgcron.breaker_is_fine(b)
                    AND b.fallback_queue IS DISTINCT FROM is_broken.queue) $$;

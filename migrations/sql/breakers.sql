@@ -30,6 +30,7 @@ BEGIN
       WHERE b.name IN (SELECT m.breaker FROM pgcron.breaker_handler m
                        WHERE m.handler IN (SELECT f ->> 'handler'
                                            FROM jsonb_array_elements(given) f))
+        AND pgcron.breaker_is_fine(b)
       ORDER BY b.name FOR UPDATE LOOP
     SELECT count(*)::int AS attempts, (array_agg(f.error ORDER BY f.place DESC))[1] AS error,
            bool_or(f.run_id = row_found.probe_run) AS is_probe
@@ -73,7 +74,8 @@ DECLARE
   probed pgcron.breaker;
 BEGIN
   FOR probed IN SELECT b.* FROM pgcron.breaker b
-      WHERE b.state = 'half_open' ORDER BY b.name FOR UPDATE SKIP LOCKED LOOP
+      WHERE b.state = 'half_open' AND pgcron.breaker_is_fine(b) ORDER BY b.name
+      FOR UPDATE SKIP LOCKED LOOP
     CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r
                           WHERE r.id = probed.probe_run
                             AND (r.state = 'ready' AND r.attempt = probed.probe_attempt - 1
@@ -92,7 +94,7 @@ BEGIN
                  ORDER BY m.handler),
            b.fallback_queue, b.probe_run,
            extract(epoch FROM b.open_until - clock_timestamp())::float8, b.reason, b.last_error
-    FROM pgcron.breaker b WHERE b.state <> 'closed' ORDER BY b.name;
+    FROM pgcron.breaker b WHERE b.state <> 'closed' AND pgcron.breaker_is_fine(b) ORDER BY b.name;
 END $$;
 
 -- The caller has locked the row.
@@ -116,7 +118,7 @@ DECLARE
   offered text[];
 BEGIN
   FOR probed IN SELECT b.* FROM pgcron.breaker b
-      WHERE b.state = 'open' AND b.open_until <= clock_timestamp()
+      WHERE b.state = 'open' AND b.open_until <= clock_timestamp() AND pgcron.breaker_is_fine(b)
       ORDER BY b.open_until LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
     offered := ARRAY(SELECT m.handler FROM pgcron.breaker_handler m
                      JOIN pgcron.offer o USING (handler) JOIN pgcron.node n USING (incarnation)
@@ -159,7 +161,7 @@ DECLARE
 BEGIN
   FOR broken IN SELECT b.* FROM pgcron.breaker b
       WHERE b.state = 'open' AND b.open_until > clock_timestamp()
-        AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0
+        AND num_nonnulls(b.fallback_handler, b.fallback_queue) > 0 AND pgcron.breaker_is_fine(b)
       ORDER BY b.name LOOP
     held := ARRAY(SELECT r.id FROM pgcron.run r
                   WHERE r.gate = 'breaker'

@@ -15,18 +15,25 @@ BEGIN ATOMIC
          history_of.node_name, r.cancel_reason, history_of.error, history_of.result;
 END;
 
+-- Why each of these runs ends: `reason`, and the run that it had to wait for, if one is given.
+CREATE FUNCTION pgcron.reasons_of(run_ids bigint[], holders bigint[], reason text)
+  RETURNS TABLE (id bigint, reason text)
+LANGUAGE sql STABLE AS $$
+  SELECT DISTINCT ON (g.id) g.id, concat(reasons_of.reason, ' (run ' || g.holder || ')')
+  FROM unnest(run_ids, holders) g(id, holder) ORDER BY g.id $$;
+
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed
 -- Ends runs that are not running (a workflow is asked to stop); writes history and the ledger in
--- the same transaction. Rows that began to run meanwhile are left alone, and so is one that did and
--- waits for its retry when its start deadline is why. holders: for each run the one that it had to
--- wait for, which its reason names. Returns the runs that ended.
+-- the same transaction. Rows that began to run meanwhile are left alone, and so is one that did
+-- and waits for its retry when its
+-- start deadline is why. holders: for each run the one that it had to wait for. Returns the runs
+-- that ended.
 CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text,
     holders bigint[] DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   ending bigint[];
-  ended pgcron.history[];
 BEGIN
   PERFORM pgcron.stop_workflow(r.id, 'cancel', end_waiting_runs.reason) FROM pgcron.run r
     WHERE r.id = ANY(run_ids) AND r.gate = 'workflow';
@@ -36,32 +43,34 @@ BEGIN
                     AND (outcome <> 'expired' OR r.attempt = 0)
                   ORDER BY r.id FOR UPDATE);
   IF ending = '{}' THEN RETURN; END IF;
-  ended := ARRAY(
-      SELECT DISTINCT ON (r.id) h FROM unnest(run_ids, holders) g(id, holder)
-      JOIN pgcron.run r ON r.id = g.id
-      CROSS JOIN LATERAL pgcron.history_of(r, outcome,
-          concat(end_waiting_runs.reason, ' (run ' || g.holder || ')')) h
-      WHERE r.id = ANY(ending) ORDER BY r.id);
-  UPDATE pgcron.occurrence o SET decision = e.outcome, reason = e.error, decided_at = now()
-  FROM unnest(ended) e
-  WHERE e.scheduled_for IS NOT NULL AND o.schedule_id = e.schedule_id
-    AND o.fire_at = e.scheduled_for;
+  UPDATE pgcron.occurrence o SET decision = outcome, reason = given.reason, decided_at = now()
+  FROM pgcron.run r JOIN pgcron.reasons_of(run_ids, holders, end_waiting_runs.reason) given
+    ON given.id = r.id
+  WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
+    AND o.fire_at = r.scheduled_for;
   BEGIN
-    INSERT INTO pgcron.history SELECT e.* FROM unnest(ended) e;
+    INSERT INTO pgcron.history
+    SELECT h.* FROM pgcron.run r
+    JOIN pgcron.reasons_of(run_ids, holders, end_waiting_runs.reason) given ON given.id = r.id
+    CROSS JOIN LATERAL pgcron.history_of(r, outcome, given.reason) h WHERE r.id = ANY(ending);
   -- no partition for now(): a run must be able to end all the same
   EXCEPTION WHEN check_violation THEN
-    INSERT INTO pgcron.history_overflow SELECT e.* FROM unnest(ended) e;
+    INSERT INTO pgcron.history_overflow
+    SELECT h.* FROM pgcron.run r
+    JOIN pgcron.reasons_of(run_ids, holders, end_waiting_runs.reason) given ON given.id = r.id
+    CROSS JOIN LATERAL pgcron.history_of(r, outcome, given.reason) h WHERE r.id = ANY(ending);
   END;
   IF outcome IN ('skipped', 'superseded') THEN
     INSERT INTO pgcron.given_back (schedule_id, runs)
-    SELECT s.id, count(*) FROM unnest(ended) e JOIN pgcron.schedule s ON s.id = e.schedule_id
-    WHERE e.origin = 'schedule' AND e.attempt = 0 AND s.max_runs IS NOT NULL GROUP BY s.id;
+    SELECT s.id, count(*) FROM pgcron.run r JOIN pgcron.schedule s ON s.id = r.schedule_id
+    WHERE r.id = ANY(ending) AND r.origin = 'schedule' AND r.attempt = 0 AND s.max_runs IS NOT NULL
+    GROUP BY s.id;
   END IF;
   IF EXISTS (SELECT FROM pgcron.run r WHERE r.id = ANY(ending) AND r.overlap_slot IS NOT NULL) THEN
     PERFORM pgcron.wake_nodes('admit');
   END IF;
-  PERFORM pgcron.step_ended(e.id, e.outcome, NULL, end_waiting_runs.reason) FROM unnest(ended) e
-    WHERE e.origin = 'step';
+  PERFORM pgcron.step_ended(r.id, outcome, NULL, end_waiting_runs.reason) FROM pgcron.run r
+    WHERE r.id = ANY(ending) AND r.origin = 'step';
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
 END $$;

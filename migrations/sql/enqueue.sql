@@ -8,6 +8,13 @@ CREATE TYPE pgcron.run_request AS (handler text, args jsonb, queue text, priorit
   debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval,
   weight int, tags text[]);
 
+CREATE FUNCTION pgcron.judge_lifetime(key_lifetime interval) RETURNS boolean
+LANGUAGE sql VOLATILE
+RETURN coalesce(key_lifetime > '0' AND key_lifetime <= '366 days', true)
+  OR pgcron.refuse('PC001', format('key_lifetime %s is out of range', key_lifetime),
+       'It says how long an idempotency key is remembered: at most 366 days.',
+       'Leave it out for ''1 day''.');
+
 -- Returns the id of the new run, or of the run that a living idempotency key already named. With
 -- the owner's rights, so that who enqueues needs none on tables: what it may make is judged here. A
 -- second caller with a key waits for the end of the first one's transaction, and no longer than 10
@@ -54,10 +61,7 @@ BEGIN
   END IF;
   new_id := nextval('pgcron.run_id_seq');
   IF idempotency_key IS NOT NULL THEN
-    PERFORM pgcron.is_within('key_lifetime', key_lifetime, '1 microsecond', '366 days',
-        'It says how long an idempotency key is remembered: at most 366 days.',
-        'Leave it out for ''1 day''.');
-    waits_for_ever := current_setting('lock_timeout') = '0';
+    waits_for_ever := pgcron.judge_lifetime(key_lifetime) AND current_setting('lock_timeout') = '0';
     IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
     INSERT INTO pgcron.idempotency AS known
     VALUES (idempotency_key, new_id, now() + coalesce(key_lifetime, '1 day'),
@@ -213,6 +217,13 @@ EXCEPTION WHEN OTHERS THEN
         'are written without quotes.'));
 END $$;
 
+CREATE FUNCTION pgcron.judge_producer_requests(p pgcron.producer, runs jsonb) RETURNS void
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.judge_producer(p, pgcron.caller(), coalesce(o.queue, 'default'),
+           coalesce(o.handler, ''), coalesce(o.priority, 5), o.weight,
+           pgcron.concurrency_key_of(o.concurrency_key, o.weight), o.args)
+  FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) o $$;
+
 -- Enqueues a JSON array of objects whose keys are arguments of pgcron.enqueue, and does what a call
 -- of it for each would do: all of them, or none when one is refused. The ids are in the array's
 -- order.
@@ -226,12 +237,7 @@ DECLARE
   new_ids bigint[];
   ids bigint[];
 BEGIN
-  IF p.role IS NOT NULL THEN
-    PERFORM pgcron.judge_producer(p, pgcron.caller(), coalesce(o.queue, 'default'),
-        coalesce(o.handler, ''), coalesce(o.priority, 5), o.weight,
-        pgcron.concurrency_key_of(o.concurrency_key, o.weight), o.args)
-      FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) o;
-  END IF;
+  IF p.role IS NOT NULL THEN PERFORM pgcron.judge_producer_requests(p, runs); END IF;
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq')
                    FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor,

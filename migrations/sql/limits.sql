@@ -13,16 +13,22 @@ LANGUAGE sql IMMUTABLE AS $$
            * 1000000)::bigint $$;
 
 -- How many more may start now, and when the next may if none (room 0). What lies in the future, as
--- the clock was set back, counts as now (is_ahead: some does, which a claim corrects).
+-- the clock was set back, counts as now (is_ahead: some does, which a claim corrects). A rate that
+-- breaks its rules has no room: its queue or key waits, and holds up no other
+-- (pgcron.broken_settings names it).
 CREATE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval, at timestamptz,
     OUT room int, OUT next_at timestamptz, OUT is_ahead boolean)
 LANGUAGE sql STABLE AS $$
-  SELECT greatest(0, rate_room.rate - coalesce(sum(counted.starts), 0))::int,
+  SELECT CASE WHEN now_slice.number IS NULL THEN 0
+              ELSE greatest(0,
+                     least(rate_room.rate,
+                       rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
          'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257)
                                  * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255)
            / 256 * interval '1 microsecond',
          coalesce(max(counted.slice) > now_slice.number, false)
-  FROM (SELECT pgcron.rate_slice(rate_room.at, rate_room.per) AS number) now_slice
+  FROM (SELECT CASE WHEN pgcron.rate_is_fine(rate_room.rate, rate_room.per)
+                      THEN pgcron.rate_slice(rate_room.at, rate_room.per) END AS number) now_slice
   LEFT JOIN LATERAL (SELECT s.slice, s.starts FROM pgcron.rate_window w
                      CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
                      WHERE w.kind = rate_room.kind AND w.name = rate_room.name
@@ -63,20 +69,6 @@ LANGUAGE sql AS $$
   WHERE w.kind = settle_window.kind AND w.name = settle_window.name
     AND (w.per <> settle_window.per OR now_slice.number < ANY(w.slices)) $$;
 
--- How many more runs of the queue may start now, paused or not; if none may for its rate, the next
--- may at `next_at`.
-CREATE FUNCTION pgcron.queue_room(q pgcron.queue, at timestamptz)
-  RETURNS TABLE (room int, next_at timestamptz)
-LANGUAGE sql STABLE ROWS 1
-BEGIN ATOMIC
-  SELECT least(coalesce(q.max_running - running.runs, 2147483647), rated.room),
-         CASE WHEN rated.room = 0 THEN rated.next_at END
-  FROM (SELECT count(*)::int AS runs FROM pgcron.run r
-        WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = q.name) running
-  LEFT JOIN LATERAL (SELECT w.* FROM pgcron.rate_room('queue', q.name, q.rate, q.per, at) w
-                     WHERE q.rate IS NOT NULL) rated ON true;
-END;
-
 -- How many runs of one concurrency key may execute at once, and start in a time; NULL is no limit.
 -- A key of a weight has none, whatever was set for others.
 CREATE FUNCTION pgcron.concurrency_slots(keys text[])
@@ -85,7 +77,7 @@ LANGUAGE sql STABLE ROWS 50
 BEGIN ATOMIC
   SELECT asked.concurrency_key,
          CASE WHEN known.concurrency_key IS NULL AND left(asked.concurrency_key, 1) <> '*' THEN 1
-              ELSE known.slots END,
+              ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END,
          known.rate, known.per
   FROM unnest(keys) asked(concurrency_key)
   LEFT JOIN LATERAL (
@@ -121,14 +113,17 @@ COMMENT ON FUNCTION pgcron.set_queue IS
 -- is for all keys that begin so and have no setting of their own; '*' is for all the others.
 -- Without any setting a key has one slot.
 CREATE FUNCTION pgcron.set_concurrency(concurrency_key text, slots int DEFAULT 1,
-    rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+    rate int DEFAULT NULL,
+    per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.concurrency_limit AS l (concurrency_key, slots, rate, per, set_by)
   VALUES (set_concurrency.concurrency_key, set_concurrency.slots, set_concurrency.rate,
-          set_concurrency.per, coalesce(set_concurrency.actor, session_user))
+      set_concurrency.per,
+          coalesce(set_concurrency.actor, session_user))
   ON CONFLICT (concurrency_key) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate,
-    per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = now();
+    per = EXCLUDED.per,
+    set_by = EXCLUDED.set_by, set_at = now();
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_concurrency IS
     'Sets how many runs of one concurrency key (customer-7), of each key with a prefix '

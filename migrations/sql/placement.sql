@@ -78,50 +78,38 @@ BEGIN ATOMIC
   SELECT walk.requires, walk.priority, walk.due_at FROM walk WHERE walk.is_satisfied;
 END;
 
--- What waits in a queue without a key and is due from `since` up to `until`: the first `look` runs
--- of each priority and each way that they are claimed by. Of runs that require labels at most 500
--- (or `look`, if that is more) are read, requirement by requirement.
-CREATE FUNCTION pgcron.unkeyed_runs(queue text, since timestamptz, until timestamptz, look int)
-  RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint,
-                 due_at timestamptz, requires text[], weight int, expire_at timestamptz, way text)
-LANGUAGE sql STABLE ROWS 100
-BEGIN ATOMIC
-  SELECT c.id, level::smallint, c.handler, c.schedule_id, c.due_at, NULL::text[], c.weight,
-         c.expire_at, CASE WHEN c.is_once THEN 'once' ELSE 'plain' END
-  FROM generate_series(0, 9) level
-  CROSS JOIN LATERAL pgcron.path_candidates(unkeyed_runs.queue, level::smallint,
-      unkeyed_runs.look, NULL, unkeyed_runs.since, unkeyed_runs.until) c
-  UNION ALL
-  (SELECT placed.* FROM pgcron.walk_requirements(unkeyed_runs.queue, NULL) place
-   CROSS JOIN LATERAL (
-       SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight,
-              r.expire_at, 'placed'
-       FROM pgcron.run r
-       WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires = place.requires
-         AND r.queue = unkeyed_runs.queue AND r.priority = place.priority
-         AND r.due_at BETWEEN unkeyed_runs.since AND unkeyed_runs.until
-       ORDER BY r.due_at, r.id LIMIT unkeyed_runs.look) placed
-   LIMIT greatest(unkeyed_runs.look, 500));
-END;
-
--- The same with those that have a key: at most 500 (or `look`) are read, key by key.
+-- What waits in a queue and is due from `since` up to `until`: the first runs of each of the ways
+-- that they are claimed by, at most `look` of each priority. Of runs with a key, and of those that
+-- require labels, at most 500 (or `look`, if that is more) are read, key by key and requirement
+-- by requirement.
 CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int)
   RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint,
-                 due_at timestamptz, requires text[], weight int, way text)
+                 due_at timestamptz, requires text[], weight int)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
-  SELECT u.id, u.priority, u.handler, u.schedule_id, u.due_at, u.requires, u.weight, u.way
-  FROM pgcron.unkeyed_runs(waiting_runs.queue, waiting_runs.since, waiting_runs.until,
-      waiting_runs.look) u
+  SELECT c.id, level::smallint, c.handler, c.schedule_id, c.due_at, NULL::text[], c.weight
+  FROM generate_series(0, 9) level
+  CROSS JOIN LATERAL pgcron.path_candidates(waiting_runs.queue, level::smallint,
+      waiting_runs.look, NULL, waiting_runs.since, waiting_runs.until) c
   UNION ALL
   SELECT keyed.*
-  FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight, 'key'
+  FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight
         FROM pgcron.run r
         WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
           AND r.queue = waiting_runs.queue
         ORDER BY r.concurrency_key, r.priority, r.due_at
         LIMIT greatest(waiting_runs.look, 500)) keyed
-  WHERE keyed.due_at BETWEEN waiting_runs.since AND waiting_runs.until;
+  WHERE keyed.due_at BETWEEN waiting_runs.since AND waiting_runs.until
+  UNION ALL
+  (SELECT placed.* FROM pgcron.walk_requirements(waiting_runs.queue, NULL) place
+   CROSS JOIN LATERAL (
+       SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight
+       FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires = place.requires
+         AND r.queue = waiting_runs.queue AND r.priority = place.priority
+         AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
+       ORDER BY r.due_at, r.id LIMIT waiting_runs.look) placed
+   LIMIT greatest(waiting_runs.look, 500));
 END;
 
 -- Whether some node that claims offers the handler for the queue and has the labels.

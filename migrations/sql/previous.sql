@@ -21,26 +21,33 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.judge_previous(schedule_id bigint, fire timestamptz, OUT verdict text,
     OUT reason text, OUT has_begun boolean)
 LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  last pgcron.occurrence;
+  alive pgcron.run;
+  ended pgcron.history;
 BEGIN
-  SELECT CASE WHEN alive.id IS NOT NULL THEN 'open' WHEN failed.id IS NOT NULL THEN 'failed' END,
-         CASE WHEN failed.outcome = 'upstream_failed' THEN last.reason
-              WHEN failed.id IS NOT NULL
-                THEN format('run %s of the fire before ended %s', failed.id, failed.outcome) END,
-         alive.state = 'running' OR alive.attempt > 0
-  INTO verdict, reason, has_begun
-  FROM (SELECT * FROM pgcron.occurrence o
-        WHERE o.schedule_id = judge_previous.schedule_id AND o.fire_at < fire
-          AND o.decision NOT IN ('skipped', 'superseded')
-        ORDER BY o.fire_at DESC LIMIT 1) last
-  LEFT JOIN pgcron.run alive ON alive.id = last.run_id
-  LEFT JOIN LATERAL (SELECT h.* FROM pgcron.ended_runs h
-                     WHERE alive.id IS NULL AND h.id = last.run_id
-                       AND h.finished_at >= last.decided_at - interval '1 day' LIMIT 1) failed
-    ON failed.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
+  verdict := 'fine';
+  SELECT * INTO last FROM pgcron.occurrence o
+  WHERE o.schedule_id = judge_previous.schedule_id AND o.fire_at < fire
+    AND o.decision NOT IN ('skipped', 'superseded')
+  ORDER BY o.fire_at DESC LIMIT 1;
+  IF last.run_id IS NULL THEN RETURN; END IF;
+  SELECT * INTO alive FROM pgcron.run r WHERE r.id = last.run_id;
+  IF alive.id IS NOT NULL THEN
+    verdict := 'open'; has_begun := alive.state = 'running' OR alive.attempt > 0;
+    RETURN;
+  END IF;
+  SELECT * INTO ended FROM pgcron.ended_runs h
+  WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day' LIMIT 1;
+  IF ended.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
       AND NOT EXISTS (SELECT FROM pgcron.history h
                       WHERE h.schedule_id = judge_previous.schedule_id
-                        AND h.finished_at >= failed.finished_at AND h.outcome = 'succeeded');
-  verdict := coalesce(verdict, 'fine');
+                        AND h.finished_at >= ended.finished_at AND h.outcome = 'succeeded') THEN
+    verdict := 'failed';
+    reason := CASE ended.outcome
+        WHEN 'upstream_failed' THEN last.reason
+        ELSE format('run %s of the fire before ended %s', ended.id, ended.outcome) END;
+  END IF;
 END $$;
 
 -- blocked -> ready, skipped, upstream_failed

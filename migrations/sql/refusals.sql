@@ -1,15 +1,22 @@
--- What the engine leaves out: runs that the database refuses to let it claim, move or end.
+-- What the engine leaves out: runs that no claim takes, and settings that break their rules.
 
 -- Waiting runs that the database refuses to let a node claim, with its reason, after a claim was
 -- refused as a whole: each is claimed by itself and given back. No change remains.
 CREATE FUNCTION pgcron.refused_runs(incarnation uuid, run_ids bigint[])
   RETURNS TABLE (run_id bigint, error text)
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  tried record;
 BEGIN
   FOREACH run_id IN ARRAY refused_runs.run_ids LOOP
     BEGIN
-      PERFORM FROM pgcron.run r WHERE r.id = run_id AND r.state <> 'running' FOR UPDATE SKIP LOCKED;
+      SELECT r.priority INTO tried FROM pgcron.run r WHERE r.id = run_id AND r.state <> 'running'
+      FOR UPDATE SKIP LOCKED;
       CONTINUE WHEN NOT FOUND;
+      IF NOT tried.priority BETWEEN 0 AND 9 THEN
+        RAISE check_violation USING MESSAGE = format('priority must be between 0 and 9, got %s',
+            tried.priority);
+      END IF;
       UPDATE pgcron.run r
       SET state = 'ready', gate = NULL,
           overlap_slot = coalesce(r.overlap_slot, CASE r.overlap WHEN 'skip' THEN 1 END,
@@ -30,6 +37,54 @@ BEGIN
     END;
   END LOOP;
 END $$;
+
+-- The first due runs of each kind of claim of one queue, and those whose priority no claim takes;
+-- `place` counts those of its kind, so that a backlog of one kind hides none of another.
+CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)
+  RETURNS TABLE (id bigint, priority smallint, place bigint)
+LANGUAGE sql STABLE AS $$
+  SELECT head.id, level::smallint,
+         row_number() OVER (PARTITION BY level, head.is_once ORDER BY head.due_at, head.id)
+  FROM generate_series(0, 9) level
+  CROSS JOIN LATERAL pgcron.path_candidates(queue, level::smallint, most) head
+  UNION ALL
+  (SELECT r.id, r.priority, row_number() OVER () FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NULL
+     AND r.queue = waiting_candidates.queue AND (r.priority < 0 OR r.priority > 9)
+   LIMIT most)
+  UNION ALL
+  (SELECT r.id, r.priority, row_number() OVER (ORDER BY r.concurrency_key) FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
+     AND r.queue = waiting_candidates.queue AND r.due_at <= now()
+   ORDER BY r.concurrency_key LIMIT most)
+  UNION ALL
+  (SELECT r.id, r.priority, row_number() OVER (ORDER BY r.requires) FROM pgcron.run r
+   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
+     AND r.queue = waiting_candidates.queue AND r.due_at <= now()
+   ORDER BY r.requires LIMIT most) $$;
+
+-- Settings of queues, concurrency keys and circuit breakers that break their rules, as only a row
+-- can that was written past its constraints. A queue or key starts nothing until it is corrected; a
+-- breaker stays as it is. They hold up nothing else.
+CREATE FUNCTION pgcron.broken_settings() RETURNS TABLE (kind text, name text, error text)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT s.kind, s.name,
+         CASE WHEN NOT pgcron.rate_is_fine(s.rate, s.per)
+                THEN format('its rate is %s in %s', coalesce(s.rate::text, 'NULL'),
+                       coalesce(s.per::text, 'NULL'))
+              ELSE format('%s must be between 1 and %s, got %s', s.what, s.most, s.number) END
+  FROM (SELECT 'queue' AS kind, q.name, q.rate, q.per, 'max_running' AS what,
+               q.max_running AS number, 100000 AS most
+        FROM pgcron.queue q WHERE NOT q.is_plain
+        UNION ALL
+        SELECT 'key', l.concurrency_key, l.rate, l.per, 'slots', l.slots, 10000
+        FROM pgcron.concurrency_limit l) s
+  WHERE NOT pgcron.rate_is_fine(s.rate, s.per) OR NOT coalesce(s.number, 1) BETWEEN 1 AND s.most
+  UNION ALL
+  SELECT 'breaker', b.name, 'its numbers are out of range' FROM pgcron.breaker b
+  WHERE NOT pgcron.breaker_is_fine(b);
+END;
 
 -- Whether an error with this SQLSTATE may come from the row that was written. Deadlocks and lost
 -- transactions (40), limits (53), locks (55), interventions (57) and failures of the system (58) do
@@ -78,9 +133,8 @@ END $$;
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed, dead
--- As end_waiting_runs, but skips locked runs, and those whose end waits for another lock; a run
--- that the database refuses to end that way ends dead. The others are ended. Returns the runs that
--- ended.
+-- As end_waiting_runs, but skips locked runs, and a run that the database refuses to end that way
+-- ends dead; the others are ended. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text,
     holders bigint[] DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
@@ -97,10 +151,7 @@ BEGIN
     ended := ARRAY(SELECT pgcron.end_waiting_runs(locked, outcome, reason, kept));
     RETURN QUERY SELECT unnest(ended);
     RETURN;
-  EXCEPTION WHEN lock_not_available THEN
-    IF cardinality(locked) = 1 THEN RETURN; END IF;
-    PERFORM set_config('lock_timeout', '200ms', true);
-  WHEN others THEN
+  EXCEPTION WHEN others THEN
     IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     IF cardinality(locked) = 1 THEN
       RETURN QUERY SELECT locked[1] WHERE pgcron.end_refused_run(locked[1], NULL, SQLERRM);
@@ -110,6 +161,18 @@ BEGIN
   RETURN QUERY SELECT pgcron.end_each_waiting_run(ARRAY[g.id], outcome, reason, ARRAY[g.holder])
     FROM unnest(locked, kept) g(id, holder);
 END $$;
+
+-- What is wrong with the limits of this queue or key, whose runs therefore wait; NULL: nothing.
+CREATE FUNCTION pgcron.limit_trouble(queue text, concurrency_key text) RETURNS text
+LANGUAGE sql STABLE AS $$
+  SELECT format('%s %L waits until it is mended: %s', b.kind, b.name, b.error)
+  FROM pgcron.broken_settings() b
+  WHERE (b.kind = 'queue' AND b.name = limit_trouble.queue)
+    OR (b.kind = 'key'
+        AND (b.name = limit_trouble.concurrency_key
+             OR (b.name LIKE '%*'
+               AND starts_with(limit_trouble.concurrency_key, rtrim(b.name, '*')))))
+  ORDER BY b.kind DESC, b.name LIMIT 1 $$;
 
 -- Why living nodes do not claim due runs of this queue, as their last beats say; NULL: nothing is
 -- known.

@@ -52,21 +52,25 @@ LANGUAGE sql IMMUTABLE AS $$
 
 -- Whether a list of delays is one: 1 to 100.
 CREATE FUNCTION pgcron.delays_are_fine(delays jsonb) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN jsonb_typeof(delays) = 'array'
-                THEN (SELECT count(*) BETWEEN 1 AND 100
-                             AND count(pgcron.policy_interval(delay)) = count(*)
-                      FROM jsonb_array_elements(delays) delay)
-              ELSE false END $$;
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF jsonb_typeof(delays) <> 'array' OR jsonb_array_length(delays) NOT BETWEEN 1 AND 100 THEN
+    RETURN false;
+  END IF;
+  RETURN NOT EXISTS (SELECT FROM jsonb_array_elements(delays) delay
+                     WHERE pgcron.policy_interval(delay) IS NULL);
+END $$;
 
 -- Whether an object of causes and delays is one: 1 to 50, none of nothing.
 CREATE FUNCTION pgcron.snoozes_are_fine(naps jsonb) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN jsonb_typeof(naps) = 'object'
-                THEN (SELECT pgcron.causes_are_fine(coalesce(jsonb_agg(pair.key), '[]'))
-                             AND bool_and((pgcron.policy_interval(pair.value) > '0') IS TRUE)
-                      FROM jsonb_each(naps) pair)
-              ELSE false END $$;
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF jsonb_typeof(naps) <> 'object' THEN RETURN false; END IF;
+  RETURN pgcron.causes_are_fine((
+          SELECT coalesce(jsonb_agg(pair.key), '[]') FROM jsonb_each(naps) pair))
+    AND NOT EXISTS (SELECT FROM jsonb_each(naps) pair
+                    WHERE (pgcron.policy_interval(pair.value) > '0') IS NOT TRUE);
+END $$;
 
 -- True for a retry policy; raises PC001 or PC004 with message, detail and hint otherwise. Each
 -- condition is one that plpgsql evaluates without a query of its own: a run with a policy is judged

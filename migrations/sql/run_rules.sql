@@ -1,169 +1,189 @@
 -- The rules of a live run, and how a row that breaks one is refused.
 
--- True, or raises (see refuse_run). The rules of a live run are in one function, and not in a CHECK
--- each: PostgreSQL reads the text of every constraint anew for every statement, which cost an
--- INSERT more than all else it did. Nor are they in several functions: the row is copied for each.
+-- True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the
+-- rule's name otherwise. The rules of a live run, each under the name that its refusal gives. They
+-- are in one function, and not in a CHECK each: PostgreSQL reads the text of every constraint anew
+-- for every statement, which cost an INSERT more than all else it did.
 CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   broken text := CASE
       WHEN (r.state IN ('blocked', 'ready', 'running')) IS NOT TRUE
         THEN 'a_live_run_is_blocked_ready_or_running'
-      WHEN (r.state = 'running') <> (r.owner IS NOT NULL)
-        OR num_nonnulls(r.owner, r.token, r.fence, r.claimed_at) NOT IN (0, 4)
-        OR (r.owner IS NULL AND r.started_at IS NOT NULL)
+      WHEN ((r.state = 'running') = (r.owner IS NOT NULL) AND (r.owner IS NULL) = (r.token IS NULL)
+            AND (r.owner IS NULL) = (r.fence IS NULL) AND (r.owner IS NULL) = (r.claimed_at IS NULL)
+            AND (r.owner IS NOT NULL OR r.started_at IS NULL)) IS NOT TRUE
         THEN 'a_running_run_has_owner_token_fence_and_claim_time'
-      WHEN r.cancel_at IS NOT NULL AND r.state <> 'running'
+      WHEN (r.cancel_at IS NULL OR r.state = 'running') IS NOT TRUE
         THEN 'only_a_running_run_is_asked_to_stop'
-      WHEN r.kill_at IS NOT NULL AND r.cancel_at IS NULL THEN 'who_is_killed_was_asked_to_stop'
-      WHEN r.gate NOT IN ('no_node', 'breaker', 'overlap', 'previous', 'workflow')
+      WHEN (r.kill_at IS NULL OR r.cancel_at IS NOT NULL) IS NOT TRUE
+        THEN 'who_is_killed_was_asked_to_stop'
+      WHEN (r.gate IS NULL OR r.gate IN ('no_node', 'breaker', 'overlap', 'previous', 'workflow'))
+           IS NOT TRUE
         THEN 'a_gate_is_known'
-      WHEN (r.state = 'blocked') <> (r.gate IS NOT NULL) THEN 'a_blocked_run_has_a_gate'
-      WHEN r.attempt < 0
-        OR (r.attempt > 0 AND r.attempt > pgcron.attempts_allowed(r.max_attempts, r.delivery))
-        THEN 'a_run_is_not_tried_more_than_allowed'
-      WHEN r.delivery = 'at_most_once' AND r.attempt > (r.state = 'running')::int
+      WHEN ((r.state = 'blocked') = (r.gate IS NOT NULL)) IS NOT TRUE
+        THEN 'a_blocked_run_has_a_gate'
+      WHEN (r.attempt >= 0
+              AND r.attempt <= pgcron.attempts_allowed(r.max_attempts, r.delivery)
+            OR r.attempt = 0) IS NOT TRUE THEN 'a_run_is_not_tried_more_than_allowed'
+      WHEN (r.delivery <> 'at_most_once'
+            OR (r.attempt <= 1 AND (r.attempt = 0 OR r.state = 'running'))) IS NOT TRUE
         THEN 'at_most_once_never_comes_back'
-      WHEN r.delivery = 'at_most_once' AND r.max_attempts <> 1 THEN 'once'
-      WHEN r.overlap NOT IN ('skip', 'skip many', 'queue', 'replace', 'terminate', 'allow')
-        THEN 'a_run_overlap_policy_is_known'
-      WHEN r.overlap IS NOT NULL AND r.schedule_id IS NULL
+      WHEN (r.delivery <> 'at_most_once' OR coalesce(r.max_attempts, 1) = 1) IS NOT TRUE
+        THEN 'at_most_once_means_one_attempt'
+      WHEN (r.overlap IS NULL
+            OR r.overlap IN ('skip', 'skip many', 'queue', 'replace', 'terminate', 'allow'))
+           IS NOT TRUE THEN 'a_run_overlap_policy_is_known'
+      WHEN (r.overlap IS NULL OR r.schedule_id IS NOT NULL) IS NOT TRUE
         THEN 'an_overlap_policy_belongs_to_a_schedule'
-      WHEN r.overlap_slot < 1 OR (r.overlap_slot > 1 AND r.overlap = 'skip')
-        OR (r.overlap_slot IS NOT NULL AND r.overlap IS NULL)
-        THEN 'an_overlap_slot_is_1_or_of_many_and_has_a_policy'
-      WHEN r.gate = 'overlap' AND (r.overlap IS NULL OR r.overlap_slot IS NOT NULL)
-        THEN 'who_waits_for_a_slot_has_none'
-      WHEN r.state <> 'blocked' AND r.overlap IS NOT NULL AND r.overlap_slot IS NULL
+      WHEN (r.overlap_slot IS NULL
+            OR (r.overlap IS NOT NULL
+                AND (r.overlap_slot = 1 OR (r.overlap_slot > 1 AND r.overlap <> 'skip'))))
+           IS NOT TRUE THEN 'an_overlap_slot_is_1_or_of_many_and_has_a_policy'
+      WHEN (r.gate IS DISTINCT FROM 'overlap' OR (r.overlap IS NOT NULL AND r.overlap_slot IS NULL))
+           IS NOT TRUE THEN 'who_waits_for_a_slot_has_none'
+      WHEN (r.state = 'blocked' OR r.overlap IS NULL OR r.overlap_slot IS NOT NULL) IS NOT TRUE
         THEN 'who_is_not_blocked_holds_its_overlap_slot'
-      WHEN r.state = 'blocked' AND r.overlap_slot IS NOT NULL AND r.attempt = 0
+      WHEN (r.overlap_slot IS NULL OR r.state <> 'blocked' OR r.attempt > 0) IS NOT TRUE
         THEN 'a_blocked_run_holds_a_slot_only_between_attempts'
-      WHEN (r.key_slot IS NOT NULL) <> (r.concurrency_key IS NOT NULL
-             AND (r.state = 'running' OR coalesce(r.gate = 'workflow', false))) OR r.key_slot < 1
+      WHEN ((r.key_slot IS NOT NULL) = (r.concurrency_key IS NOT NULL
+              AND (r.state = 'running' OR coalesce(r.gate = 'workflow', false)))
+            AND coalesce(r.key_slot, 1) >= 1) IS NOT TRUE
         THEN 'a_running_run_of_a_key_holds_a_slot_of_it'
-      WHEN (r.origin IN ('schedule', 'backfill')) <> (r.scheduled_for IS NOT NULL)
-        OR (r.scheduled_for IS NOT NULL AND r.schedule_id IS NULL)
+      WHEN ((r.origin IN ('schedule', 'backfill')) = (r.scheduled_for IS NOT NULL)
+            AND (r.scheduled_for IS NULL OR r.schedule_id IS NOT NULL)) IS NOT TRUE
         THEN 'only_fires_claim_an_occurrence'
     -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
       WHEN r.attempt > 0 THEN NULL
-      WHEN (isfinite(r.due_at)
-            AND r.due_at NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 23:59:59.999999Z')
-        OR (isfinite(r.expire_at)
-            AND r.expire_at NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 23:59:59.999999Z')
-        THEN 'calendar'
-      WHEN r.origin
-           NOT IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive', 'step')
-        THEN 'a_run_has_a_known_origin'
-      WHEN r.handler !~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'
-        OR length(r.handler) > 206 THEN 'handler'
-      WHEN r.queue !~ '^[A-Za-z0-9_.-]+$' OR length(r.queue) > 100 THEN 'queue'
-      WHEN NOT pgcron.args_are_fine(r.args) THEN 'args'
-      WHEN r.delivery = 'transactional' AND r.handler !~ '^(py|sql):' THEN 'transaction'
-      WHEN r.delivery <> 'at_least_once' AND r.handler LIKE 'workflow:%' THEN 'workflow'
-      WHEN r.delivery NOT IN ('at_least_once', 'at_most_once', 'transactional') THEN 'delivery'
-      WHEN r.priority NOT BETWEEN 0 AND 9 OR r.weight NOT BETWEEN 1 AND 1000
-        OR r.max_attempts NOT BETWEEN 1 AND 100 OR NOT (r.timeout > '0' AND r.timeout <= '30 days')
-        OR NOT (r.retry_base > '0' AND r.retry_base <= '1 day')
-        OR NOT (r.retry_cap > '0' AND r.retry_cap <= '30 days') OR length(r.created_by) > 300
-        THEN 'range'
-      WHEN r.retry IS NOT NULL AND NOT pgcron.retry_policy_is_fine(r.retry) THEN 'retry'
-      WHEN r.time_limits IS NOT NULL AND NOT pgcron.time_limits_are_fine(r.time_limits)
-        THEN 'time_limits'
-      WHEN r.weight > 1 AND r.concurrency_key IS NULL THEN 'weight'
-      WHEN NOT pgcron.concurrency_key_is_fine(r.concurrency_key)
-        AND NOT coalesce(r.weight > 1
-          AND r.concurrency_key = pgcron.concurrency_key_of(NULL, r.weight), false) THEN 'key'
-      WHEN num_nonnulls(r.unique_key, r.unique_scope) > 0
-        AND NOT (pgcron.unique_key_is_fine(r.unique_key)
-                 AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period'))
-        THEN 'unique_key'
-      WHEN r.requires IS NOT NULL AND pgcron.requires_is_fine(r.requires) IS NOT TRUE
-        THEN 'requires'
-      WHEN r.tags IS NOT NULL AND pgcron.tags_are_fine(r.tags) IS NOT TRUE THEN 'tags' END;
+      WHEN (NOT isfinite(r.due_at)
+            OR (r.due_at >= to_timestamp(-2208988800) AND r.due_at < to_timestamp(253370764800)))
+             IS NOT TRUE
+           OR (r.expire_at IS NOT NULL AND isfinite(r.expire_at)
+               AND (r.expire_at < to_timestamp(-2208988800)
+                    OR r.expire_at >= to_timestamp(253370764800)))
+        THEN 'a_run_lies_within_the_calendar'
+      WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive', 'step'))
+           IS NOT TRUE THEN 'a_run_has_a_known_origin'
+      WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'
+            AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
+      WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100))
+           IS NOT TRUE THEN 'a_run_names_a_queue'
+      WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
+      WHEN pgcron.args_are_fine(r.args) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
+      WHEN (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')) IS NOT TRUE
+        THEN 'a_run_delivery_is_known'
+      WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE
+        THEN 'only_py_and_sql_handlers_share_a_transaction'
+      WHEN r.handler LIKE 'workflow:%' AND r.delivery <> 'at_least_once'
+        THEN 'a_workflow_is_begun_at_least_once'
+      WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE
+        THEN 'run_attempts_are_1_to_100'
+      WHEN NOT (r.timeout > '0' AND r.timeout <= '30 days') THEN 'a_run_timeout_is_positive'
+      WHEN NOT (r.retry_base > '0' AND r.retry_base <= '1 day') THEN 'a_run_retry_base_is_positive'
+      WHEN NOT (r.retry_cap > '0' AND r.retry_cap <= '30 days') THEN 'a_run_retry_cap_is_positive'
+      WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE
+        THEN 'a_retry_policy_is_readable'
+      WHEN (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)) IS NOT TRUE
+        THEN 'time_limits_are_readable'
+      WHEN (r.weight IS NULL OR r.weight BETWEEN 1 AND 1000) IS NOT TRUE
+        THEN 'a_run_weighs_1_to_1000'
+      WHEN (r.concurrency_key IS NULL OR pgcron.concurrency_key_is_fine(r.concurrency_key)
+            OR (r.weight > 1
+              AND r.concurrency_key = pgcron.concurrency_key_of(NULL, r.weight))) IS NOT TRUE
+        THEN 'a_run_names_a_key'
+      WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0
+            OR (pgcron.unique_key_is_fine(r.unique_key)
+                AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period')))
+           IS NOT TRUE THEN 'a_unique_key_is_readable'
+      WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE
+        THEN 'a_run_requires_labels'
+      WHEN (r.tags IS NULL OR pgcron.tags_are_fine(r.tags)) IS NOT TRUE
+        THEN 'run_tags_are_up_to_20_words'
+      WHEN (r.concurrency_key IS NOT NULL OR coalesce(r.weight, 1) = 1) IS NOT TRUE
+        THEN 'a_heavy_run_waits_in_a_key'
+      WHEN length(r.created_by) > 300 THEN 'run_created_by_is_short' END;
 BEGIN
   RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
 END $$;
 
--- Raises PC001 or PC004 for what an enqueuer wrote, check_violation with the rule's name otherwise.
 CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  RETURN CASE broken
-    WHEN 'handler' THEN pgcron.is_handler(r.handler)
-    WHEN 'queue' THEN pgcron.is_queue(r.queue)
-    WHEN 'args' THEN pgcron.refuse_args(r.args)
-    WHEN 'key' THEN pgcron.refuse_concurrency_key(r.concurrency_key)
-    WHEN 'unique_key' THEN pgcron.refuse_unique_key(r.unique_key, r.unique_scope)
-    WHEN 'tags' THEN pgcron.refuse_tags(r.tags)
-    WHEN 'range' THEN pgcron.is_short('created_by', r.created_by, 300)
-      AND pgcron.is_within('priority', r.priority::int, 0, 9,
-        'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.')
-      AND pgcron.is_within('weight', r.weight, 1, 1000,
-        'A run takes 1 to 1000 of the slots of the node that executes it.', 'Leave it out for 1.')
-      AND pgcron.is_within('max_attempts', r.max_attempts, 1, 100, 'A run is tried 1 to 100 times.',
-        'Leave it out for 5 (1 with at_most_once).')
-      AND pgcron.is_within('timeout', r.timeout, '1 microsecond', '30 days',
-        'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.')
-      AND pgcron.is_within('retry_base', r.retry_base, '1 microsecond', '1 day',
-        'The first retry waits up to this long; it doubles with each attempt.',
-        'Write for example ''2 seconds''.')
-      AND pgcron.is_within('retry_cap', r.retry_cap, '1 microsecond', '30 days',
-        'No retry waits longer than this.', 'Write for example ''1 hour''.')
-    WHEN 'calendar' THEN pgcron.refuse('PC001',
-      format('due_at %s or expire_at %s is outside of the calendar', r.due_at,
-        coalesce(r.expire_at::text, 'NULL')),
-      'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
-      'Leave due_at out for now.')
-    WHEN 'delivery' THEN pgcron.refuse('PC001',
-      format('delivery %L is not known', left(r.delivery, 100)),
-      'This version knows at_least_once, at_most_once and transactional.',
-      'Leave it out for at_least_once.')
-    WHEN 'transaction' THEN pgcron.refuse('PC001',
-      format('delivery transactional with handler %L', left(r.handler, 200)),
-      'Only py: and sql: handlers can have their effects in the transaction that completes the '
-      'run.',
-      'Use at_least_once, and give the idempotency key to what must not do it twice.')
-    WHEN 'workflow' THEN pgcron.refuse('PC001',
-      format('delivery %s with workflow %L', r.delivery, left(r.handler, 200)),
-      'A workflow begins once, whatever its delivery is: each of its steps has its own.',
-      'Leave it out, and give it to the steps.')
-    WHEN 'once' THEN pgcron.refuse('PC001',
-      format('max_attempts %s with at_most_once', r.max_attempts),
-      'A run that may be executed at most once can''t be tried again.',
-      'Leave max_attempts out, or use at_least_once.')
-    WHEN 'time_limits' THEN pgcron.refuse('PC001',
-      format('time_limits %L can''t be read', left(r.time_limits::text, 200)),
-      'It is what pgcron.time_limits returns.',
-      'Use pgcron.enqueue with give_up_after and silence_timeout.')
-    WHEN 'requires' THEN pgcron.refuse_requires(r.requires)
-    WHEN 'weight' THEN pgcron.refuse('PC001',
-      format('weight %s without a concurrency key', r.weight),
-      'A run that takes more than one slot of a node has a concurrency key; pgcron.enqueue chooses '
-      'it.',
-      format('Call pgcron.enqueue, or write the concurrency key %L.',
-        pgcron.concurrency_key_of(NULL, r.weight)))
-    ELSE pgcron.refuse_change(r.id, broken) END;
-END $$;
-
-CREATE FUNCTION pgcron.refuse_requires(requires text[]) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT pgcron.refuse('PC001',
-           format('requires %L is not a list of labels', left(requires::text, 200)),
-           'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. '
-           'Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" '
-           'and "@", too.',
-           'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live '
-           'nodes.') $$;
-
--- What no enqueuer can do: worded as for a CHECK of that name.
-CREATE FUNCTION pgcron.refuse_change(run bigint, broken text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-  RAISE EXCEPTION USING ERRCODE = 'check_violation',
-    MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
-    DETAIL = format('Run %s would break the rule: %s.', run, replace(broken, '_', ' ')),
-    HINT = 'Change runs with the functions of this schema.',
-    SCHEMA = 'pgcron'::regnamespace::text, TABLE = 'run', CONSTRAINT = broken;
+  CASE broken
+    WHEN 'a_run_names_a_handler' THEN RETURN pgcron.is_handler(r.handler);
+    WHEN 'run_args_are_an_object_of_256_kib' THEN RETURN pgcron.refuse_args(r.args);
+    WHEN 'a_run_lies_within_the_calendar' THEN RETURN pgcron.refuse('PC001',
+          format('due_at %s or expire_at %s is outside of the calendar', r.due_at,
+            coalesce(r.expire_at::text, 'NULL')),
+          'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
+          'Leave due_at out for now.');
+    WHEN 'a_run_names_a_queue' THEN RETURN pgcron.is_queue(r.queue);
+    WHEN 'a_run_priority_is_0_to_9' THEN RETURN pgcron.refuse('PC001',
+          format('priority %s is out of range', r.priority),
+          'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.');
+    WHEN 'a_run_delivery_is_known' THEN RETURN pgcron.refuse('PC001',
+          format('delivery %L is not known', left(r.delivery, 100)),
+          'This version knows at_least_once, at_most_once and transactional.',
+          'Leave it out for at_least_once.');
+    WHEN 'only_py_and_sql_handlers_share_a_transaction' THEN RETURN pgcron.refuse('PC001',
+          format('delivery transactional with handler %L', left(r.handler, 200)),
+          'Only py: and sql: handlers can have their effects in the transaction that completes '
+          'the run.',
+          'Use at_least_once, and give the idempotency key to what must not do it twice.');
+    WHEN 'a_workflow_is_begun_at_least_once' THEN RETURN pgcron.refuse('PC001',
+          format('delivery %s with workflow %L', r.delivery, left(r.handler, 200)),
+          'A workflow begins once, whatever its delivery is: each of its steps has its own.',
+          'Leave it out, and give it to the steps.');
+    WHEN 'run_attempts_are_1_to_100' THEN RETURN pgcron.refuse('PC001',
+          format('max_attempts %s is out of range', r.max_attempts),
+          'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).');
+    WHEN 'at_most_once_means_one_attempt' THEN RETURN pgcron.refuse('PC001',
+          format('max_attempts %s with at_most_once', r.max_attempts),
+          'A run that may be executed at most once can''t be tried again.',
+          'Leave max_attempts out, or use at_least_once.');
+    WHEN 'a_run_timeout_is_positive' THEN RETURN pgcron.refuse('PC001',
+          format('timeout %s is out of range', r.timeout),
+          'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.');
+    WHEN 'a_run_retry_base_is_positive' THEN RETURN pgcron.refuse('PC001',
+          format('retry_base %s is out of range', r.retry_base),
+          'The first retry waits up to this long; it doubles with each attempt.',
+          'Write for example ''2 seconds''.');
+    WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001',
+          format('retry_cap %s is out of range', r.retry_cap), 'No retry waits longer than this.',
+          'Write for example ''1 hour''.');
+    WHEN 'time_limits_are_readable' THEN RETURN pgcron.refuse('PC001',
+          format('time_limits %L can''t be read', left(r.time_limits::text, 200)),
+          'It is what pgcron.time_limits returns.',
+          'Use pgcron.enqueue with give_up_after and silence_timeout.');
+    WHEN 'a_run_names_a_key' THEN RETURN pgcron.refuse_concurrency_key(r.concurrency_key);
+    WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key,
+          r.unique_scope);
+    WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse('PC001',
+          format('requires %L is not a list of labels', left(r.requires::text, 200)),
+          'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. '
+          'Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and '
+          '"@", too.',
+          'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live '
+          'nodes.');
+    WHEN 'run_tags_are_up_to_20_words' THEN RETURN pgcron.refuse_tags(r.tags);
+    WHEN 'a_run_weighs_1_to_1000' THEN RETURN pgcron.refuse('PC001',
+          format('weight %s is out of range', r.weight),
+          'A run takes 1 to 1000 of the slots of the node that executes it.',
+          'Leave it out for 1.');
+    WHEN 'a_heavy_run_waits_in_a_key' THEN RETURN pgcron.refuse('PC001',
+          format('weight %s without a concurrency key', r.weight),
+          'A run that takes more than one slot of a node has a concurrency key; pgcron.enqueue '
+          'chooses it.',
+          format('Call pgcron.enqueue, or write the concurrency key %L.',
+              pgcron.concurrency_key_of(NULL, r.weight)));
+    WHEN 'run_created_by_is_short' THEN RETURN pgcron.is_short('created_by', r.created_by, 300);
+    ELSE      -- nothing that an enqueuer can do: worded as for a CHECK of that name
+      RAISE EXCEPTION USING ERRCODE = 'check_violation',
+        MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
+        DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')),
+        HINT = 'Change runs with the functions of this schema.',
+        SCHEMA = 'pgcron'::regnamespace::text, TABLE = 'run', CONSTRAINT = broken;
+  END CASE;
 END $$;
 
 -- True, or raises PC013 for what the role may not make. For each run that a role makes which does

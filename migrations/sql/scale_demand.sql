@@ -1,37 +1,68 @@
 -- How many slots the work of a queue could use: for what starts and stops nodes.
 
--- The slots that due runs of a queue could use now, by weight; of its runs at most `most` are
--- counted. What its keys, its limits and the overlap policy of schedules do
--- not let begin now is left out.
-CREATE FUNCTION pgcron.due_demand(queue text, most int) RETURNS bigint
+-- The slots that due runs of a queue could use now, by weight, and how many rows were looked at,
+-- which are at most `most`. What its keys, its limits and the overlap policy of schedules do not
+-- let begin now is left out.
+CREATE FUNCTION pgcron.due_demand(queue text, most int, OUT slots bigint, OUT looked int)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  may_begin int;
-  light bigint;
+  light record;
   keyed record;
+  limits record;
+  begin_now bigint;
 BEGIN
-  SELECT CASE WHEN q.paused_at IS NULL THEN limited.room ELSE 0 END INTO may_begin
-  FROM pgcron.queue q CROSS JOIN LATERAL pgcron.queue_room(q, now()) limited
+  SELECT q.paused_at, least(q.max_running - running.runs, rated.room) AS room INTO limits
+  FROM pgcron.queue q
+  LEFT JOIN LATERAL (SELECT count(*)::int AS runs
+                     FROM (SELECT FROM pgcron.run r
+                           WHERE r.state = 'running' AND r.owner IS NOT NULL AND r.queue = q.name
+                           LIMIT q.max_running) r
+                     WHERE q.max_running IS NOT NULL) running ON true
+  LEFT JOIN LATERAL (SELECT w.room
+                     FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
+                     WHERE q.rate IS NOT NULL) rated ON true
   WHERE q.name = due_demand.queue;
-  IF may_begin <= 0 THEN RETURN 0; END IF;
-  SELECT count(*) FILTER (WHERE coalesce(due.expire_at > now(), true)) INTO light
-  FROM (SELECT u.expire_at
-        FROM pgcron.unkeyed_runs(due_demand.queue, '-infinity', now(), due_demand.most) u
+  slots := 0; looked := 0;
+  IF limits.paused_at IS NOT NULL OR limits.room <= 0 THEN RETURN; END IF;
+
+  SELECT count(*) AS looked, count(*) FILTER (WHERE coalesce(due.expire_at > now(), true)) AS runs
+  INTO light
+  FROM (SELECT path.expire_at FROM generate_series(0, 9) level
+        CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
+            due_demand.most) path
+        UNION ALL
+        SELECT placed.expire_at FROM pgcron.walk_requirements(due_demand.queue, NULL) place
+        CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
+                            WHERE r.state = 'ready' AND r.concurrency_key IS NULL
+                              AND r.requires IS NOT NULL AND r.queue = due_demand.queue
+                              AND r.requires = place.requires AND r.priority = place.priority
+                              AND r.due_at <= now()
+                            ORDER BY r.due_at, r.id LIMIT due_demand.most) placed
         LIMIT due_demand.most) due;
-  SELECT coalesce(sum(of_keys.runs), 0) AS runs, coalesce(sum(of_keys.slots), 0) AS slots
+  looked := light.looked;
+
+  SELECT coalesce(sum(of_keys.looked), 0)::int AS looked, coalesce(sum(of_keys.runs), 0) AS runs,
+         coalesce(sum(of_keys.slots), 0) AS slots
   INTO keyed
-  FROM (SELECT least(count(*), max(due.room)) AS runs,
-               ceil(sum(due.weight) * least(1, max(due.room)::numeric / count(*))) AS slots
-        FROM (SELECT pair.concurrency_key, pair.room, found.weight
-              FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most) walked
+  FROM (SELECT count(*) AS looked,
+               least(count(*) FILTER (WHERE due.is_alive), max(due.room)) AS runs,
+               ceil(sum(due.weight) FILTER (WHERE due.is_alive) * least(1,
+                      max(due.room)::numeric / nullif(count(*) FILTER (WHERE due.is_alive), 0))) AS
+                 slots
+        FROM (SELECT pair.concurrency_key, pair.room, found.weight,
+                     coalesce(found.expire_at > now(), true) AS is_alive
+              FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most - looked) walked
               CROSS JOIN LATERAL unnest(walked.keys, walked.priorities, walked.rooms)
                 pair(concurrency_key, priority, room)
               CROSS JOIN LATERAL pgcron.key_candidates(due_demand.queue, pair.concurrency_key,
-                  pair.priority, least(pair.room, due_demand.most)) found
-              WHERE coalesce(found.expire_at > now(), true) LIMIT due_demand.most - light) due
+                  pair.priority, least(pair.room, due_demand.most - looked)) found
+              WHERE due_demand.most > looked LIMIT due_demand.most - looked) due
         GROUP BY due.concurrency_key) of_keys;
-  RETURN ceil((light + keyed.slots) * least(1, coalesce(
-          may_begin::numeric / nullif(light + keyed.runs, 0), 1)));
+  looked := looked + keyed.looked;
+
+  begin_now := light.runs + keyed.runs;
+  slots := ceil((light.runs + keyed.slots) * least(1,
+                  coalesce(limits.room::numeric / nullif(begin_now, 0), 1)));
 END $$;
 
 -- The first queues in which something is ready, due or not: a walk from one to the next.
@@ -60,18 +91,18 @@ END;
 -- What is put aside, as no node offers it, is one slot altogether: enough to start a node that may
 -- offer it, and then it counts as any other. Not looked at: which nodes offer a handler, have the
 -- labels or are large enough. A key that waits in several queues counts in each. Bounded: at most
--- `at_most` rows of what executes are counted, and no more queues are looked at when the demand is
--- as large; beside that a look is a step for each key and each requirement (2,000 and 1,000 a
--- queue), for each queue (1,000), and for each group of blocked runs (1,000). Of more than that the
--- answer is too low, and large.
+-- `cap` rows of what executes are counted and at most `cap` of what is due; beside them a look is a
+-- step for each key and each requirement (2,000 and 1,000 a queue), for each queue (1,000), and
+-- for each group of blocked runs (1,000). Of more than that the answer is too low, and large.
 CREATE FUNCTION pgcron.scale_demand(queue text DEFAULT NULL, at_most int DEFAULT 5000)
   RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
   most CONSTANT int := greatest(1, least(coalesce(scale_demand.at_most, 5000), 100000));
+  rows_left int := most;
   demand bigint;
-  due bigint := 0;
   queue_now text;
+  due record;
 BEGIN
   SELECT coalesce(sum(coalesce(r.weight, 1)), 0) INTO demand
   FROM (SELECT w.weight FROM pgcron.run w
@@ -83,10 +114,12 @@ BEGIN
                    UNION ALL
                    SELECT w.queue FROM pgcron.waiting_queues(1000) w
                    WHERE scale_demand.queue IS NULL LOOP
-    due := due + pgcron.due_demand(queue_now, (most - due)::int);
-    EXIT WHEN due >= most;
+    EXIT WHEN rows_left <= 0;
+    SELECT d.slots, d.looked INTO due FROM pgcron.due_demand(queue_now, rows_left) d;
+    demand := demand + due.slots;
+    rows_left := rows_left - due.looked;
   END LOOP;
-  RETURN demand + due + EXISTS (
+  RETURN demand + EXISTS (
       SELECT FROM pgcron.blocked_groups(1000) blocked
       JOIN pgcron.run r ON r.handler = blocked.handler AND r.queue = blocked.queue
         AND coalesce(r.requires, '{}') = blocked.requires AND r.gate = 'no_node'

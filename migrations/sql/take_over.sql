@@ -12,23 +12,31 @@ CREATE FUNCTION pgcron.end_refused_run(run bigint, token uuid, reason text,
 LANGUAGE plpgsql AS $$
 DECLARE
   ending pgcron.run;
-  fingerprint text;
+  class text := 'RunRefused';
 BEGIN
-  SELECT r.* INTO ending FROM pgcron.run r
-  WHERE r.id = end_refused_run.run AND r.token IS NOT DISTINCT FROM end_refused_run.token
-  FOR UPDATE;
+  -- Only the row's lock is taken: an UPDATE would be judged.
+  PERFORM FROM pgcron.run r
+    WHERE r.id = end_refused_run.run AND r.token IS NOT DISTINCT FROM end_refused_run.token
+    FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
-  fingerprint := left(md5('RunRefused ' || ending.handler), 16);
   BEGIN
-    PERFORM pgcron.end_run(ending, 'dead', 'RunRefused', reason, fingerprint, node_name);
+    SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = end_refused_run.run;
+    PERFORM pgcron.end_run(ending, 'dead', class, reason,
+        left(md5(class || ' ' || ending.handler), 16), node_name);
   EXCEPTION WHEN others THEN
     IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
-    ending.args := '{}'; ending.retry := NULL; ending.time_limits := NULL;
-    ending.requires := NULL; ending.tags := NULL;
+    SELECT rest.* INTO STRICT ending
+    FROM (SELECT r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.queue,
+                 r.priority, r.handler, '{}'::jsonb AS args, r.delivery, r.attempt,
+                 r.due_at, r.created_at, r.created_by, r.created_login, r.namespace, r.claimed_at,
+                 r.started_at, r.owner, r.fence
+          FROM pgcron.run r WHERE r.id = end_refused_run.run) kept
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.run, to_jsonb(kept)) rest;
     IF ending.origin = 'step' THEN
       PERFORM pgcron.step_ended(ending.id, 'dead', NULL, reason);
     ELSE
-      PERFORM pgcron.write_letter(ending, 'dead', 'RunRefused', reason, fingerprint);
+      PERFORM pgcron.write_letter(ending, 'dead', class, reason,
+          left(md5(class || ' ' || ending.handler), 16));
     END IF;
     INSERT INTO pgcron.history_overflow
     SELECT h.* FROM pgcron.history_of(ending, 'dead', reason, node_name) h;

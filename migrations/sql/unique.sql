@@ -68,25 +68,28 @@ BEGIN
   ELSIF NOT pgcron.unique_key_is_fine(asked.unique_key)
       OR asked.unique_scope NOT IN ('open', 'waiting') THEN
     PERFORM pgcron.refuse_unique_key(asked.unique_key, asked.unique_scope);
-  END IF;
-  PERFORM pgcron.is_one_of('on_conflict', asked.on_conflict, '{return,replace,refuse}',
-      'A request that meets a run with the same unique key returns its id, replaces its args, or '
-      'is refused.',
-      'Write ''return'', ''replace'' or ''refuse''.');
-  PERFORM pgcron.is_within('unique_for', asked.unique_for, '1 microsecond', '366 days',
-      'It must be positive and at most 366 days.', 'Write for example ''10 minutes''.');
-  PERFORM pgcron.is_within('debounce', asked.debounce, '1 microsecond', '30 days',
-      'It must be positive and at most 30 days.', 'Write for example ''5 seconds''.');
-  PERFORM pgcron.is_within('debounce_max', asked.debounce_max,
-      coalesce(asked.debounce, '1 microsecond'), '366 days',
-      'It is at least debounce and at most 366 days, from the first call on.',
-      'Write for example ''1 minute''.');
-  IF asked.unique_for IS NOT NULL AND asked.unique_scope IS NOT NULL THEN
+  ELSIF asked.on_conflict NOT IN ('return', 'replace', 'refuse') THEN
+    PERFORM pgcron.refuse_unique(
+        format('on_conflict %L is not known', left(asked.on_conflict, 100)),
+        'A request that meets a run with the same unique key returns its id, replaces its args, or '
+        'is refused.',
+        'Write ''return'', ''replace'' or ''refuse''.');
+  ELSIF asked.unique_for <= '0' OR asked.unique_for > '366 days' THEN
+    PERFORM pgcron.refuse_unique(format('unique_for %s is out of range', asked.unique_for),
+        'It must be positive and at most 366 days.', 'Write for example ''10 minutes''.');
+  ELSIF asked.debounce <= '0' OR asked.debounce > '30 days' THEN
+    PERFORM pgcron.refuse_unique(format('debounce %s is out of range', asked.debounce),
+        'It must be positive and at most 30 days.', 'Write for example ''5 seconds''.');
+  ELSIF asked.unique_for IS NOT NULL AND asked.unique_scope IS NOT NULL THEN
     PERFORM pgcron.refuse_unique('unique_for is given with unique_scope',
         'A unique key has a time, or it has the run for as long as that is open or waiting.');
   ELSIF asked.debounce_max IS NOT NULL AND asked.debounce IS NULL THEN
     PERFORM pgcron.refuse_unique('debounce_max is given without debounce',
         'It says how far a run is pushed on at most.', 'Give debounce, or leave debounce_max out.');
+  ELSIF asked.debounce_max < asked.debounce OR asked.debounce_max > '366 days' THEN
+    PERFORM pgcron.refuse_unique(format('debounce_max %s is out of range', asked.debounce_max),
+        'It is at least debounce and at most 366 days, from the first call on.',
+        'Write for example ''1 minute''.');
   ELSIF asked.debounce IS NOT NULL
       AND num_nonnulls(asked.unique_scope, asked.unique_for, asked.on_conflict) > 0 THEN
     PERFORM pgcron.refuse_unique(format('debounce is given with %s',

@@ -1,15 +1,23 @@
 -- Waiting for the end of a run from SQL, by looks that get rarer: only a connection that listens
 -- can be notified of it.
 
--- One look at a run of the caller's. Refuses what could only be a wait in vain.
+-- The state of a live run of the caller's, and whether this very transaction has made it; no row:
+-- it has ended, or there never was one.
+CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own boolean)
+  RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+  SELECT r.state, r.created_at = now() FROM pgcron.run r
+  WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by, r.created_login) $$;
+
+-- One look. Refuses what could only be a wait in vain.
 CREATE FUNCTION pgcron.look_for_end(run_id bigint, OUT ended boolean, OUT state text,
     OUT result jsonb, OUT error text)
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   is_own boolean;
 BEGIN
-  SELECT false, r.state, r.created_at = now() INTO ended, state, is_own FROM pgcron.run r
-  WHERE r.id = look_for_end.run_id AND pgcron.may_read_run(r.created_by, r.created_login);
+  SELECT false, l.state, l.is_own INTO ended, state, is_own
+  FROM pgcron.live_state(look_for_end.run_id) l;
   IF NOT FOUND THEN
     SELECT true, s.state, s.result, s.error INTO ended, state, result, error
     FROM pgcron.run_status(look_for_end.run_id) s;

@@ -1,7 +1,8 @@
 -- What keeps a waiting run from beginning, as one word and one sentence: SQL, pages and commands
 -- say the same. The first in this order: workflow, paused, previous, breaker, no_node, weight (no
--- node has so many slots), overlap, blocked; then, for a ready run: queue_limit, key_limit, rate,
--- node_trouble (a node is at fault, as the sentence says), slots.
+-- node has so many slots), overlap, blocked; then, for a ready run: limit_trouble, queue_limit,
+-- key_limit,
+-- rate, node_trouble, slots. The troubles: a row or a node is at fault, as the sentence says.
 
 CREATE FUNCTION pgcron.time_left(until timestamptz) RETURNS text
 LANGUAGE sql STABLE AS $$
@@ -52,12 +53,14 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   q pgcron.queue;
   k record;
-  trouble text;
+  trouble text := pgcron.limit_trouble(r.queue, r.concurrency_key);
 BEGIN
   SELECT * INTO q FROM pgcron.queue s WHERE s.name = r.queue;
   SELECT * INTO k FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) l
   WHERE r.concurrency_key IS NOT NULL;
   CASE
+    WHEN trouble IS NOT NULL THEN
+      waits_for := 'limit_trouble'; waits_detail := trouble;
     WHEN q.max_running IS NOT NULL
         AND q.max_running <= (SELECT count(*) FROM pgcron.run b WHERE b.state = 'running'
                                 AND b.owner IS NOT NULL AND b.queue = r.queue) THEN
@@ -112,7 +115,7 @@ BEGIN
                 THEN 'queue ' || q.name || pgcron.is_paused_by(q.paused_by, q.paused_note) END
   INTO paused FROM pgcron.cluster c LEFT JOIN pgcron.queue q ON q.name = r.queue;
   SELECT b.* INTO broken FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
-  WHERE m.handler = r.handler AND b.state <> 'closed'
+  WHERE m.handler = r.handler AND b.state <> 'closed' AND pgcron.breaker_is_fine(b)
     AND b.fallback_queue IS DISTINCT FROM r.queue AND b.probe_run IS DISTINCT FROM r.id;
   slots := pgcron.largest_server(r.handler, r.queue, r.requires);
   CASE

@@ -97,7 +97,7 @@ MUTANTS_OF_GATES: Final = (
     Mutant(
         "queue_unchecked",
         "of a queue no more runs are claimed than may execute at once",
-        functions={"lock_queues": (("q.name, r.room,", "q.name, 2147483647,"),)},
+        functions={"lock_queues": (("- running.runs", "- 0"),)},
         needs=("N1",),
     ),
     Mutant(

@@ -258,16 +258,6 @@ async def release(connection: Connection, runs: Sequence[Row]) -> list[int]:
     return [row["id"] for row in rows]
 
 
-async def end_waiting(
-    connection: Connection, runs: Sequence[int], outcome: str, reason: str = "late"
-) -> list[int]:
-    """End runs that are not running; returns those that ended."""
-    rows = await connection.fetch(
-        "SELECT pgcron.end_waiting_runs($1, $2, $3)", list(runs), outcome, reason
-    )
-    return [row[0] for row in rows]
-
-
 async def reap(connection: Connection, at_most: int = 100) -> dict[int, str]:
     """End what runs under dead nodes."""
     rows = await call(connection, "reap_runs", at_most=at_most)

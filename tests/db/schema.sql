@@ -407,19 +407,6 @@ CREATE TABLE pgcron.workflow_step (
 
 COMMENT ON TABLE pgcron.workflow_step IS 'Private: The steps of a version of a workflow.';
 
-CREATE TABLE pgcron.owned (
-    kind text NOT NULL,
-    name text NOT NULL,
-    team text NOT NULL,
-    set_by text DEFAULT SESSION_USER NOT NULL,
-    set_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_team_has_1_to_200_characters CHECK (((((length(team) >= 1) AND (length(team) <= 200)) AND (btrim(team) <> ''::text) AND (team !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the team is empty, too long or has a control character'::text, 'A team has 1 to 200 characters that can be shown.'::text, 'Write for example ''billing''.'::text))),
-    CONSTRAINT what_a_team_owns_is_known CHECK (pgcron.is_one_of('kind'::text, kind, '{queue,calendar,key,producer}'::text[], 'A team owns queues, calendars, keys (of concurrency) and producers with their quotas; of schedules it is the owner.'::text, 'Name one of them.'::text)),
-    CONSTRAINT what_is_owned_has_1_to_206_characters CHECK (((length(name) >= 1) AND (length(name) <= 206)))
-);
-
-COMMENT ON TABLE pgcron.owned IS 'Private: Which team a queue, a calendar, a key or a producer belongs to.';
-
 CREATE TABLE pgcron.breaker (
     name text NOT NULL,
     failures integer DEFAULT 5 NOT NULL,
@@ -450,8 +437,7 @@ CREATE TABLE pgcron.breaker (
     CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_attempt IS NULL)))),
     CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
     CONSTRAINT breaker_reset_by_is_short CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
-    CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300)),
-    CONSTRAINT the_numbers_of_a_breaker_are_in_range CHECK (((((failures >= 1) AND (failures <= 100)) AND ((within >= '00:00:01'::interval) AND (within <= '1 day'::interval)) AND ((open_for >= '00:00:01'::interval) AND (open_for <= '1 day'::interval)) AND ((open_for_at_most >= open_for) AND (open_for_at_most <= '7 days'::interval)) AND (openings >= 0)) OR pgcron.refuse('PC001'::text, format('breaker %L is out of range: failures %s, within %s, open_for %s, open_for_at_most %s'::text, name, failures, within, open_for, open_for_at_most), 'It opens after 1 to 100 failures, each of which counts for 1 second to 1 day (within), for 1 second to 1 day at first (open_for); each probe that fails doubles that, up to open_for_at_most, which is at least open_for and at most 7 days.'::text, 'Leave out what need not differ from 5, ''1 minute'', ''30 seconds'' and ''10 minutes''.'::text)))
+    CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
 COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
@@ -470,6 +456,40 @@ CREATE TABLE pgcron.concurrency_limit (
 );
 
 COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one concurrency key execute at once, and how many start in any span of time. The key''s own row counts, else the row with the longest prefix (customer-*), else that of *, else one.';
+
+CREATE TABLE pgcron.queue (
+    name text NOT NULL,
+    paused_at timestamp with time zone,
+    paused_by text,
+    paused_note text,
+    max_running integer,
+    rate integer,
+    per interval,
+    set_by text,
+    set_at timestamp with time zone,
+    is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL) AND (rate IS NULL))) STORED NOT NULL,
+    CONSTRAINT a_queue_name_is_simple CHECK (pgcron.is_queue(name)),
+    CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (pgcron.is_within('max_running'::text, max_running, 1, 100000, 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text)),
+    CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
+    CONSTRAINT queue_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
+    CONSTRAINT queue_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
+    CONSTRAINT queue_set_by_check CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+);
+
+COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
+
+CREATE TABLE pgcron.owned (
+    kind text NOT NULL,
+    name text NOT NULL,
+    team text NOT NULL,
+    set_by text DEFAULT SESSION_USER NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_team_has_1_to_200_characters CHECK (((((length(team) >= 1) AND (length(team) <= 200)) AND (btrim(team) <> ''::text) AND (team !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the team is empty, too long or has a control character'::text, 'A team has 1 to 200 characters that can be shown.'::text, 'Write for example ''billing''.'::text))),
+    CONSTRAINT what_a_team_owns_is_known CHECK (pgcron.is_one_of('kind'::text, kind, '{queue,calendar,key,producer}'::text[], 'A team owns queues, calendars, keys (of concurrency) and producers with their quotas; of schedules it is the owner.'::text, 'Name one of them.'::text)),
+    CONSTRAINT what_is_owned_has_1_to_206_characters CHECK (((length(name) >= 1) AND (length(name) <= 206)))
+);
+
+COMMENT ON TABLE pgcron.owned IS 'Private: Which team a queue, a calendar, a key or a producer belongs to.';
 
 CREATE TABLE pgcron.workflow_edge (
     definition bigint NOT NULL,
@@ -871,27 +891,6 @@ CREATE TABLE pgcron.login_failure (
 );
 
 COMMENT ON TABLE pgcron.login_failure IS 'Private: Failed logins, by account and by network.';
-
-CREATE TABLE pgcron.queue (
-    name text NOT NULL,
-    paused_at timestamp with time zone,
-    paused_by text,
-    paused_note text,
-    max_running integer,
-    rate integer,
-    per interval,
-    set_by text,
-    set_at timestamp with time zone,
-    is_plain boolean GENERATED ALWAYS AS (((paused_at IS NULL) AND (max_running IS NULL) AND (rate IS NULL))) STORED NOT NULL,
-    CONSTRAINT a_queue_name_is_simple CHECK (pgcron.is_queue(name)),
-    CONSTRAINT a_queue_runs_1_to_100000_at_once CHECK (pgcron.is_within('max_running'::text, max_running, 1, 100000, 'Of one queue 1 to 100000 runs may execute at once.'::text, 'NULL is no limit; pausing the queue lets nothing run.'::text)),
-    CONSTRAINT a_queue_starts_1_to_1000000_runs_in_a_time CHECK ((pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))),
-    CONSTRAINT queue_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
-    CONSTRAINT queue_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
-    CONSTRAINT queue_set_by_check CHECK (pgcron.is_short('set_by'::text, set_by, 300))
-);
-
-COMMENT ON TABLE pgcron.queue IS 'Private: Settings of queues; a queue without a row exists as soon as a run names it.';
 
 CREATE TABLE pgcron.cursor (
     schedule_id bigint NOT NULL,
@@ -2199,6 +2198,9 @@ ALTER TABLE ONLY pgcron.step
 
 ALTER TABLE ONLY pgcron.step_signal
     ADD CONSTRAINT step_signal_pkey PRIMARY KEY (workflow, name);
+
+ALTER TABLE pgcron.breaker
+    ADD CONSTRAINT the_numbers_of_a_breaker_are_in_range CHECK ((pgcron.breaker_is_fine(breaker.*) OR pgcron.refuse('PC001'::text, format('breaker %L is out of range: failures %s, within %s, open_for %s, open_for_at_most %s'::text, name, failures, within, open_for, open_for_at_most), 'It opens after 1 to 100 failures, each of which counts for 1 second to 1 day (within), for 1 second to 1 day at first (open_for); each probe that fails doubles that, up to open_for_at_most, which is at least open_for and at most 7 days.'::text, 'Leave out what need not differ from 5, ''1 minute'', ''30 seconds'' and ''10 minutes''.'::text)));
 
 ALTER TABLE ONLY pgcron.timezone
     ADD CONSTRAINT timezone_pkey PRIMARY KEY (name);

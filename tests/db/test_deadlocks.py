@@ -78,8 +78,11 @@ async def claim_and_die(own: Connection, node: Node, chance: random.Random) -> N
 
 async def tidy(own: Connection, node: Node, chance: random.Random) -> None:
     await reap(own, 10)
-    await call(own, "expire_runs", at_most=10, reason="late")
-    await call(own, "block_unserved", queues=["default"], look=10)
+    expired = await call(own, "expired_runs", at_most=10)
+    ids = [row["id"] for row in expired]
+    await call(own, "end_waiting_runs", run_ids=ids, outcome="expired", reason="late")
+    look = {"queues": ["default"], "priorities": [5], "look": 10}
+    await call(own, "block_unserved", **look)
     await call(own, "unblock", at_most=10)
     await own.execute("SELECT pgcron.ensure_partitions()")
 

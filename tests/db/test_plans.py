@@ -22,8 +22,8 @@ MOST_ROWS_OF_A_SCHEDULE = 100
 """That is decided: its runs, those who could start them, and what a row that is written is judged
 by.
 """
-OF_QUEUES = ("next_due", "block_unserved")
-MAY_FIND_NOTHING = ("unblock", "ended_by_fence")
+OF_QUEUES = ("next_due", "block_unplaced")
+MAY_FIND_NOTHING = ("block_unserved", "unblock", "expired_runs", "ended_by_fence")
 
 FILL = f"""
     INSERT INTO pgcron.node (incarnation, name, host, process_id, version, lease_until, lease_ttl,
@@ -144,7 +144,6 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "without_args": None,
         "ends": json.dumps([failed(row) for row in mine]),
         "node": "n",
-        "reason": "late",
         "plain": LIMIT,
         "gated": LIMIT,
         "ahead": LIMIT,
@@ -208,13 +207,14 @@ HOT = pytest.mark.parametrize(
         "look_at_gates",
         "admit_overlap",
         "block_unserved",
+        "block_unplaced",
         "unblock",
         "finish_runs",
         "mark_started",
         "release_runs",
         "ended_by_fence",
         "due_cursors",
-        "expire_runs",
+        "expired_runs",
         "fail_runs",
         "reap_runs",
     ],

@@ -212,3 +212,18 @@ async def test_22_a_gate_that_is_open_again_is_said_to_open(connection: Connecti
         "blocked",
         "what kept it is over: it is let go within seconds",
     )
+
+
+async def test_22_a_limit_that_breaks_its_rules_is_named(connection: Connection) -> None:
+    await join(connection)
+    await connection.execute("SELECT pgcron.set_queue('default', max_running => 1)")
+    await connection.execute(
+        "ALTER TABLE pgcron.queue DROP CONSTRAINT a_queue_runs_1_to_100000_at_once;"
+        "UPDATE pgcron.queue SET max_running = -1"
+    )
+    run = await one(connection)
+
+    word, sentence = await waits(connection, run)
+
+    assert word == "limit_trouble"
+    assert "queue 'default' waits until it is mended: max_running must be" in str(sentence)

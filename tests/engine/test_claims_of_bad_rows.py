@@ -1,4 +1,4 @@
-"""A row that can't be claimed, or limits that are locked, hold up no other run."""
+"""A row that can't be claimed, or a setting that breaks its rules, holds up no other run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.db import control
 from tests.db.control import Connection
 from tests.engine.workshop import Workshop
 from tests.product.db import connect
+from tests.product.engine import Janitor
 from tests.product.telemetry import Event, RunRefused
 from tests.product.web import why_run_waits
 from tests.waiting import until
@@ -133,6 +134,85 @@ async def test_a_run_that_waits_for_its_schedule_and_cannot_be_changed_holds_up_
     assert ended["outcome"] == "dead"
 
 
+async def test_a_priority_that_no_claim_looks_for_is_found_by_a_refusal_of_others(
+    workshop: Workshop, connection: Connection
+) -> None:
+    await connection.execute("ALTER TABLE pgcron.run DROP CONSTRAINT a_run_keeps_its_rules")
+    [bad] = await control.enqueue(connection, 1, priority=99)
+    [other] = await control.enqueue(connection, 1, args=POISON)
+    plain = await control.enqueue(connection, 1)
+    await poison(connection, "run", "args <> '{\"poison\": true}'")
+
+    await workshop.step()
+
+    assert list(workshop.executor.executing) == plain
+    for run in (bad, other):
+        ended = await control.history_row(connection, run)
+        assert ended is not None
+        assert ended["outcome"] == "dead"
+
+
+BROKEN = [
+    "INSERT INTO pgcron.queue (name, rate, per) VALUES ('other', 0, '0')",
+    "INSERT INTO pgcron.queue (name, rate, per) VALUES ('other', -3, '-1 day')",
+    "INSERT INTO pgcron.queue (name, rate) VALUES ('other', 5)",
+    "INSERT INTO pgcron.queue (name, max_running) VALUES ('other', -2147483648)",
+    "INSERT INTO pgcron.concurrency_limit (concurrency_key, rate, per) VALUES ('bad*', 0, '0')",
+    "INSERT INTO pgcron.concurrency_limit (concurrency_key, rate, per) VALUES ('bad*', 3, NULL)",
+    "INSERT INTO pgcron.concurrency_limit (concurrency_key, slots) VALUES ('bad*', -2147483648)",
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+async def test_a_limit_that_breaks_its_rules_alone_waits(
+    workshop: Workshop, connection: Connection, broken: str
+) -> None:
+    for table, rules in (
+        (
+            "queue",
+            ("a_queue_starts_1_to_1000000_runs_in_a_time", "a_queue_runs_1_to_100000_at_once"),
+        ),
+        (
+            "concurrency_limit",
+            ("a_key_starts_1_to_1000000_runs_in_a_time", "a_key_has_1_to_10000_slots"),
+        ),
+    ):
+        for rule in rules:
+            await connection.execute(f"ALTER TABLE pgcron.{table} DROP CONSTRAINT {rule}")
+    await connection.execute(broken)
+    await connection.execute("SELECT pgcron.set_concurrency('fine', 2, 5, '1 minute')")
+    is_queue = "pgcron.queue" in broken
+    waiting = {"queue": "other"} if is_queue else {"concurrency_key": "bad-1"}
+    [held_up, _] = await control.enqueue(connection, 2, **waiting)
+    fine = await control.enqueue(connection, 2, concurrency_key="fine")
+    plain = await control.enqueue(connection, 2)
+
+    await workshop.step()
+
+    assert sorted(workshop.executor.executing) == sorted(fine + plain)
+    shown = await control.call(connection, "broken_settings")
+    expected = ("queue", "other") if is_queue else ("key", "bad*")
+    why = await why_run_waits(connection, held_up)
+    assert why == f"{expected[0]} '{expected[1]}' waits until it is mended: {shown[0]['error']}"
+    assert [(row["kind"], row["name"]) for row in shown] == [expected]
+    janitor = Janitor(workshop.link, "pgcron")
+    await janitor.run_once()
+    assert [(each.what, each.error) for each in janitor.aside.entries()] == [
+        (f"{expected[0]} {expected[1]!r}", shown[0]["error"])
+    ]
+
+    if is_queue:
+        await connection.execute("DELETE FROM pgcron.queue")
+    else:
+        await connection.execute("SELECT pgcron.set_concurrency('bad*', 2)")
+    assert await why_run_waits(connection, held_up) is None
+    workshop.dispatcher._gated.wake()
+    await workshop.step()
+    assert len(workshop.executor.executing) == 6
+    await janitor.run_once()
+    assert janitor.aside.entries() == []
+
+
 async def test_limits_that_somebody_locks_hold_up_no_plain_run(
     workshop: Workshop, connection: Connection, database: str
 ) -> None:
@@ -195,6 +275,30 @@ async def test_a_backlog_of_one_kind_hides_no_refused_run_of_another(
     )
 
     assert [row["run_id"] for row in found] == [bad]
+
+
+async def test_a_breaker_that_breaks_its_rules_stands_still(
+    workshop: Workshop, connection: Connection
+) -> None:
+    rules = await connection.fetch(
+        "SELECT conname FROM pg_constraint WHERE conrelid = 'pgcron.breaker'::regclass"
+        " AND contype = 'c'"
+    )
+    for rule in rules:
+        await connection.execute(f"ALTER TABLE pgcron.breaker DROP CONSTRAINT {rule['conname']}")
+    await connection.execute(
+        "INSERT INTO pgcron.breaker (name, failures, within, open_for, state, open_until)"
+        " VALUES ('py:work', -1, '0', '290000 years', 'half_open', 'infinity');"
+        "INSERT INTO pgcron.breaker_handler VALUES ('py:work', 'py:work')"
+    )
+    node = await control.join(connection)
+    await control.enqueue(connection, 1, max_attempts=1)
+    [run] = await control.claim(connection, node)
+
+    assert await control.fail(connection, [run]) == {run["id"]: "dead"}
+    assert await control.call(connection, "look_at_breakers") == []
+    shown = await control.call(connection, "broken_settings")
+    assert [(row["kind"], row["name"]) for row in shown] == [("breaker", "py:work")]
 
 
 @pytest.mark.parametrize(

@@ -423,20 +423,18 @@ async def test_a_pass_for_what_expires_leaves_the_other_duties_to_their_time(
     await connection.execute("UPDATE pgcron.run SET expire_at = now() + interval '8 seconds'")
     while await janitor.run_once() == 0:
         pass
-    [given_up] = await control.enqueue(connection, 1)
     await connection.execute(
-        "UPDATE pgcron.run SET attempt = 1, expire_at = now() - interval '1 minute', time_limits ="
-        " jsonb_build_object('give_up_after', 60, 'give_up_at', now() - interval '1 minute')"
-        " WHERE id = $1",
-        given_up,
+        "INSERT INTO pgcron.queue (name) VALUES ('q');"
+        "ALTER TABLE pgcron.queue DROP CONSTRAINT a_queue_runs_1_to_100000_at_once;"
+        "UPDATE pgcron.queue SET max_running = 0"
     )
 
     await janitor.run_once()
-    assert await control.run_row(connection, given_up) is not None
+    assert janitor.aside.entries() == []
 
     fresh = Janitor(link, "pgcron")
     await fresh.run_once()
-    assert await control.run_row(connection, given_up) is None
+    assert [each.what for each in fresh.aside.entries()] == ["queue 'q'"]
 
 
 async def test_a_clock_that_was_set_forward_stops_no_run(

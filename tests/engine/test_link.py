@@ -15,7 +15,7 @@ from tests.waiting import slowness, until
 async def test_a_statement_gives_its_rows_and_opens_the_connection_itself(link: Link) -> None:
     assert not link.is_open
 
-    assert await link.rows("give_up_runs", at_most=5) == []
+    assert await link.rows("expired_runs", at_most=5) == []
     assert await link.value("channel") is not None
 
     assert link.is_open
@@ -36,7 +36,7 @@ async def test_a_lost_answer_is_unanswered_and_the_statement_has_happened(
         await connection.fetchval("SELECT ended_because FROM pgcron.node") == "its answer is lost"
     )
     assert not proxied.is_open
-    assert await proxied.rows("give_up_runs", at_most=1) == []
+    assert await proxied.rows("expired_runs", at_most=1) == []
 
 
 async def test_a_reset_while_a_statement_is_under_way_is_unanswered(
@@ -235,12 +235,12 @@ async def test_no_server_is_unavailable_with_a_hint(make_link: MakeLink) -> None
 
 async def test_a_statement_needs_each_of_its_parameters(link: Link) -> None:
     with pytest.raises(KeyError):
-        await link.rows("give_up_runs")
+        await link.rows("expired_runs")
 
 
 async def test_a_value_the_driver_can_not_encode_is_no_broken_connection(link: Link) -> None:
     with pytest.raises(PgcronError) as refused:
-        await link.rows("give_up_runs", at_most="many")
+        await link.rows("expired_runs", at_most="many")
 
     assert not isinstance(refused.value, DatabaseUnavailable)
     assert link.is_open
@@ -264,22 +264,22 @@ async def _drop_partitions(connection: Connection, table: str) -> None:
 
 async def test_a_link_whose_prepared_statements_are_gone_does_without(link: Link) -> None:
     """As through a pooler that hands sessions around and was not found out."""
-    assert await link.rows("give_up_runs", at_most=5) == []
+    assert await link.rows("expired_runs", at_most=5) == []
     was_pooled = link.is_pooled
     await link.execute("DEALLOCATE ALL")
 
     with pytest.raises(Busy, match="does not exist"):
-        await link.rows("give_up_runs", at_most=5)
+        await link.rows("expired_runs", at_most=5)
 
-    assert await link.rows("give_up_runs", at_most=5) == []
+    assert await link.rows("expired_runs", at_most=5) == []
     assert (was_pooled, link.is_pooled) == (False, True)
     await link.execute("DEALLOCATE ALL")
-    assert await link.rows("give_up_runs", at_most=5) == []
+    assert await link.rows("expired_runs", at_most=5) == []
     assert link.opened == 2
 
 
 async def test_a_link_says_whose_it_is(make_link: MakeLink, connection: Connection) -> None:
-    await make_link(title="pgcron_ha claims it's " + 80 * "x").rows("give_up_runs", at_most=5)
+    await make_link(title="pgcron_ha claims it's " + 80 * "x").rows("expired_runs", at_most=5)
 
     found = await connection.fetchval(
         "SELECT application_name FROM pg_stat_activity WHERE application_name LIKE '%claims%'"

@@ -83,7 +83,7 @@ async def test_it_is_found_out_whether_it_keeps_track_of_prepared_statements(
 
 async def test_statements_are_planned_once_where_it_does(links: list[Link], database: str) -> None:
     for _ in range(20):
-        await asyncio.gather(*(link.rows("give_up_runs", at_most=5) for link in links))
+        await asyncio.gather(*(link.rows("expired_runs", at_most=5) for link in links))
 
     shared = await asyncpg.connect(database, statement_cache_size=0)
     plans = await shared.fetchval(GENERIC_PLANS)
@@ -96,7 +96,7 @@ async def test_links_that_share_sessions_send_what_they_like(
 ) -> None:
     async def send(link: Link) -> None:
         for _ in range(20):
-            assert await link.rows("give_up_runs", at_most=5) == []
+            assert await link.rows("expired_runs", at_most=5) == []
             assert (await link.value("channel")).startswith("pgcron")
 
     await asyncio.gather(*map(send, links))
@@ -121,7 +121,7 @@ async def test_nothing_is_left_to_those_who_get_the_session_next(
 ) -> None:
     reading, pools, client = ReadPool(database), ClientPools(), await connect_client(database)
     handlers = HandlerPool(lambda: database, 2, HANDLER._replace(local=("lock_timeout = '7s'",)))
-    await asyncio.gather(*(link.rows("give_up_runs", at_most=5) for link in links))
+    await asyncio.gather(*(link.rows("expired_runs", at_most=5) for link in links))
     assert not await links[0].listen(lambda _: None)
     await (await connect(database)).close()
     async with reading.transaction() as page, pools.connection(database) as asking:

@@ -104,7 +104,7 @@ async def test_a_certificate_opens_the_door_everywhere(guarded: ThrowAwayServer,
     await migrate(dsn)
     assert await check(dsn) == NEWEST
     link, pools = Link(dsn), ClientPools()
-    assert await link.rows("give_up_runs", at_most=5) == []
+    assert await link.rows("expired_runs", at_most=5) == []
     async with pools.connection(dsn) as connection:
         assert await connection.fetchval("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
     await link.close()

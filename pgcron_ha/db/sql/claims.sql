@@ -12,8 +12,22 @@ SELECT * FROM pgcron.claim(:incarnation, :handlers, :plain, :queues, :priorities
 -- (`concurrency_key` is where the search ended, NULL: it saw all of them; `due` the seconds until
 -- the next of its runs), `again` where other nodes took some at the same moment, `await` for a
 -- heavy run that room is kept for, and `blocked` for so many (`due`) that no node offers.
-SELECT * FROM pgcron.claim_gated(:incarnation, :queues, :beyond, :handlers, :gated, :ahead, :look,
-                                 :aged, :probes);
+SELECT * FROM pgcron.claim(:incarnation, :handlers, gated => :gated, ahead => :ahead,
+                           gated_queues => :queues, beyond => :beyond, look => :look,
+                           aged => :aged, probes => :probes);
+
+-- name: end_waiting_runs
+-- ready -> skipped
+-- ready -> superseded
+-- ready -> expired
+-- ready -> cancelled
+-- ready -> upstream_failed
+-- blocked -> cancelled
+-- blocked -> skipped
+-- blocked -> superseded
+-- blocked -> expired
+-- blocked -> upstream_failed
+SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 
 -- name: next_due
 -- The head of every path that has waiting runs, future ones included: where to claim, and how long
@@ -22,8 +36,12 @@ SELECT * FROM pgcron.claim_gated(:incarnation, :queues, :beyond, :handlers, :gat
 -- bounds are those of a claim, for the paths that have one: a busy node looks several times a
 -- second, and would walk each time what a held xmin horizon keeps of the runs that are gone.
 SELECT path.queue, level.priority::smallint, kind.is_once, q.is_plain IS FALSE AS is_limited,
-       head.due_at, head.due_at <= now() AS is_due,
-       date_part('epoch', head.due_at) - date_part('epoch', clock_timestamp()) AS seconds
+       CASE WHEN head.due_at < to_timestamp(-2208988800) THEN '-infinity'
+            ELSE least(head.due_at, to_timestamp(253370764800)) END AS due_at,
+       head.due_at <= now() AS is_due,
+       extract(epoch FROM greatest(to_timestamp(-2208988800),
+                                   least(head.due_at, to_timestamp(253370764800)))
+                          - clock_timestamp())::float8 AS seconds
 FROM unnest(:queues::text[]) AS path(queue)
 LEFT JOIN pgcron.queue q ON q.name = path.queue
 CROSS JOIN generate_series(0, 9) AS level(priority)
@@ -54,17 +72,37 @@ ORDER BY priority, queue;
 -- name: block_unserved
 -- ready -> blocked
 -- blocked -> ready
--- Due runs that no live node may take leave the claim index, so that they delay no others; those
--- with a key are put aside by the claim. Locked rows are left for the next look.
+-- Due runs whose handler no live node offers for their queue leave the claim index, so that they
+-- delay no others. Locked rows are left for the next look.
 SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
   SELECT p.id FROM pgcron.run p
   WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
-    SELECT unnest(needs.ids)
-    FROM (SELECT asked.queue, head.handler, head.requires, array_agg(head.id) AS ids
-          FROM unnest(:queues::text[]) asked(queue)
-          CROSS JOIN LATERAL pgcron.unkeyed_runs(asked.queue, '-infinity', now(), :look::int) head
-          GROUP BY asked.queue, head.handler, head.requires) needs
-    WHERE NOT pgcron.is_served(needs.handler, needs.queue, needs.requires)))
+    SELECT head.id
+    FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
+    CROSS JOIN LATERAL pgcron.path_candidates(path.queue, path.priority, :look::int) head
+    WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+                      WHERE o.handler = head.handler AND n.state = 'alive'
+                        AND path.queue = ANY(n.queues))))
+  FOR UPDATE SKIP LOCKED), 'no_node');
+
+-- name: block_unplaced
+-- ready -> blocked
+-- blocked -> ready
+-- The same for runs that require labels: by requirement, so that none delays another.
+SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
+  SELECT p.id FROM pgcron.run p
+  WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
+    SELECT head.id
+    FROM unnest(:queues::text[]) asked(queue)
+    CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, NULL) place
+    CROSS JOIN LATERAL (
+      SELECT c.id, c.handler FROM pgcron.run c
+      WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NOT NULL
+        AND c.queue = asked.queue AND c.requires = place.requires
+        AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id
+            LIMIT :look) head
+    WHERE place.due_at <= now() AND NOT pgcron.is_served(head.handler, asked.queue, place.requires)
+    LIMIT :look))
   FOR UPDATE SKIP LOCKED), 'no_node');
 
 -- name: unblock
@@ -85,11 +123,10 @@ SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
 
 -- name: refused_runs
 -- Due runs of these queues that no node can claim, with the server's reason: asked for after a
--- claim that was refused. Changes nothing. The first of each way that they are claimed by come
--- first, so that no backlog hides another.
+-- claim that was refused. Changes nothing.
 SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
   SELECT head.id FROM unnest(:queues::text[]) asked(queue)
-  CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :at_most::int) head
-  ORDER BY row_number() OVER (PARTITION BY asked.queue, head.way, head.priority
-                              ORDER BY head.due_at, head.id)
-  LIMIT :at_most));
+  CROSS JOIN LATERAL pgcron.waiting_candidates(asked.queue, :at_most::int) head
+  ORDER BY head.place LIMIT :at_most));
+
+-- name: broken_settings

@@ -12,14 +12,18 @@ WITH ended AS (
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
   RETURNING r.*, given.elapsed, given.result),
 finished AS (
-INSERT INTO pgcron.history
-SELECT id, due_at, created_at, claimed_at,
-       coalesce(started_at, now() - elapsed * interval '1 second'), now(), fence, owner, attempt,
-       priority, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue,
-       concurrency_key, unique_key, unique_scope, requires, weight, tags, handler,
+INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
+    parent_run, queue, concurrency_key, unique_key, unique_scope, requires, weight, tags, priority,
+    handler, args, delivery, outcome, attempt, max_attempts, timeout, retry_base, retry_cap, retry,
+    snoozes, time_limits, due_at, created_at, created_by, created_login, namespace, claimed_at,
+    started_at, owner, node, fence, cancel_reason, result)
+SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue,
+       concurrency_key, unique_key, unique_scope, requires, weight, tags, priority, handler,
        CASE WHEN id = ANY(:without_args::bigint[]) THEN NULL ELSE args END, delivery, 'succeeded',
-       max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, created_by,
-       created_login, namespace, :node, cancel_reason, NULL, result::jsonb
+       attempt, max_attempts, timeout, retry_base, retry_cap, retry, snoozes, time_limits, due_at,
+       created_at, created_by, created_login, namespace, claimed_at,
+       coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
+       cancel_reason, result::jsonb
 FROM ended
 RETURNING id, origin, result),
 released AS (

@@ -44,8 +44,11 @@ WITH opened AS (
               a.datname AS database, a.backend_xid AS xid
        FROM pg_catalog.pg_stat_activity a
        WHERE coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL AND a.xact_start IS NOT NULL
-         AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'
-         AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_vacuum v WHERE v.pid = a.pid)
+         AND a.pid <> pg_backend_pid()
+                                            AND a.backend_type = 'client backend'
+                                            AND NOT EXISTS (SELECT
+                                                FROM pg_catalog.pg_stat_progress_vacuum v
+                                                WHERE v.pid = a.pid)
        UNION ALL
        SELECT 'prepared transaction', p.gid, age(p.transaction),
               extract(epoch FROM clock_timestamp() - p.prepared)::float8, p.database, p.transaction
@@ -56,12 +59,13 @@ WITH opened AS (
               age(b.backend_xmin) AS age, b.backend_xmin AS xmin
        FROM pg_catalog.pg_stat_replication b WHERE b.backend_xmin IS NOT NULL
        UNION ALL
-       SELECT CASE WHEN s.slot_type = 'logical' AND s.active THEN 'subscriber of slot'
-                   WHEN s.slot_type = 'logical' THEN 'logical slot'
+       SELECT CASE WHEN s.slot_type = 'logical' THEN CASE WHEN s.active THEN 'subscriber of slot'
+           ELSE 'logical slot' END
                    WHEN s.active THEN 'standby of slot' ELSE 'replication slot' END,
               s.slot_name::text, greatest(age(s.xmin), age(s.catalog_xmin)),
-              coalesce(s.xmin, s.catalog_xmin)
-       FROM pg_catalog.pg_replication_slots s WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
+                  coalesce(s.xmin, s.catalog_xmin)
+                  FROM pg_catalog.pg_replication_slots s
+                  WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
 SELECT h.kind, h.name, h.age, h.seconds, nullif(h.database, current_database()) AS other_database
 FROM (SELECT o.kind, o.name, o.age, o.seconds, o.database FROM opened o
 WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.xmin = o.xid)

@@ -10,17 +10,15 @@
 -- ready -> expired
 -- ready -> cancelled
 -- ready -> upstream_failed
--- ready -> dead
 -- blocked -> cancelled
 -- blocked -> skipped
 -- blocked -> superseded
 -- blocked -> expired
 -- blocked -> upstream_failed
--- blocked -> dead
 -- Runs that wait for their first attempt and whose start deadline has passed. Locked rows are left
--- for the next look, and one that can't end so ends dead. The last row has no run, but the seconds
--- until the next run expires; NULL when none does soon.
-SELECT ended.run_id, NULL::float8 AS seconds FROM pgcron.end_each_waiting_run(ARRAY(
+-- for the next look. The last row has no run, but the seconds until the next run expires; NULL when
+-- none does soon.
+SELECT ended.run_id, NULL::float8 AS seconds FROM pgcron.end_waiting_runs(ARRAY(
   SELECT r.id FROM pgcron.run r
   WHERE r.state <> 'running' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
   ORDER BY r.expire_at LIMIT :at_most FOR UPDATE SKIP LOCKED),
@@ -29,6 +27,12 @@ UNION ALL
 SELECT NULL, extract(epoch FROM min(r.expire_at) - now())::float8 FROM pgcron.run r
 WHERE r.state <> 'running' AND r.expire_at > now() AND r.expire_at < now() + interval '1 minute'
   AND r.attempt = 0;
+
+-- name: expired_runs
+-- The same runs, when one of them keeps the others from being ended together.
+SELECT r.id FROM pgcron.run r
+WHERE r.state <> 'running' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
+ORDER BY r.expire_at LIMIT :at_most;
 
 -- name: give_up_runs
 -- ready -> dead

@@ -279,8 +279,7 @@ class Dispatcher(Service):
             self._order.sweep()
             if await self._claim(min(max(1, self._wanted()), CLAIM_BATCH)):
                 return 0
-            if await self._claims.block():  # what is due waited for handlers that no node offers
-                self.wake()
+            await self._block(due)
             return self.interval
         if due:
             return self.interval
@@ -311,8 +310,15 @@ class Dispatcher(Service):
             emit(RunsBlocked(found.blocked))
         await self._acceptance.take(found.claimed, incarnation)
         if not found.claimed and not found.is_contested:
-            await self._claims.block()
+            await self._gated.block()
         return len(found.claimed) + found.blocked
+
+    async def _block(self, due: Sequence[Row]) -> None:
+        """What is due and could not be claimed may wait for a handler that no node offers."""
+        paths = {(row["queue"], row["priority"]) for row in due}
+        queues, priorities = [path[0] for path in paths], [path[1] for path in paths]
+        if await self._claims.block("block_unserved", queues=queues, priorities=priorities):
+            self.wake()
 
     async def _say_idle(self, is_idle: bool) -> None:
         await self._link.rows("say_idle", incarnation=self._session.incarnation, is_idle=is_idle)

@@ -139,6 +139,10 @@ class GatedClaims:
             self.look_at = min(self.look_at, monotonic() + _SHORTEST_REST)
         return decided
 
+    async def block(self) -> None:
+        """Puts aside runs that require labels and that no living node may take."""
+        await self._claims.block("block_unplaced", queues=self._queues)
+
     def _plan(self, verdicts: Sequence[Row], is_full: bool) -> None:
         """Where the next walk begins, and when."""
         began_anywhere = any(self._beyond.values())

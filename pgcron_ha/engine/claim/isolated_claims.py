@@ -112,10 +112,9 @@ class IsolatedClaims:
                 return rows
         return []
 
-    async def block(self) -> bool:
+    async def block(self, statement: str, /, **parameters: Any) -> bool:
         """Set aside due runs that no living node may take; whether there were any."""
-        kind, queues = "runs that no node serves", self._queues
-        blocked = await self.rows(kind, "block_unserved", queues=queues, look=LOOK)
+        blocked = await self.rows("runs that no node serves", statement, look=LOOK, **parameters)
         if blocked:
             emit(RunsBlocked(len(blocked)))
         return bool(blocked)

@@ -5,7 +5,7 @@ should never find anything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
-from pgcron_ha.engine.batches import SetAside
+from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
 from pgcron_ha.engine.run.timeouts import notice_overruns
@@ -74,7 +74,7 @@ class Janitor(Service):
         self._expires_in = inf
         self._round_at = -inf
         """When the other duties are due again while runs expire (`time.monotonic`)."""
-        # ("duty", its name), or the duty and the id of a row that it goes on without.
+        # ("duty" or "setting", its name), or the duty and the id of a row that it goes on without.
         self.aside: SetAside[tuple[str, str | int]] = SetAside(self.name, longest=AGAIN_SECONDS)
 
     async def run_once(self) -> float | None:
@@ -106,6 +106,7 @@ class Janitor(Service):
         await self._in_turn("partitions", PARTITIONS_EVERY, make_partitions)
         await self._in_turn("retries", 0, self._give_up)
         await self._in_turn("previews", 0, partial(write_previews, self._link))
+        await self._in_turn("settings", 0, self._name_broken_settings)
         await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
@@ -115,11 +116,28 @@ class Janitor(Service):
         await self._in_turn("retention", RETENTION_EVERY, self._drop_outlived)
         await self._in_turn("sweep of history", RETENTION_EVERY, self._sweep_history)
 
+    async def _name_broken_settings(self) -> None:
+        """Report queues, keys and circuit breakers whose rows break their rules. Only they stop;
+        `aside` shows them by name.
+        """
+        rows = await self._link.rows("broken_settings")
+        broken = {("setting", f"{row['kind']} {row['name']!r}"): row["error"] for row in rows}
+        for key, error in broken.items():
+            self.aside.put(key, key[1], error)
+        for known in list(self.aside):
+            if known[0] == "setting" and known not in broken:
+                self.aside.forget(known)
+
     async def _expire(self) -> None:
         """Remove expired runs at once, since many of them would delay the runs behind them."""
 
         async def expire_some() -> int:
-            *ended, soon = await self._link.rows("expire_runs", at_most=BATCH, reason=_EXPIRED)
+            try:
+                *ended, soon = await self._link.rows("expire_runs", at_most=BATCH, reason=_EXPIRED)
+            except DatabaseUnavailable:
+                raise
+            except PgcronError:
+                return await self._expire_in_parts()
             COUNTERS.occurrences["expired"] += len(ended)
             # Expired runs would delay other due runs: remove them as soon as they expire.
             if soon["seconds"] is not None:
@@ -127,6 +145,24 @@ class Janitor(Service):
             return len(ended)
 
         await self._repeat(expire_some)
+
+    async def _expire_in_parts(self) -> int:
+        rows = await self._link.rows("expired_runs", at_most=BATCH)
+
+        async def send(runs: Sequence[int]) -> None:
+            ended = await self._link.rows(
+                "end_waiting_runs", run_ids=list(runs), outcome="expired", reason=_EXPIRED
+            )
+            COUNTERS.occurrences["expired"] += len(ended)
+
+        async def refused(run: int, error: PgcronError) -> None:
+            await end_refused_run(self._link, run, error.message)
+
+        def delayed(run: int, error: PgcronError) -> None:
+            """Locked: the next pass comes soon."""
+
+        await isolate([row[0] for row in rows], send, refused, delayed)
+        return 0
 
     async def _give_up(self) -> None:
         given_up = await self._link.rows("give_up_runs", at_most=BATCH)
