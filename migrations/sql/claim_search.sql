@@ -77,67 +77,51 @@ BEGIN ATOMIC
 END;
 
 -- Which keys of a queue have a due run and seem to have slots for it, and how many: a walk along
--- the index from key to key, never along their runs. Nothing here is locked or decided.
+-- the index from key to key, never along their runs, until `most` are found; a longer walk than
+-- 2,000 steps is taken in several statements. Nothing here is locked or decided. In PL/pgSQL, as
+-- that keeps the plan.
 CREATE FUNCTION pgcron.walk_keys(queue text, beyond text, most int, OUT keys text[],
     OUT priorities smallint[], OUT rooms int[], OUT ended_at text, OUT next_due timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
-DECLARE
-  pair record;
-  at_key text := walk_keys.beyond;
-  at_priority smallint := 32767;
-  steps int := 0;
-  looked int;
 BEGIN
-  keys := '{}'; priorities := '{}'; rooms := '{}';
-  LOOP
-    looked := steps;
-    FOR pair IN
-        WITH RECURSIVE walk(concurrency_key, priority, due_at) AS (
-          SELECT at_key COLLATE "C", at_priority, NULL::timestamptz
-          UNION ALL
-          SELECT next.* FROM walk
-          CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
-                              WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
-                                AND r.queue = walk_keys.queue
-                                AND (r.concurrency_key, r.priority) > (walk.concurrency_key,
-                                    walk.priority)
-                              ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next)
-        SELECT walk.concurrency_key, walk.priority, walk.due_at, walk.due_at <= now() AS is_due,
-               coalesce(least(limits.slots - held.runs::int,
+  WITH RECURSIVE walk(concurrency_key, priority, room, next_at, found, steps) AS (
+    SELECT walk_keys.beyond COLLATE "C", 32767::smallint, 0, NULL::timestamptz, 0, 0
+    UNION ALL
+    SELECT next.concurrency_key, next.priority, seen.room, seen.next_at,
+           walk.found + (seen.room > 0)::int, walk.steps + 1
+    FROM walk
+    CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
+                        WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
+                          AND r.queue = walk_keys.queue
+                          AND (r.concurrency_key, r.priority) > (walk.concurrency_key,
+                              walk.priority)
+                        ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next
+    CROSS JOIN LATERAL (
+        SELECT coalesce(least(limits.slots - held.runs::int,
                    CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END),
-                 2147483647) AS room,
-               CASE WHEN rated.room = 0 THEN rated.next_at END AS next_at
-        FROM walk
-        LEFT JOIN LATERAL pgcron.concurrency_slots(ARRAY[walk.concurrency_key]) limits
-          ON walk.due_at <= now()
-        LEFT JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
-                           WHERE h.concurrency_key = walk.concurrency_key
-                             AND h.key_slot IS NOT NULL AND walk.due_at <= now()) held ON true
+                 2147483647),
+               CASE WHEN rated.room = 0 THEN rated.next_at END
+        FROM pgcron.concurrency_slots(ARRAY[next.concurrency_key]) limits
+        CROSS JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
+                            WHERE h.concurrency_key = next.concurrency_key
+                              AND h.key_slot IS NOT NULL) held
         -- not called for keys without a rate: a mere filter would be judged after the call
         LEFT JOIN LATERAL (SELECT w.room, w.next_at, w.is_ahead
                            FROM unnest(array_remove(ARRAY[limits.rate], NULL)) asked(rate)
-                           CROSS JOIN LATERAL pgcron.rate_room('key', walk.concurrency_key,
+                           CROSS JOIN LATERAL pgcron.rate_room('key', next.concurrency_key,
                                asked.rate, limits.per, clock_timestamp()) w) rated ON true
-        -- LIMIT: a loop in PL/pgSQL fetches fifty rows ahead
-        WHERE walk.due_at IS NOT NULL LIMIT walk_keys.most LOOP
-      at_key := pair.concurrency_key; at_priority := pair.priority; steps := steps + 1;
-      IF NOT pair.is_due THEN
-        next_due := least(next_due, pair.due_at);
-      ELSIF pair.room > 0 THEN
-        keys := keys || pair.concurrency_key; priorities := priorities || pair.priority;
-        rooms := rooms || pair.room;
-      ELSIF pair.next_at IS NOT NULL THEN
-        next_due := least(next_due, pair.next_at);
-      END IF;
-      -- a longer walk is taken in several statements
-      IF cardinality(keys) >= most OR steps >= 2000 THEN
-        ended_at := at_key;
-        RETURN;
-      END IF;
-    END LOOP;
-    EXIT WHEN steps < looked + greatest(most, 1);
-  END LOOP;
+        WHERE next.due_at <= now()
+        UNION ALL
+        SELECT 0, next.due_at WHERE next.due_at > now()) seen(room, next_at)
+    WHERE walk.found < walk_keys.most AND walk.steps < 2000)
+  SELECT coalesce(array_agg(w.concurrency_key) FILTER (WHERE w.room > 0), '{}'),
+         coalesce(array_agg(w.priority) FILTER (WHERE w.room > 0), '{}'),
+         coalesce(array_agg(w.room) FILTER (WHERE w.room > 0), '{}'),
+         CASE WHEN max(w.found) >= walk_keys.most OR max(w.steps) >= 2000
+                THEN max(w.concurrency_key) END,
+         min(w.next_at) FILTER (WHERE w.room <= 0)
+  INTO keys, priorities, rooms, ended_at, next_due FROM walk w WHERE w.steps > 0;
 END $$;
 
 -- Where runs with a capacity gate are looked for: keys (pairs of key and priority of a queue, with
