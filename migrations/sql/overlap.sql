@@ -18,14 +18,18 @@ CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW
   EXECUTE FUNCTION pgcron.block_new_run();
 
 -- Which overlap slots of a schedule are taken, and how many of its runs count: those that hold a
--- slot, and all that execute, as some began before an edit or without a limit of their own.
-CREATE FUNCTION pgcron.overlap_taken(schedule_id bigint, OUT runs int, OUT slots smallint[])
+-- slot, and all that execute, as some began before an edit or without a limit of their own. Of them
+-- `ahead` are fires that have a slot ahead of their time: it is free for one that is due.
+CREATE FUNCTION pgcron.overlap_taken(schedule_id bigint, OUT runs int, OUT ahead int,
+    OUT slots smallint[])
 LANGUAGE sql STABLE AS $$
-  SELECT count(*)::int, array_agg(h.overlap_slot) FILTER (WHERE h.overlap_slot IS NOT NULL)
-  FROM (SELECT o.overlap_slot FROM pgcron.run o
+  SELECT count(*)::int, count(*) FILTER (WHERE h.is_ahead)::int,
+         array_agg(h.overlap_slot) FILTER (WHERE h.overlap_slot IS NOT NULL)
+  FROM (SELECT o.overlap_slot, o.state = 'ready' AND o.attempt = 0 AND o.due_at > now() AS is_ahead
+        FROM pgcron.run o
         WHERE o.schedule_id = overlap_taken.schedule_id AND o.overlap_slot IS NOT NULL
         UNION ALL
-        SELECT NULL FROM pgcron.run o
+        SELECT NULL, false FROM pgcron.run o
         WHERE o.schedule_id = overlap_taken.schedule_id AND o.state = 'running'
           AND o.overlap_slot IS NULL) h $$;
 
@@ -36,20 +40,11 @@ RETURN CASE WHEN overlap IN ('skip', 'replace', 'terminate') THEN (runs = 0)::in
             WHEN overlap = 'allow' THEN coalesce(max_running, 32767) - runs
             ELSE coalesce(max_running, 1) - runs END;
 
--- How many fires of a schedule have a slot ahead of their time: it is free for one that is due.
-CREATE FUNCTION pgcron.overlap_ahead(schedule_id bigint, OUT runs bigint)
-LANGUAGE sql STABLE AS $$
-  SELECT count(*) FROM pgcron.run h
-  WHERE h.schedule_id = overlap_ahead.schedule_id AND h.overlap_slot IS NOT NULL
-    AND h.state = 'ready' AND h.attempt = 0 AND h.due_at > now() $$;
-
 -- How many runs of a schedule with the policy could begin now.
 CREATE FUNCTION pgcron.overlap_open(schedule_id bigint, overlap text) RETURNS int
 LANGUAGE sql STABLE AS $$
-  SELECT pgcron.overlap_room(overlap_open.overlap, s.max_running,
-           (taken.runs - ahead.runs)::int)
+  SELECT pgcron.overlap_room(overlap_open.overlap, s.max_running, taken.runs - taken.ahead)
   FROM pgcron.overlap_taken(overlap_open.schedule_id) taken
-  CROSS JOIN LATERAL pgcron.overlap_ahead(overlap_open.schedule_id) ahead
   LEFT JOIN pgcron.schedule s ON s.id = overlap_open.schedule_id $$;
 
 -- What decides whether a run can start, as one text.
@@ -219,11 +214,10 @@ BEGIN
       WITH place AS MATERIALIZED (
         SELECT one.schedule_id, s.max_running, coalesce(s.max_queued, 1000) AS most_queued,
                coalesce(s.queue_drops, 'newest') AS drops, holder.id AS holder,
-               holder.due_at AS holder_due_at, (taken.runs - ahead.runs)::int AS runs
+               holder.due_at AS holder_due_at, taken.runs - taken.ahead AS runs
         FROM unnest(schedules) one(schedule_id)
         LEFT JOIN pgcron.schedule s ON s.id = one.schedule_id
         CROSS JOIN LATERAL pgcron.overlap_taken(one.schedule_id) taken
-        CROSS JOIN LATERAL pgcron.overlap_ahead(one.schedule_id) ahead
         LEFT JOIN LATERAL (SELECT h.id, h.due_at FROM pgcron.run h
                            WHERE h.schedule_id = one.schedule_id
                              AND (h.overlap_slot IS NOT NULL OR h.state = 'running')
