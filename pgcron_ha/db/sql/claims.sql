@@ -36,12 +36,8 @@ SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
 -- bounds are those of a claim, for the paths that have one: a busy node looks several times a
 -- second, and would walk each time what a held xmin horizon keeps of the runs that are gone.
 SELECT path.queue, level.priority::smallint, kind.is_once, q.is_plain IS FALSE AS is_limited,
-       CASE WHEN head.due_at < to_timestamp(-2208988800) THEN '-infinity'
-            ELSE least(head.due_at, to_timestamp(253370764800)) END AS due_at,
-       head.due_at <= now() AS is_due,
-       extract(epoch FROM greatest(to_timestamp(-2208988800),
-                                   least(head.due_at, to_timestamp(253370764800)))
-                          - clock_timestamp())::float8 AS seconds
+       head.due_at, head.due_at <= now() AS is_due,
+       date_part('epoch', head.due_at) - date_part('epoch', clock_timestamp()) AS seconds
 FROM unnest(:queues::text[]) AS path(queue)
 LEFT JOIN pgcron.queue q ON q.name = path.queue
 CROSS JOIN generate_series(0, 9) AS level(priority)
