@@ -190,3 +190,19 @@ async def test_what_waits_for_several_slots_can_be_stopped_and_given_back(
     assert [context.run_id for context in runner.take_waiting()] == [3]
     assert (runner.executing, runner.waiting) == (1, 0)
     assert list(executor.executing) == [1]
+
+
+async def test_what_waited_behind_a_heavy_run_that_is_given_back_begins(
+    workshop: Workshop,
+) -> None:
+    runner, executor = workshop.runner, workshop.executor
+    runner.accept(rows(1, 2))
+    runner.accept(rows(3), weights={3: SLOTS})
+    kept = rows(4, 5)
+    for row in kept:
+        row["handler"] = "py:kept"
+    runner.accept(kept)
+
+    assert [context.run_id for context in runner.take_waiting({"py:kept"})] == [3]
+    assert sorted(executor.executing) == [1, 2, 4, 5]
+    assert (runner.executing, runner.waiting) == (SLOTS, 0)

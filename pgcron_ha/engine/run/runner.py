@@ -240,6 +240,8 @@ class Runner:
                 with contextlib.suppress(ValueError):  # it is with its executor
                     self._remove_waiting(context)
                     taken.append(context)
+        if self.waiting:
+            self.start_waiting()  # a heavy run that was taken may have kept others from their slots
         return taken
 
     def forget(self, contexts: Iterable[Context]) -> None:
