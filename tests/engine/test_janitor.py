@@ -142,6 +142,36 @@ async def test_a_locked_run_that_has_expired_stops_no_upkeep(
     assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 0
 
 
+async def test_many_expired_runs_whose_fires_are_locked_keep_no_other_from_expiring(
+    janitor: Janitor, link: Link, connection: Connection, another: Connect
+) -> None:
+    """Together they take longer than a statement may."""
+    schedule = await control.put_schedule(connection)
+    locked = await control.enqueue(connection, 8)
+    await control.enqueue(connection, 3)
+    await connection.execute("UPDATE pgcron.run SET expire_at = now() - interval '1 second'")
+    await connection.execute(
+        "UPDATE pgcron.run SET origin = 'schedule', schedule_id = $1, schedule = 'job',"
+        " scheduled_for = date_trunc('day', now()) + id * interval '1 second' WHERE id = ANY($2)",
+        schedule,
+        locked,
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, run_id)"
+        " SELECT schedule_id, scheduled_for, 'run', id FROM pgcron.run WHERE id = ANY($1)",
+        locked,
+    )
+    await link.execute("SET lock_timeout = 100")
+    await link.execute("SET statement_timeout = 1500")
+    other = await another()
+    async with other.transaction():
+        await other.execute("SELECT FROM pgcron.occurrence FOR UPDATE")
+        await janitor.run_once()
+
+    left = {row["id"] for row in await connection.fetch("SELECT id FROM pgcron.run")}
+    assert left == set(locked)
+
+
 async def test_an_expired_run_that_cannot_be_written_keeps_no_other_from_expiring(
     janitor: Janitor, connection: Connection
 ) -> None:
