@@ -9,9 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.db.control import Connection, put_schedule
+from tests.db.control import Connect, Connection, put_schedule
 from tests.product.db import Link
-from tests.product.engine import AT_ONCE, FIRES, Janitor, Materializer, write_previews
+from tests.product.engine import AT_ONCE, FIRES, Janitor, Materializer, SetAside, write_previews
 
 UNJUDGED = "no node has judged it yet: try again in a few seconds"
 
@@ -71,12 +71,12 @@ async def test_what_runs_low_and_what_is_paused_is_computed_when_it_is_asked_for
     rows = await preview(connection)
     assert len(rows) == 5
     assert "; it is paused; " in rows[0][3]
-    assert await write_previews(link) == 0
+    assert await write_previews(link, SetAside("previews")) == 0
 
     old = json.dumps([{"at": "2020-01-01T00:00:00Z", "local": "", "note": None}])
     await connection.execute("UPDATE pgcron.schedule_preview SET fires = $1::text::jsonb", old)
     assert (await preview(connection))[0][2] == UNJUDGED
-    assert await write_previews(link) == 1
+    assert await write_previews(link, SetAside("previews")) == 1
     assert len(await preview(connection, count=FIRES)) == FIRES
     await connection.execute("DELETE FROM pgcron.schedule WHERE id = $1", schedule)
     assert await connection.fetchval("SELECT count(*) FROM pgcron.schedule_preview") == 0
@@ -91,8 +91,31 @@ async def test_many_that_are_made_at_once_wait_until_they_are_asked_for(
     assert await connection.fetchval("SELECT count(*) FROM pgcron.schedule_preview") == 0
 
     await preview(connection, "job-7")
-    assert await write_previews(link) == 1
+    assert await write_previews(link, SetAside("previews")) == 1
     assert len(await preview(connection, "job-7")) == 5
+
+
+async def test_one_that_somebody_asks_for_in_a_long_transaction_holds_up_no_other(
+    link: Link, materializer: Materializer, connection: Connection, another: Connect
+) -> None:
+    for name in ("a", "b"):
+        await put_schedule(connection, name=name)
+    await materializer.run_once()
+    await connection.execute("UPDATE pgcron.schedule_preview SET asked_at = now(), fires = '[]'")
+    await link.execute("SET lock_timeout = 100")
+    other = await another()
+    janitor = Janitor(link, "pgcron")
+    async with other.transaction():
+        await other.execute(
+            "UPDATE pgcron.schedule_preview SET asked_at = now() WHERE fires = '[]'"
+            " AND schedule_id = (SELECT id FROM pgcron.schedule WHERE name = 'a')"
+        )
+        await janitor.run_once()
+        assert [each.what for each in janitor.aside.entries()] == ["the preview of schedule 'a'"]
+        assert len(await preview(connection, "b")) == 5
+        await put_schedule(connection, name="c")
+        await materializer.run_once()
+        assert len(await preview(connection, "c")) == 5
 
 
 async def test_an_edit_meanwhile_is_not_overwritten(link: Link, connection: Connection) -> None:

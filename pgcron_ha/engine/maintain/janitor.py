@@ -105,7 +105,7 @@ class Janitor(Service):
         make_partitions = partial(self._link.value, "ensure_partitions")
         await self._in_turn("partitions", PARTITIONS_EVERY, make_partitions)
         await self._in_turn("retries", 0, self._give_up)
-        await self._in_turn("previews", 0, partial(write_previews, self._link))
+        await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
         await self._in_turn("settings", 0, self._name_broken_settings)
         await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
         for statement in _SWEEPS:

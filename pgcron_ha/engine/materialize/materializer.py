@@ -102,6 +102,7 @@ class Materializer(Service):
         rows = await self._link.rows(
             "due_cursors", refill=self._horizon / 2, at_most=BATCH, aside=aside
         )
+        forget_absent(self.aside, "preview", set())  # janitors write those that are requested
         if len(rows) < BATCH:
             forget_absent(self.aside, "fires", {row["schedule_id"] for row in rows})
         if not rows:
@@ -114,7 +115,7 @@ class Materializer(Service):
         self._leave_out_locked(decisions, moved)
         new = [row["schedule_id"] for row, _, _ in decisions if row["status"] == "unchecked"]
         if moved and 0 < len(new) <= AT_ONCE:
-            await write_previews(self._link, new)
+            await write_previews(self._link, self.aside, new)
         is_short = any(planned.is_cut or len(planned.fires) >= share for _, planned, _ in decisions)
         if len(rows) < BATCH and not is_short:
             return None

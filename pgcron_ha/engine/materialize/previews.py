@@ -14,7 +14,10 @@ from typing import Any, Final, TypeVar
 
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.db.driver.link import Link, Row
+from pgcron_ha.engine.batches import SetAside, isolate
+from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
 from pgcron_ha.engine.service import known
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.budget import TakesLong, quickly
 from pgcron_ha.spec.zones import TZDATA
 
@@ -28,6 +31,9 @@ one of them is requested.
 
 _Answer = TypeVar("_Answer")
 
+Preview = tuple[Row, dict[str, Any]]
+"""A schedule, and its row of previews."""
+
 
 async def compute(function: Callable[[], _Answer]) -> _Answer:
     """The answer of a pure function. Most are found at once; what takes longer begins anew in a
@@ -40,16 +46,34 @@ async def compute(function: Callable[[], _Answer]) -> _Answer:
         return await asyncio.to_thread(function)
 
 
-async def write_previews(link: Link, schedule_ids: Sequence[int] = ()) -> int:
+async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequence[int] = ()) -> int:
     """Of these schedules, and of some of those that were asked for; how many were written."""
     rows = await link.rows(
-        "schedules_to_preview", at_most=AT_ONCE, schedule_ids=list(schedule_ids), tzdata=TZDATA
+        "schedules_to_preview",
+        at_most=AT_ONCE,
+        schedule_ids=list(schedule_ids),
+        aside=waiting_of(aside, "preview"),
+        tzdata=TZDATA,
     )
+    if not schedule_ids and len(rows) < AT_ONCE:
+        forget_absent(aside, "preview", {row["schedule_id"] for row in rows})
     previews = []
     for row in rows:
-        previews.append(await compute(partial(_preview, row)))
+        previews.append((row, await compute(partial(_preview, row))))
         await asyncio.sleep(0)  # a cold spec in a far zone costs some milliseconds
-    return len(await link.rows("put_previews", previews=json.dumps(previews))) if previews else 0
+
+    async def send(part: Sequence[Preview]) -> list[Row]:
+        return await link.rows("put_previews", previews=json.dumps([each for _, each in part]))
+
+    def delayed(preview: Preview, error: PgcronError) -> None:
+        row = preview[0]
+        what = f"the preview of schedule {row['name']!r}"
+        aside.put(("preview", row["schedule_id"]), what, error.message)
+
+    written = [row for rows in await isolate(previews, send, None, delayed) for row in rows]
+    for row in written:
+        aside.forget(("preview", row["schedule_id"]))
+    return len(written)
 
 
 def _preview(row: Row) -> dict[str, Any]:
