@@ -88,6 +88,18 @@ def test_an_error_that_can_not_be_read_is_a_failure_all_the_same(
     assert "read" in outcome.message
 
 
+def test_what_is_raised_from_an_error_without_text_is_still_what_it_asks_for() -> None:
+    error = Discard("not again")
+    error.__cause__ = without_text()
+
+    outcome = outcome_of_error(error, context(1, "py:x"))
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.message, outcome.retry) == ("not again", False)
+    assert outcome.traceback is not None
+    assert outcome.fingerprint is not None
+
+
 def test_an_error_is_known_by_its_class_and_those_it_is_derived_from() -> None:
     def refused() -> None:
         raise PaymentRefused("no")

@@ -216,8 +216,19 @@ def _bad_result(kind: str, returned: str) -> Failed:
 
 def _message(error: BaseException, own: Masker | None) -> str:
     # Of a KeyError the text is the key alone.
-    kind = f"{type(error).__name__}: " if isinstance(error, KeyError) else ""
-    return bounded_text(f"{kind}{error}", own=own) or type(error).__name__
+    name, text = type(error).__name__, _text(error)
+    if text is None:
+        return f"{name} (its text could not be read)"
+    kind = f"{name}: " if isinstance(error, KeyError) else ""
+    return bounded_text(f"{kind}{text}", own=own) or name
+
+
+def _text(error: BaseException) -> str | None:
+    """None for a `__str__` of the user's that raises."""
+    try:
+        return str(error)
+    except BaseException:
+        return None
 
 
 def _traceback(error: BaseException, own: Masker | None) -> str:
@@ -249,7 +260,7 @@ def fingerprint_of(failure: Failed, handler: str) -> str:
 
 def fingerprint_of_error(error: BaseException, handler: str, own: Masker | None = None) -> str:
     """Of an exception, also by where in the user's code it was raised."""
-    message = normalized(mask(str(error), MAX_MESSAGE_CHARACTERS, own))
+    message = normalized(mask(_text(error) or "", MAX_MESSAGE_CHARACTERS, own))
     frames = list(_functions(error))[-_MAX_FRAMES:]
     users = [name for name, is_own in frames if is_own]
     places = (users or [name for name, _ in frames])[-_FRAMES:]
