@@ -387,7 +387,7 @@ async def test_an_edit_of_the_schedule_does_not_change_it(
 ) -> None:
     backfill = await ask(connection, 1)
     await connection.execute("UPDATE pgcron.schedule SET spec = '@yearly', args = '{}', weight = 2")
-    [read] = await call(connection, "open_backfills", at_most=9, aside=[], tzdata="2026a")
+    [read] = await call(connection, "open_backfills", after=0, at_most=9, aside=[], tzdata="2026a")
 
     await step(connection, backfill, instants(1))
 

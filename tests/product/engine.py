@@ -35,7 +35,8 @@ from pgcron_ha.engine.maintain import janitor
 from pgcron_ha.engine.maintain.audit_webhook import ROWS, AuditWebhook
 from pgcron_ha.engine.maintain.janitor import Janitor
 from pgcron_ha.engine.materialize import materializer
-from pgcron_ha.engine.materialize.backfills import BUSY_SECONDS, INSTANTS_AT_ONCE, Backfills
+from pgcron_ha.engine.materialize.backfills import BATCH as BACKFILLS_BATCH
+from pgcron_ha.engine.materialize.backfills import BUSY_SECONDS, MOST_AT_ONCE, Backfills
 from pgcron_ha.engine.materialize.materializer import BATCH as MATERIALIZER_BATCH
 from pgcron_ha.engine.materialize.materializer import FIRES_PER_SCHEDULE, Materializer, decide
 from pgcron_ha.engine.materialize.previews import AT_ONCE, FIRES, compute, write_previews
@@ -62,6 +63,7 @@ __all__ = [
     "AGEING_EVERY",
     "AHEAD_SECONDS",
     "AT_ONCE",
+    "BACKFILLS_BATCH",
     "BATCH_CHARACTERS",
     "BUFFER_LINES",
     "BUSY_SECONDS",
@@ -71,11 +73,11 @@ __all__ = [
     "FIRES",
     "FIRES_PER_SCHEDULE",
     "IDLE_LOOKS",
-    "INSTANTS_AT_ONCE",
     "LOST_AT",
     "MARK_AFTER_SECONDS",
     "MATERIALIZER_BATCH",
     "MOST_ASIDE",
+    "MOST_AT_ONCE",
     "MOST_PENDING",
     "MOST_PENDING_CHARACTERS",
     "OVER_AT",

@@ -37,7 +37,7 @@ LEFT JOIN pgcron.node n ON n.incarnation = r.owner
 WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id DESC LIMIT :limit;
 
 -- name: open_backfills
--- Those under way, paused ones last; has_work: there is room for more runs, or runs have ended;
+-- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended;
 -- false for a node whose tzdata is not the cluster's.
 SELECT b.id, b.schedule_id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran,
        b.reached, b.planned,
@@ -48,8 +48,9 @@ SELECT b.id, b.schedule_id, b.schedule, b.state, b.since, b.until, b.direction, 
         OR (b.state = 'stopping' AND held.open = held.ended))
        AND (SELECT k.tzdata IS NULL OR k.tzdata = :tzdata::text FROM pgcron.cluster k) AS has_work
 FROM (SELECT u.* FROM pgcron.backfill u
-WHERE u.state IN ('open', 'paused', 'stopping') AND u.id <> ALL(:aside::bigint[])
-ORDER BY u.state = 'paused', u.id LIMIT :at_most) b
+WHERE u.state IN ('open', 'paused', 'stopping') AND u.id > :after::bigint
+  AND u.id <> ALL(:aside::bigint[])
+ORDER BY u.id LIMIT :at_most) b
 CROSS JOIN LATERAL (
   SELECT count(*)::int AS open,
          count(*) FILTER (WHERE NOT EXISTS (SELECT FROM pgcron.run r

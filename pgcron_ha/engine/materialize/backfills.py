@@ -23,11 +23,13 @@ from pgcron_ha.spec.zones import TZDATA
 from pgcron_ha.telemetry.events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 from pgcron_ha.telemetry.log import emit
 
-BATCH: Final = 1000
-"""Backfills of one pass; those that are paused come last."""
+BATCH: Final = 50
+"""Backfills of one pass; the next one goes on behind them, and a lap ends with the last."""
 
-INSTANTS_AT_ONCE: Final = 100
-"""Of one backfill in one step, whatever is decided for them, unless it has room for more runs."""
+MOST_AT_ONCE: Final = 1000
+"""Instants of one backfill in one step, whatever is decided for them."""
+
+FEWEST_AT_ONCE: Final = 16
 
 IDLE_SECONDS: Final = 5.0
 BUSY_SECONDS: Final = 1.0
@@ -48,7 +50,9 @@ class Backfills(Service):
         self._link = link
         self._made = made
         self._is_busy = False
-        self._goes_on = False
+        self._after = 0
+        self._lap_is_busy = self._lap_goes_on = False
+        self._most: dict[int, int] = {}
         self._waking: asyncio.TimerHandle | None = None
 
     def settled(self) -> None:
@@ -59,22 +63,36 @@ class Backfills(Service):
 
     async def run_once(self) -> float | None:
         """One step of each backfill that has something to do."""
-        waiting = self.aside.waiting()
-        rows = await self._link.rows("open_backfills", at_most=BATCH, aside=waiting, tzdata=TZDATA)
-        if len(rows) < BATCH:  # these are all; what is over is forgotten
+        rows = await self._link.rows(
+            "open_backfills",
+            after=self._after,
+            at_most=BATCH,
+            aside=self.aside.waiting(),
+            tzdata=TZDATA,
+        )
+        if not self._after and len(rows) < BATCH:  # these are all; what is over is forgotten
             self.aside.keep({row["id"] for row in rows} | set(self.aside.waiting()))
+        self._after = rows[-1]["id"] if len(rows) == BATCH else 0
         # A backfill may be paused for weeks: resuming it wakes this service.
-        self._is_busy = any(row["state"] != "paused" or row["has_work"] for row in rows)
-        self._goes_on = False
+        self._lap_is_busy |= any(row["state"] != "paused" or row["has_work"] for row in rows)
+        self._is_busy |= self._lap_is_busy
+        self._most = {row["id"]: self._most.get(row["id"], FEWEST_AT_ONCE) for row in rows}
         busy = [row for row in rows if row["has_work"]]
         await one_by_one(busy, self._step_one, self._leave_out)
-        if self._goes_on:
+        return 0 if self._after else self._end_lap()
+
+    def _end_lap(self) -> float | None:
+        """When the next one begins."""
+        self._is_busy, goes_on = self._lap_is_busy, self._lap_goes_on
+        self._lap_is_busy = self._lap_goes_on = False
+        if goes_on:
             return 0
         return BUSY_SECONDS if self._is_busy else None
 
     async def _step_one(self, row: Row) -> None:
-        self._goes_on |= await self._step(row)
+        self._lap_goes_on |= await self._step(row)
         self.aside.forget(row["id"])
+        await asyncio.sleep(0)  # the instants of a backfill may take some milliseconds
 
     def _leave_out(self, row: Row, error: Exception) -> None:
         """Whatever is wrong with it, the others have their step; it is tried again alone."""
@@ -89,7 +107,7 @@ class Backfills(Service):
             if row["state"] == "open" and row["planned"] is None:
                 planned = await _counted(row, spec)
             ahead = row["reached"], row["since"], row["until"], row["direction"]
-            most = max(row["room"], INSTANTS_AT_ONCE)
+            most = min(self._most[row["id"]] + max(row["room"], 0), MOST_AT_ONCE)
             instants, is_last = await compute(partial(following, spec, *ahead, most))
         except Exception as error:
             await self._give_up(row, known(error))
@@ -107,10 +125,18 @@ class Backfills(Service):
             self._made([row["schedule_id"]])
         if found and found[0]["state"] == "paused" and row["state"] == "open":
             await self._report_why(row)
-        if found and found[0]["state"] in ("done", "stopped"):
-            emit(BackfillIsOver(row["id"], row["schedule"], found[0]["state"]))
+        return bool(found) and self._judge(row, found[0], len(instants), is_last)
+
+    def _judge(self, row: Row, done: Row, offered: int, is_last: bool) -> bool:
+        if done["state"] in ("done", "stopped"):
+            emit(BackfillIsOver(row["id"], row["schedule"], done["state"]))
             return False
-        return bool(found) and 0 < len(instants) == found[0]["taken"] and not is_last
+        # Where most instants are left alone many are looked at in a step, else few are computed
+        # for nothing.
+        is_through = 0 < offered == done["taken"] and not is_last
+        most = self._most[row["id"]] * (4 if is_through else 1) // (1 if is_through else 2)
+        self._most[row["id"]] = min(max(most, FEWEST_AT_ONCE), MOST_AT_ONCE)
+        return is_through
 
     async def _report_why(self, row: Row) -> None:
         """Report why the step paused it. A person's pause at the same moment has no error."""
