@@ -13,9 +13,9 @@ what is wrong with it.
 - retry: it asks for another attempt, whatever the run's policy says about causes.
 
 ``retry_after`` is the number of seconds before that attempt, at most a day. Each status may come
-with ``progress`` (``{"done": 3, "total": 10, "note": "copying"}``), which is ``percentComplete`` (0
-to 100) where work is polled, and with ``log``: a text, or a list of at most 100, for the run's log.
-Other names are ignored.
+with ``progress`` (``{"done": 3, "total": 10, "note": "copying"}``) or ``percentComplete`` (0 to
+100), and with ``log``: a text, or a list of at most 100, for the run's log. Other names are
+ignored.
 """
 
 from __future__ import annotations
@@ -162,9 +162,9 @@ def _retry_after(document: dict[str, Any]) -> float | None:
 
 def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str | None]:
     """Done, total and note; a report that makes no sense is passed over, as everywhere."""
-    reported = document.get("progress")
+    percent, reported = percent_of(document), document.get("progress")
     if not isinstance(reported, dict) or (done := _number(reported.get("done"))) is None:
-        return None, None, None
+        return percent, None if percent is None else 100.0, None
     note = reported.get("note")
     text = storable(note, 4 * MOST_NOTE) if isinstance(note, str) else None
     return done, _number(reported.get("total")) or None, text

@@ -100,8 +100,8 @@ async def test_progress_and_lines_are_shown_while_it_goes_on(
                 lines = ["one", f"with {calling.token}\ntwo"]
                 await calling.say("progress", progress=reported, log=lines)
                 await until("it is shown", lambda: record.reports == [Progress(3, 10, "copying")])
-                await calling.say("running", progress={"done": 70})
-                await until("it is shown", lambda: record.reports[-1] == Progress(70, None, None))
+                await calling.say("running", percentComplete=70)
+                await until("it is shown", lambda: record.reports[-1] == Progress(70, 100, None))
                 assert run.run_id not in record.outcomes
                 await calling.say("done", log="the last")
                 assert await asyncio.to_thread(record.outcome, run) is SUCCEEDED
