@@ -102,3 +102,10 @@ def test_a_broken_package_is_named_with_the_reason(
     assert error.message == f"the executor 'ftp' of {name} 1.0 can't be used"
     assert str(error.detail).startswith(why)
     assert f"{name}:Trivial" in str(error.hint)
+
+
+def test_a_handler_has_a_name_of_at_most_206_characters(folder: Path) -> None:
+    handlers = {"warehouse:" + 197 * "a"}
+    source = TRIVIAL.format(kind="warehouse", handlers=handlers)
+    install(folder, "lengthy", "warehouse", "lengthy:Trivial", source)
+    assert str(refusal("warehouse").detail).startswith("it offers 'warehouse:aaa")
