@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from glob import glob
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,9 +51,13 @@ def files_of(path: Path) -> list[Path]:
     """The file, or the YAML files of the folder and those in it, by name, without hidden ones."""
     if not path.is_dir():
         return [path]
-    names = glob("**/*", root_dir=path, recursive=True)  # without hidden ones
-    files = (path / name for name in names if name.endswith(SUFFIXES))
-    found = sorted(file for file in files if file.is_file())
+    found = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.suffix in SUFFIXES
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    ]
     if not 1 <= len(found) <= MOST_FILES:
         raise InvalidInput(
             f"{path} has {len(found)} files of schedules",

@@ -78,6 +78,17 @@ def test_files_of_a_folder_are_applied_with_a_diff(
     }
 
 
+def test_folders_behind_symbolic_links_are_left_alone(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "jobs" / "a.yaml", NIGHTLY)
+    write(tmp_path / "elsewhere" / "b.yaml", HOURLY)
+    (tmp_path / "jobs" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "jobs" / "loop").symlink_to(tmp_path / "jobs")
+
+    applied = cli("schedules", "apply", tmp_path / "jobs")
+
+    assert (applied.code, applied.out.splitlines()[-1]) == (0, "1 added"), applied
+
+
 def test_what_is_left_out_is_its_default_again_but_for_a_pause(
     cli: Cli, execute: Execute, tmp_path: Path
 ) -> None:
