@@ -255,6 +255,18 @@ def check_delivery(found: Diagnosis) -> Iterator[Finding]:
         )
 
 
+def check_handlers(found: Diagnosis) -> Iterator[Finding]:
+    """Schedules whose runs no living node would take."""
+    for wanted in found.unserved_schedules:
+        others = (
+            f" and {plural(wanted['schedules'] - 1, 'other')}" if wanted["schedules"] > 1 else ""
+        )
+        yield advice(
+            f"schedule '{wanted['name']}'{others}: {wanted['reason']}",
+            "Start a node that does, before they fire; `pgcron-ha nodes` lists what nodes offer.",
+        )
+
+
 def check_ledger(found: Diagnosis) -> Iterator[Finding]:
     """Whether the instants of the last hour have one answer each."""
     proof = found.ledger

@@ -192,11 +192,17 @@ def test_schedules_whose_handler_no_node_offers_are_named_before_they_fire(
     execute("UPDATE pgcron.cursor SET status = 'valid'")
 
     assert "no node" not in cli("schedules", "list").out
+    assert "handlers" not in cli("doctor").out
     insert_node(execute, "n1", "py:report")
 
     listed = {row["name"]: row["is_served"] for row in cli("schedules", "list", "--json").rows}
     assert listed == {"fine": True, "twin": False, "typo": False}
     assert cli("schedules", "list").out.count("no node") == 2
+    [found] = [row for row in cli("doctor", "--json").rows if row["check"] == "handlers"]
+    assert (found["level"], found["message"]) == (
+        "advice",
+        "schedule 'twin' and 1 other: no live node offers 'py:reprot' for queue 'default'",
+    )
 
 
 def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:
