@@ -267,6 +267,19 @@ def test_migrate_prints_sql_without_a_database(cli: Cli, monkeypatch: pytest.Mon
     assert cli("migrate").err.startswith("error: no database is given\n")
 
 
+def test_migrate_prints_all_where_the_database_can_not_be_reached(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCRON_HA_DSN", "postgresql://u@127.0.0.1:1/db?connect_timeout=1")
+
+    script = cli("migrate", "--sql")
+
+    assert script.code == 0
+    assert "CREATE TABLE pgcron.run (" in script.out
+    assert script.err.startswith("note: ")
+    assert script.err.endswith("; --from says where to begin, else this is all of it\n")
+
+
 def test_migrate_prints_what_the_database_lacks(cli: Cli) -> None:
     assert cli("migrate", "--sql").out == (
         f"-- schema 'pgcron' is at revision {NEWEST}: nothing is missing\n"
