@@ -27,6 +27,11 @@ _LOOKING: Final = (
     'set pooler = "session".'
 )
 
+_LISTENING: Final = (
+    "The page of each node and its log say whether notifications arrive by it. Until they do, "
+    "nodes look every node.poll_interval."
+)
+
 Level = Literal["ok", "advice", "problem"]
 
 
@@ -134,7 +139,7 @@ def check_pooler(found: Diagnosis) -> Iterator[Finding]:
     if found.settings.listen_dsn is None:
         yield advice(through, _LOOKING)
     else:
-        yield ok(through)
+        yield advice(f"{through}; listen_dsn is not tried here", _LISTENING)
     if found.server["default_isolation"] != "read committed":
         yield problem(
             f"default_transaction_isolation is '{found.server['default_isolation']}'",
