@@ -198,6 +198,11 @@ def check_role(found: Diagnosis) -> Iterator[Finding]:
         )
     else:
         yield ok(f"{name} has the rights of the owner and is no superuser")
+    if not role["sees_all"]:
+        yield advice(
+            f"{name} may not see what sessions of other roles hold",
+            f"As a superuser: GRANT pg_read_all_stats TO {name};",
+        )
 
 
 def check_privileges(found: Diagnosis) -> Iterator[Finding]:
