@@ -161,7 +161,8 @@ def _judged(document: Document, table: str, name: str, value: Any) -> Any:
             if table == WORKFLOWS:
                 judged: Any = _workflow(document, name, value)
             else:
-                judged = _calendar(value) if table == CALENDARS else judged_schedule(name, value)
+                judge = judged_schedule if table == SCHEDULES else _calendar
+                judged = judge(name, value)
         except PgcronError as error:
             where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
             raise error.about(where) from error
@@ -178,7 +179,14 @@ def _workflow(document: Document, name: str, value: Any) -> dict[str, Any]:
     return workflow_definitions.judged_workflow(value, place)
 
 
-def _calendar(value: Any) -> str:
+def _calendar(name: str, value: Any) -> str:
+    if not calendar.NAME.fullmatch(name):
+        raise InvalidCalendar(
+            "it is not a name of a calendar",
+            'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a'
+            " digit.",
+            "Write for example holidays.",
+        )
     content = _joined(value)
     if not isinstance(content, str):
         raise InvalidCalendar(
