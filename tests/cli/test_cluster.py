@@ -86,7 +86,10 @@ def test_queues_are_listed_paused_and_resumed(cli: Cli, execute: Execute) -> Non
     assert "disk" in cli("queues", "list").out
     assert cli("queues", "resume", "slow", "--json").rows == [{"queue": "slow", "is_paused": False}]
     assert execute("SELECT paused_at FROM pgcron.queue") == [(None,)]
-    assert cli("queues", "pause", "two words").err.startswith("error: queue 'two words' is not")
+    for command in ("demand", "pause", "resume", "set"):
+        refused = cli("queues", command, "two words")
+        assert refused.code == 1
+        assert refused.err.startswith("error: queue 'two words' is not"), command
 
 
 def test_a_queue_that_nobody_knows_is_noted_with_the_nearest(cli: Cli, execute: Execute) -> None:
