@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -161,12 +162,28 @@ class JsonGroup(click.Group):
     command_class = JsonCommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does it, with ``list`` where no command is named."""
+        """As click does it, with ``list`` where no command is named; options may stand before a
+        command's name, too.
+        """
+        with_value = self._options_with_a_value()
+        for place, (before, word) in enumerate(pairwise(["", *args])):
+            if word in self.commands and before not in with_value:
+                args = [word, *args[:place], *args[place + 1 :]]
+                break
         is_bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
         # A shell that completes the noun asks for all its commands.
         if is_bare and "list" in self.commands and not ctx.resilient_parsing:
             args = ["list", *args]
         return super().parse_args(ctx, args)
+
+    def _options_with_a_value(self) -> set[str]:
+        options = (each for command in self.commands.values() for each in command.params)
+        return {
+            name
+            for each in options
+            if isinstance(each, click.Option) and not each.is_flag
+            for name in each.opts
+        }
 
 
 def option(

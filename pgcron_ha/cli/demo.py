@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +24,6 @@ from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.nodes import slots_of, state_of
 from pgcron_ha.cli.output import coloured, columns, plural, shown, table_lines
 from pgcron_ha.cli.schedule_occurrences import proof_lines
-from pgcron_ha.cli.schedules import COLUMNS as SCHEDULES
 from pgcron_ha.cli.screen import TableScreen
 from pgcron_ha.cli.status import read_tables, summary_lines
 from pgcron_ha.cli.web import free_port
@@ -33,6 +33,7 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pool import Connection, connect_client
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.overview import recent
+from pgcron_ha.db.queries.pages.schedules import schedules
 from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
@@ -49,16 +50,54 @@ _FIRST_RUN_PAUSE: Final = 0.05
 _MOST_SCHEDULES: Final = 15
 
 
-# Of rows that have the database's time as `now`.
+def _seconds_to(moment: datetime, row: overview.Row) -> float:
+    seconds: float = (moment - row["now"]).total_seconds()
+    return max(seconds, 0.0)
+
+
+def _next(row: overview.Row) -> str | None:
+    return row["next_fire"] and f"in {_seconds_to(row['next_fire'], row):.0f} s"
+
+
+def _now(row: overview.Row) -> str | None:
+    if not row["enabled"]:
+        return f"paused: {row['paused_note']}"
+    if row["running_runs"]:
+        return "running"
+    return f"retries: {row['retry_error']}" if row["retry_error"] else None
+
+
+def _took(row: overview.Row) -> str | None:
+    newest = row["durations"][0] if row["durations"] else None
+    return None if newest is None else f"{newest * 1000:.0f} ms"
+
+
+def _outcomes(row: overview.Row) -> list[str]:
+    """Its newest runs, counted by outcome."""
+    counted = Counter(row["outcomes"] or ()).most_common()
+    return [f"{count} {outcome}" for outcome, count in counted]
+
+
+# Of rows that have the database's time as "now".
 _NODES: Final = columns(
     "NODE:16 STATE:14 PID LEASE SLOTS ENDED",
     NODE="name",
     STATE=state_of,
     PID="process_id",
     # It runs out when its node has been killed.
-    LEASE=lambda row: f"{max((row['lease_until'] - row['now']).total_seconds(), 0):.1f} s",
+    LEASE=lambda row: f"{_seconds_to(row['lease_until'], row):.1f} s",
     SLOTS=slots_of,
     ENDED="ended_because",
+)
+_SCHEDULES: Final = columns(
+    # The spec is last: a narrow terminal cuts it.
+    "SCHEDULE:16 NEXT NOW:18 LAST_RUNS TOOK SPEC:24",
+    SCHEDULE="name",
+    NEXT=_next,
+    NOW=_now,
+    LAST_RUNS=_outcomes,
+    TOOK=_took,
+    SPEC=lambda row: row["spec"].replace("\n", " | "),
 )
 
 
@@ -104,6 +143,7 @@ class _Demo:
         self._noted: set[int] = set()
         self._connection: Connection | None = None
         self._began = time.monotonic()
+        self._trouble = ""
 
     async def run(self, nodes: int) -> int:
         """Until its time is over or a signal comes; the exit code. No process of it is left."""
@@ -220,25 +260,25 @@ class _Demo:
             self._note_endings()
             try:
                 lines = await self._table()
-            except PgcronError:  # the database is away, and the nodes wait for it
-                with contextlib.suppress(PgcronError):
-                    await self._database.restore()
+            except PgcronError as error:
+                await self._restore(error)
             else:
+                self._trouble = ""
                 until = "" if left == math.inf else f", {left:.0f} s to go"
                 title = f"pgcron_ha demo  {self._elapsed()}{until}; stop: Ctrl-C"
                 self._screen.draw([title, *self._next_steps(), "", *lines])
             await self._pause(min(self._screen.seconds, left))
 
     async def _table(self) -> list[str]:
-        """What `pgcron-ha nodes`, `schedules` and `status` show."""
+        """What `pgcron-ha nodes`, the pages' schedules and `pgcron-ha status` show."""
         now = {"now": await self._call(overview.database_time)}
         nodes = await self._call(overview.nodes, is_dead=None)
-        found = await self._call(overview.schedules, limit=_MOST_SCHEDULES)
+        found = await self._call(schedules, limit=_MOST_SCHEDULES)
         colour = coloured if self._screen.is_terminal else str
         return [
             *table_lines([row | now for row in nodes], _NODES, colour),
             "",
-            *table_lines(found, SCHEDULES, colour),
+            *table_lines([row | now for row in found], _SCHEDULES, colour),
             "",
             *summary_lines(await self._call(read_tables)),
         ]
@@ -253,6 +293,14 @@ class _Demo:
             if node.ending is not None and node.pid not in self._noted:
                 self._noted.add(node.pid)
                 self._screen.say(f"{node.name} (process {node.pid}) {node.ending}: {rest}", "")
+
+    async def _restore(self, error: PgcronError) -> None:
+        """The database is away: say so once, and start the embedded server again."""
+        if self._trouble != error.message:
+            self._trouble = error.message
+            self._screen.say(f"{error.message} ({error.detail}); the nodes wait for it")
+        with contextlib.suppress(PgcronError):
+            await self._database.restore()
 
     async def _verify(self, since: datetime, living: int) -> int:
         """Prove from the specs and the ledger that nothing is missing and nothing double."""

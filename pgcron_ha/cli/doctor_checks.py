@@ -27,6 +27,11 @@ _LOOKING: Final = (
     'set pooler = "session".'
 )
 
+_LISTENING: Final = (
+    "The page of each node and its log say whether notifications arrive by it. Until they do, "
+    "nodes look every node.poll_interval."
+)
+
 Level = Literal["ok", "advice", "problem"]
 
 
@@ -134,7 +139,7 @@ def check_pooler(found: Diagnosis) -> Iterator[Finding]:
     if found.settings.listen_dsn is None:
         yield advice(through, _LOOKING)
     else:
-        yield ok(through)
+        yield advice(f"{through}; listen_dsn is not tried here", _LISTENING)
     if found.server["default_isolation"] != "read committed":
         yield problem(
             f"default_transaction_isolation is '{found.server['default_isolation']}'",
@@ -193,6 +198,11 @@ def check_role(found: Diagnosis) -> Iterator[Finding]:
         )
     else:
         yield ok(f"{name} has the rights of the owner and is no superuser")
+    if not role["sees_all"]:
+        yield advice(
+            f"{name} may not see what sessions of other roles hold",
+            f"As a superuser: GRANT pg_read_all_stats TO {name};",
+        )
 
 
 def check_privileges(found: Diagnosis) -> Iterator[Finding]:
@@ -252,6 +262,18 @@ def check_delivery(found: Diagnosis) -> Iterator[Finding]:
         yield advice(
             f"at_most_once is used ({plural(count, 'schedule')}) without a synchronous standby",
             "A failover to an asynchronous standby may forget that a run began, and repeat it.",
+        )
+
+
+def check_handlers(found: Diagnosis) -> Iterator[Finding]:
+    """Schedules whose runs no living node would take."""
+    for wanted in found.unserved_schedules:
+        others = (
+            f" and {plural(wanted['schedules'] - 1, 'other')}" if wanted["schedules"] > 1 else ""
+        )
+        yield advice(
+            f"schedule '{wanted['name']}'{others}: {wanted['reason']}",
+            "Start a node that does, before they fire; `pgcron-ha nodes` lists what nodes offer.",
         )
 
 

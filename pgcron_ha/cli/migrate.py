@@ -11,7 +11,7 @@ from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.revision import NEWEST, is_newer, too_old
-from pgcron_ha.errors import Refused
+from pgcron_ha.errors import DatabaseUnavailable, Refused
 
 
 @click.command("migrate")
@@ -74,7 +74,11 @@ def _script(settings: Settings, since: str | None) -> str:
     from pgcron_ha.db.schema import migrate as schema
 
     if since is None and settings.dsn is not None:
-        since = asyncio.run(schema.check(settings.dsn, settings.schema))
+        try:
+            since = asyncio.run(schema.check(settings.dsn, settings.schema))
+        except DatabaseUnavailable as error:
+            begin = "--from says where to begin, else this is all of it"
+            echo(f"note: {error.message}; {begin}", err=True)
     since = since or schema.BASE
     if since == NEWEST or is_newer(since, NEWEST):
         return f"-- schema '{settings.schema}' is at revision {since}: nothing is missing"

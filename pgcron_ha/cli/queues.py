@@ -9,6 +9,7 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import columns, note, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
+from pgcron_ha.client import checks
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
@@ -91,8 +92,9 @@ def demand_command(queue: str | None, cap: int) -> None:
 
     On all nodes together, by weight: what executes, and what is due and may begin. For autoscalers.
     """
-    slots = call(overview.demand, queue, cap)
-    print_result({"queue": queue, "slots": slots}, slots)
+    name = None if queue is None else checks.queue_name(queue)
+    slots = call(overview.demand, name, cap)
+    print_result({"queue": name, "slots": slots}, slots)
 
 
 @queues_group.command("pause")
@@ -101,6 +103,7 @@ def demand_command(queue: str | None, cap: int) -> None:
 @with_session
 async def pause_command(session: Session, queue: str, why: str | None) -> None:
     """Start no runs of QUEUE; what runs goes on."""
+    checks.queue_name(queue)
     await _note_if_unused(session, queue)
     await session.act(cluster.pause_queue, queue, why)
     print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused")
@@ -110,7 +113,7 @@ async def pause_command(session: Session, queue: str, why: str | None) -> None:
 @click.argument("queue")
 def resume_command(queue: str) -> None:
     """Start runs of QUEUE again."""
-    act(cluster.resume_queue, queue)
+    act(cluster.resume_queue, checks.queue_name(queue))
     print_result({"queue": queue, "is_paused": False}, f"queue '{queue}' is resumed")
 
 
@@ -125,6 +128,7 @@ async def set_queue_command(
     session: Session, queue: str, max_running: int | None, rate: arguments.Rate
 ) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
+    checks.queue_name(queue)
     await _note_if_unused(session, queue)
     await session.act(cluster.set_queue, queue, max_running, **rate._asdict())
     most = "as many runs as there are slots"

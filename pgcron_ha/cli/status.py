@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import click
@@ -19,14 +19,17 @@ from pgcron_ha.errors import Conflict
 from pgcron_ha.web.pages.attention import Attention, causes, read_facts
 
 LAST_HOUR: Final = timedelta(hours=1)
+LONG_SET_ASIDE: Final = timedelta(seconds=30)
 
 
 @click.command("status", cls=arguments.JsonCommand)
 @with_session
-async def status_command(session: Session) -> None:
+async def status_command(session: Session) -> int:
     """Show what the cluster does, what waits, and what needs attention.
 
-    What needs attention is what the overview of the pages shows, in the same words.
+    What needs attention is what the overview of the pages shows, in the same words. Exit code 1 if
+    something fails: no node is alive, all is paused, a lock keeps nodes waiting, services or
+    schedules fail or are stuck, a schedule is invalid, or a row is set aside for half a minute.
     """
     # Locks are reported, not waited for.
     await session.connection.execute("SET lock_timeout = '1s'")
@@ -44,6 +47,13 @@ async def status_command(session: Session) -> None:
         echo_state(_plain(f"{cause.mark.word:10} {cause.what}: {cause.why}"))
         if cause.hint is not None:
             echo(_plain(f"{'':10} {cause.hint}"))
+    return 1 if any(_fails(cause, seen.now) for cause in found) else 0
+
+
+def _fails(cause: Attention, now: datetime) -> bool:
+    if cause.mark.word == "set aside":
+        return cause.since is None or now - cause.since > LONG_SET_ASIDE
+    return cause.mark.tone == "fail"
 
 
 def _described(cause: Attention) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions, workflows
 from pgcron_ha.db.driver.calls import Style
-from pgcron_ha.errors import ConfigError, InvalidInput, Mistakes
+from pgcron_ha.errors import ConfigError, Mistakes
 from pgcron_ha.executors.contract.base import HandlerPolicy, LeaseLoss
 from pgcron_ha.executors.contract.secret_values import RESULT, decrypt, is_encrypted
 from pgcron_ha.executors.python.handler import PythonHandler, check_policy, read_isolation
@@ -77,7 +77,7 @@ class App:
 
     @property
     def schedules(self) -> Mapping[str, CodeSchedule]:
-        """The schedules in code by name, each complete."""
+        """The schedules in code by name, each complete and valid."""
         return self._schedules
 
     @property
@@ -350,9 +350,8 @@ class App:
     async def put_schedules(self, conn: Any = None, *, schema: str | None = None) -> None:
         """Create and change the schedules of the code in the database; equal ones are not touched.
 
-        A node calls it when it starts. Raises InvalidInput for policies that don't go together. A
-        schedule that the code no longer has stays as it is: another version of the program may
-        still define it.
+        A node calls it when it starts. A schedule that the code no longer has stays as it is:
+        another version of the program may still define it.
         """
         async with self._connection(conn) as connection:
             # In one order, so that nodes that start together can't wait for each other in a ring.
@@ -361,10 +360,7 @@ class App:
                     schedule.handler, schedule.args, False, is_steady=True
                 )
                 schedule = replace(schedule, policies={**schedule.policies, "args": sent})
-                try:
-                    await schedule.put(connection, schema or self.schema)
-                except InvalidInput as error:  # policies that don't go together
-                    raise error.about(f"schedule '{schedule.name}'") from None
+                await schedule.put(connection, schema or self.schema)
 
     async def put_workflows(self, conn: Any = None, *, schema: str | None = None) -> None:
         """As `put_schedules`, of workflows, which schedules may start: before them."""

@@ -210,10 +210,10 @@ def true_or_false(what: str, value: object) -> bool:
     return value
 
 
-def whole_number(what: str, value: object, least: int, most: int) -> int:
-    """A number within bounds."""
+def whole_number(what: str, value: object, least: int, most: int, rule: str = "") -> int:
+    """A number within bounds; `rule` is the sentence about them, if it says more."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        rule = f"It is a whole number from {least} to {most}."
+        rule = rule or f"It is a whole number from {least} to {most}."
         fact = f"{what} {value!s:.100} is out of range"
         raise InvalidInput(fact, rule, "Leave it out for the default.")
     return value

@@ -117,6 +117,8 @@ class Option:
     least: Any = 0
     most: Any = None
     """The bounds of a number or a duration, or how many characters a text has."""
+    rule: str = ""
+    """The sentence about the bounds of a number, if it says more than they do."""
     is_removable: bool = False
     """Whether the empty value of its kind takes back what a schedule had."""
 
@@ -130,7 +132,7 @@ class Option:
         if self.words:
             return checks.choice(what, value, self.words)
         if self.kind is int:
-            return checks.whole_number(what, value, self.least, self.most)
+            return checks.whole_number(what, value, self.least, self.most, self.rule)
         if self.kind is bool:
             return checks.true_or_false(what, value)
         if self.kind is datetime:
@@ -151,7 +153,7 @@ POLICIES: Final[Mapping[str, Option]] = {
     "timezone": Option(str, "UTC", check=_as_it_is),
     "dst": Option(str, "vixie", words=tuple(DstPolicy), check=_as_it_is),
     "queue": Option(str, "default", check=checks.queue_name),
-    "priority": Option(int, 5, most=9),
+    "priority": Option(int, 5, most=9, rule="A priority is a number from 0 (first) to 9 (last)."),
     "overlap": Option(str, "skip", title="overlap policy", words=_OVERLAPS),
     "catchup": Option(str, "latest", check=lambda policy: catchup_policy(str(policy))),
     "catchup_window": Option(timedelta, _HOUR),
@@ -166,14 +168,34 @@ POLICIES: Final[Mapping[str, Option]] = {
     "requires": Option(tuple, (), check=lambda labels: checks.requirement_words(labels) or ()),
     "give_up_after": Option(timedelta, most=_YEAR),
     "silence_timeout": Option(timedelta, least=_SECOND, most=_MONTH),
-    "weight": Option(int, 1, least=1, most=1000),
-    "max_running": Option(int, most=1000, is_removable=True),
-    "max_queued": Option(int, most=1000, is_removable=True),
+    "weight": Option(int, 1, least=1, most=1000, rule="A run takes 1 to 1000 slots of a node."),
+    "max_running": Option(
+        int,
+        most=1000,
+        rule="So many runs of a schedule may execute at once: 1 to 1000; 0 takes it back.",
+        is_removable=True,
+    ),
+    "max_queued": Option(
+        int,
+        most=1000,
+        rule="So many runs may wait with overlap queue: 1 to 1000; 0 takes it back.",
+        is_removable=True,
+    ),
     "queue_drops": Option(str, words=("newest", "oldest"), is_removable=True),
     "after_pause": Option(str, "drop", words=("drop", "catchup")),
     "jitter": Option(timedelta, most=LONGEST_JITTER, is_removable=True),
-    "max_runs": Option(int, most=10**9, is_removable=True),
-    "pause_after_failures": Option(int, most=1000, is_removable=True),
+    "max_runs": Option(
+        int,
+        most=10**9,
+        rule="A schedule makes so many runs: 1 to 1000000000; 0 takes it back.",
+        is_removable=True,
+    ),
+    "pause_after_failures": Option(
+        int,
+        most=1000,
+        rule="A schedule pauses itself after 1 to 1000 failures in a row; 0: never.",
+        is_removable=True,
+    ),
     "probe_after": Option(timedelta, least=_SECOND, most=_DAY, is_removable=True),
     "depends_on_previous": Option(bool, False),
     "owner": Option(str, title="the owner", most=checks.MOST_NAME_CHARACTERS, is_removable=True),

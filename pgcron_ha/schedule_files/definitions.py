@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from glob import glob
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,9 +51,13 @@ def files_of(path: Path) -> list[Path]:
     """The file, or the YAML files of the folder and those in it, by name, without hidden ones."""
     if not path.is_dir():
         return [path]
-    names = glob("**/*", root_dir=path, recursive=True)  # without hidden ones
-    files = (path / name for name in names if name.endswith(SUFFIXES))
-    found = sorted(file for file in files if file.is_file())
+    found = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.suffix in SUFFIXES
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    ]
     if not 1 <= len(found) <= MOST_FILES:
         raise InvalidInput(
             f"{path} has {len(found)} files of schedules",
@@ -158,7 +161,8 @@ def _judged(document: Document, table: str, name: str, value: Any) -> Any:
             if table == WORKFLOWS:
                 judged: Any = _workflow(document, name, value)
             else:
-                judged = _calendar(value) if table == CALENDARS else judged_schedule(name, value)
+                judge = judged_schedule if table == SCHEDULES else _calendar
+                judged = judge(name, value)
         except PgcronError as error:
             where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
             raise error.about(where) from error
@@ -175,7 +179,14 @@ def _workflow(document: Document, name: str, value: Any) -> dict[str, Any]:
     return workflow_definitions.judged_workflow(value, place)
 
 
-def _calendar(value: Any) -> str:
+def _calendar(name: str, value: Any) -> str:
+    if not calendar.NAME.fullmatch(name):
+        raise InvalidCalendar(
+            "it is not a name of a calendar",
+            'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a'
+            " digit.",
+            "Write for example holidays.",
+        )
     content = _joined(value)
     if not isinstance(content, str):
         raise InvalidCalendar(

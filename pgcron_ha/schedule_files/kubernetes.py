@@ -17,7 +17,6 @@ from pgcron_ha.spec.text import duration_text
 _OVERLAPS: Final = {"Allow": "allow", "Forbid": "skip", "Replace": "replace"}
 # The default of Kubernetes for the retries of a Job.
 _BACKOFF_LIMIT: Final = 6
-_MOST_SECONDS: Final = 30 * 86_400
 _STARRED_STEP: Final = re.compile(r"\*/(\d+)")
 
 
@@ -64,15 +63,16 @@ def _cron_job(
     }
     if spec.pop("suspend", None) is True:
         said["enabled"] = False
-    for values, key, policies in (
-        (spec, "startingDeadlineSeconds", ("catchup_window", "start_deadline")),
-        (job, "activeDeadlineSeconds", ("timeout",)),
-    ):
-        seconds = values.pop(key, None)
-        if isinstance(seconds, int) and 0 < seconds <= _MOST_SECONDS:
-            said |= dict.fromkeys(policies, duration_text(seconds))
-        elif seconds is not None:
-            found.lose(where, f"{key} {seconds!r} is not carried over")
+    deadline = spec.pop("startingDeadlineSeconds", None)
+    if isinstance(deadline, int) and deadline > 0:
+        said["catchup_window"] = said["start_deadline"] = duration_text(deadline)
+    elif deadline is not None:
+        found.lose(where, f"startingDeadlineSeconds {deadline!r} is not carried over")
+    limit = job.pop("activeDeadlineSeconds", None)
+    if isinstance(limit, int) and 0 < limit <= 30 * 86400:
+        said["timeout"] = duration_text(limit)
+    elif limit is not None:
+        found.lose(where, f"activeDeadlineSeconds {limit!r}: a run is stopped after {LONGEST}")
     containers = pod.pop("containers", None)
     pod.pop("restartPolicy", None)  # backoffLimit says how often
     _lose_rest(found, where, "spec", spec)

@@ -102,9 +102,23 @@ def read_line(line: str, timezone: str, dst: DstPolicy, seed: str | None = None)
         match = re.fullmatch(pattern, text, re.ASCII | re.IGNORECASE)
         if match is not None:
             return read(match, _Schedule(timezone, dst, seed))
-    fact = f'"{text[:60]}" is not how a line with {kind} is written'
+    raise _refusal(text, kind)
+
+
+def _refusal(text: str, kind: str) -> InvalidSpec:
+    """What is wrong with a line that has no form of its kind: the part, if one is known."""
     written, example = _KINDS[kind]
-    raise InvalidSpec(fact, f"it is written: {written}", example)
+    part, of = (*text.split()[1:3], "", "")[:2]
+    if kind == "every" and of.lower() == "of" and not _ORDINAL.fullmatch(part):
+        return InvalidSpec(
+            f'"{part[:40]}" does not say which ones',
+            "it is written: every <n>th of <cron expression> [from <instant>]",
+            _NTH,
+        )
+    if kind == "every" and part and not (_ORDINAL.fullmatch(part) or _LENGTH.fullmatch(part)):
+        return InvalidSpec(f'"{part[:40]}" is not a duration', _DURATION, example)
+    fact = _WRONG.get(kind, f"is not a valid `{kind}` line")
+    return InvalidSpec(f'"{text[:60]}" {fact}', f"it is written: {written}", example)
 
 
 def _cron(text: str, seed: str | None) -> tuple[str, CronExpression]:
@@ -176,6 +190,16 @@ def _assets(match: re.Match[str], of: _Schedule) -> AssetRule:
 
 
 _DURATION = "a duration has days, hours, minutes, seconds in this order, whole and not negative"
+_ORDINAL = re.compile(r"(\d{1,6})(?:st|nd|rd|th)", re.ASCII | re.IGNORECASE)
+_LENGTH = re.compile(
+    r"(?=\d)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII | re.IGNORECASE
+)
+_NO_WORD = "(?!(?:in|at|every|rrule|not|from|until)(?: |$))"
+_WRONG = {
+    "not": "is not an exclusion",
+    "only": "does not name a calendar",
+    "on": "names no assets",
+}
 _KINDS = {
     "every": (
         "every <duration> [from <instant>], or every <n>th of <cron expression> [from <instant>];"
@@ -200,21 +224,20 @@ _KINDS = {
     ),
 }
 _FORMS: tuple[tuple[str, Callable[[re.Match[str], _Schedule], Line]], ...] = (
-    (r"every (\d{1,6})(?:st|nd|rd|th) of (.+?)(?: from (\S+))?", _nth),
-    (
-        r"every (?=\d)((?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?)"
-        r"(?: from (\S+))?",
-        _interval,
-    ),
+    (rf"every {_ORDINAL.pattern} of (.+?)(?: from (\S+))?", _nth),
+    (rf"every ({_LENGTH.pattern})(?: from (\S+))?", _interval),
     (
         r"every (\d{1,9})? ?([dhms])(?:ays?|(?:ou)?rs?|in(?:ute)?s?|ec(?:ond)?s?)?( from \S+)?",
         _spelled,
     ),
     (r"(at|not at|from|until) (\S+)", _instant),
     (rf"(not|only) in ({NAME.pattern})(?: ?, ?(?:skip|move (next|previous)))?", _calendar),
-    (r"not ([^@]\S*)", lambda match, of: exclusions.read_dates(match[1], of.timezone)),
     (
-        r"not ((?!(?:in|at|every|rrule|not|from|until) ).+)",
+        rf"not {_NO_WORD}([^@]\S*)",
+        lambda match, of: exclusions.read_dates(match[1], of.timezone),
+    ),
+    (
+        rf"not ({_NO_WORD}.+)",
         lambda match, of: exclusions.read_cron_exclusion(match[1], of.timezone),
     ),
     (

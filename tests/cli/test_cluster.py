@@ -86,7 +86,10 @@ def test_queues_are_listed_paused_and_resumed(cli: Cli, execute: Execute) -> Non
     assert "disk" in cli("queues", "list").out
     assert cli("queues", "resume", "slow", "--json").rows == [{"queue": "slow", "is_paused": False}]
     assert execute("SELECT paused_at FROM pgcron.queue") == [(None,)]
-    assert cli("queues", "pause", "two words").err.startswith("error: queue 'two words' is not")
+    for command in ("demand", "pause", "resume", "set"):
+        refused = cli("queues", command, "two words")
+        assert refused.code == 1
+        assert refused.err.startswith("error: queue 'two words' is not"), command
 
 
 def test_a_queue_that_nobody_knows_is_noted_with_the_nearest(cli: Cli, execute: Execute) -> None:
@@ -192,11 +195,17 @@ def test_schedules_whose_handler_no_node_offers_are_named_before_they_fire(
     execute("UPDATE pgcron.cursor SET status = 'valid'")
 
     assert "no node" not in cli("schedules", "list").out
+    assert "handlers" not in cli("doctor").out
     insert_node(execute, "n1", "py:report")
 
     listed = {row["name"]: row["is_served"] for row in cli("schedules", "list", "--json").rows}
     assert listed == {"fine": True, "twin": False, "typo": False}
     assert cli("schedules", "list").out.count("no node") == 2
+    [found] = [row for row in cli("doctor", "--json").rows if row["check"] == "handlers"]
+    assert (found["level"], found["message"]) == (
+        "advice",
+        "schedule 'twin' and 1 other: no live node offers 'py:reprot' for queue 'default'",
+    )
 
 
 def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:
@@ -259,6 +268,19 @@ def test_migrate_prints_sql_without_a_database(cli: Cli, monkeypatch: pytest.Mon
     assert script.code == 0
     assert "CREATE TABLE jobs.run (" in script.out
     assert cli("migrate").err.startswith("error: no database is given\n")
+
+
+def test_migrate_prints_all_where_the_database_can_not_be_reached(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCRON_HA_DSN", "postgresql://u@127.0.0.1:1/db?connect_timeout=1")
+
+    script = cli("migrate", "--sql")
+
+    assert script.code == 0
+    assert "CREATE TABLE pgcron.run (" in script.out
+    assert script.err.startswith("note: ")
+    assert script.err.endswith("; --from says where to begin, else this is all of it\n")
 
 
 def test_migrate_prints_what_the_database_lacks(cli: Cli) -> None:

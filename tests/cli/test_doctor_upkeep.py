@@ -82,8 +82,11 @@ def test_a_role_that_sees_a_part_is_told_what_it_does_not_see(
     assert "pgcron-ha grants viewer" in finding["hint"]
     execute(f'GRANT SELECT ON ALL TABLES IN SCHEMA pgcron TO "{role}"')
     execute(f'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA pgcron TO "{role}"')
-    assert cli("--dsn", own, "doctor").code == 0
+    allowed = cli("--dsn", own, "doctor", "--json")
+    assert allowed.code == 0
+    assert hints(allowed, "role") == [f'As a superuser: GRANT pg_read_all_stats TO "{role}";']
     not_shown = "snapshots of other roles are not shown: that needs pg_read_all_stats"
     assert not_shown in cli("--dsn", own, "storage").out
     typed.execute(f'GRANT pg_read_all_stats TO "{role}"'.encode())
     assert not_shown not in cli("--dsn", own, "storage").out
+    assert hints(cli("--dsn", own, "doctor", "--json"), "role") == []

@@ -26,5 +26,14 @@ def test_a_noun_alone_lists(cli: Cli, noun: str) -> None:
     assert "Usage" in cli(noun, "--help").out
 
 
+@pytest.mark.parametrize("noun", GROUPS)
+def test_options_stand_before_or_after_a_command(cli: Cli, noun: str) -> None:
+    listed = cli(noun, "list", "--limit", 5, "--json")
+
+    assert listed.code == 0
+    assert cli(noun, "--json", "list", "--limit", 5) == listed
+    assert cli(noun, "--schema", "pgcron", "--limit", 5, "list", "--json") == listed
+
+
 def test_the_value_of_an_option_is_no_command(cli: Cli) -> None:
     assert cli("schedules", "--tag", "import").out == "no schedules\n"

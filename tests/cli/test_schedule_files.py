@@ -78,6 +78,17 @@ def test_files_of_a_folder_are_applied_with_a_diff(
     }
 
 
+def test_folders_behind_symbolic_links_are_left_alone(cli: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "jobs" / "a.yaml", NIGHTLY)
+    write(tmp_path / "elsewhere" / "b.yaml", HOURLY)
+    (tmp_path / "jobs" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "jobs" / "loop").symlink_to(tmp_path / "jobs")
+
+    applied = cli("schedules", "apply", tmp_path / "jobs")
+
+    assert (applied.code, applied.out.splitlines()[-1]) == (0, "1 added"), applied
+
+
 def test_what_is_left_out_is_its_default_again_but_for_a_pause(
     cli: Cli, execute: Execute, tmp_path: Path
 ) -> None:
@@ -162,6 +173,20 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
         " it.",
         "d.yaml, line 2: schedule 'x': priority 12 is out of range: Leave it out for the default.",
     ]
+
+
+def test_policies_that_do_not_go_together_are_told_with_their_lines(
+    cli: Cli, tmp_path: Path
+) -> None:
+    more = "spec: '@daily', handler: 'py:x'}"
+    text = f"schedules:\n  a: {{catchup: all, {more}\n  b: {{max_queued: 5, {more}\n"
+    file = write(tmp_path / "jobs.yaml", text)
+
+    reported = cli("schedules", "apply", file).err
+
+    assert reported.startswith("error: 2 mistakes\n")
+    assert "jobs.yaml, line 2: schedule 'a': catch-up policy 'all' with overlap 'skip'" in reported
+    assert "jobs.yaml, line 3: schedule 'b': max_queued with overlap 'skip'" in reported
 
 
 def test_every_mistake_of_a_definition_is_named(cli: Cli, tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ def test_what_calendars_leave_nothing_of_is_not_made(
 def test_durations_that_are_refused_are_told_as_they_are_written(cli: Cli) -> None:
     options = ("--catchup", "all", "--overlap", "allow", "--catchup-window", "60d")
     refused = cli("schedules", "put", "s", "@daily", "py:x", *options)
-    assert refused.err.startswith("error: catch-up all with a window of 60 days\n")
+    assert refused.err.startswith("error: catch-up all with a window of 60d\n")
 
 
 def test_schedules_are_found_by_owner_and_tag(cli: Cli, execute: Execute) -> None:

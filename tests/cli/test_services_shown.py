@@ -27,7 +27,9 @@ def test_failing_services_and_what_is_set_aside_are_told(cli: Cli, database: str
         for name in ("n1", "n2"):
             connection.execute(NODE, (name, written(health)))
 
-    status = cli("status").out
+    answer = cli("status")
+    status = answer.out
+    assert answer.code == 1
     assert "failing    Dispatcher of nodes n1, n2: No pass has succeeded for 4" in status
     assert "It claims no runs." in status
     assert "set aside  run 7: On nodes n1, n2 the completer goes on without it, tried 4" in status
@@ -37,8 +39,24 @@ def test_a_node_that_is_well_says_nothing(cli: Cli, database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(NODE, ("n1", None))
 
-    assert "failing" not in cli("status").out
-    assert "set aside" not in cli("status").out
+    status = cli("status")
+    assert status.code == 0
+    assert "failing" not in status.out
+    assert "set aside" not in status.out
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(3.0, 0), (90.0, 1)])
+def test_what_is_set_aside_for_long_is_a_failure(
+    cli: Cli, database: str, seconds: float, code: int
+) -> None:
+    health = NodeHealth((), (Trouble("completer", "the row is locked", seconds, "run 7", 4),))
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(NODE, ("n1", written(health)))
+
+    status = cli("status")
+
+    assert "set aside  run 7: On node n1 the completer goes on without it" in status.out
+    assert status.code == code
 
 
 @pytest.mark.parametrize(
@@ -58,7 +76,7 @@ def test_what_a_node_reports_in_another_form_hides_nothing_else(
         connection.execute(NODE, ("n2", written(NodeHealth((Trouble("reaper", "a lock", 41.0),)))))
 
     status = cli("status")
-    assert status.code == 0
+    assert status.code == 1
     assert "failing    Reaper of node n2" in status.out
     assert status.out.count("can't be read") == (health != "[]")
 
@@ -88,7 +106,7 @@ def test_a_node_whose_row_breaks_its_rules_hides_no_other(cli: Cli, database: st
         connection.execute(NODE, ("n2", None))
 
     status = cli("status")
-    assert status.code == 0
+    assert status.code == 1
     assert "failing    Reaper of node n1: No pass has succeeded" in status.out
     assert [row["name"] for row in cli("nodes", "list", "--json").rows] == ["n1", "n2"]
 
@@ -102,4 +120,6 @@ def test_an_invalid_schedule_whose_reason_has_another_form_is_named(
         )
         connection.execute("UPDATE pgcron.cursor SET status = 'invalid', error = '5'")
 
-    assert "invalid    s: It never fires: 5" in cli("status").out
+    status = cli("status")
+    assert "invalid    s: It never fires: 5" in status.out
+    assert status.code == 1

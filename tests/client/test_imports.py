@@ -227,6 +227,19 @@ def test_a_cron_job_of_kubernetes_is_carried_over() -> None:
     ]
 
 
+def test_long_deadlines_of_a_cron_job() -> None:
+    longest = CRON_JOB.replace("5400", "3000000").replace(": 600", ": 3000000")
+    found = kubernetes(longest)
+
+    report = found.definitions["report"]
+    assert (report["start_deadline"], report["catchup_window"]) == ("34d17h20m", "34d17h20m")
+    assert report["timeout"] == "7d"
+    assert any(
+        loss.endswith("activeDeadlineSeconds 3000000: a run is stopped after 7d")
+        for loss in losses(found)
+    )
+
+
 def test_lists_other_kinds_and_what_is_left_out_are_understood() -> None:
     jobs = [
         {"kind": "CronJob", "metadata": {"name": "a"}, "spec": {"schedule": "@every 1h30m"}},

@@ -189,6 +189,9 @@ async def test_a_node_that_listens_past_it_begins_at_once_and_works_on_when_that
         print("from the enqueue to the start:", [f"{wait * 1000:.0f} ms" for wait in waits])
         assert max(waits) < 1
         assert not await connection.fetchval("SELECT is_pooled FROM pgcron.node")
+        answer = await asyncio.to_thread(cluster.command, "doctor")
+        assert "ok       pooler" not in answer.stdout
+        assert "log say whether notifications arrive" in answer.stdout
 
         await past.refuse()
         await until("it says so", lambda: connection.fetchval("SELECT is_pooled FROM pgcron.node"))

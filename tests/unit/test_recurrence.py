@@ -39,9 +39,9 @@ def test_canonical_text_is_one_for_all_spellings_and_reads_back(text: str, canon
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rrule", '"rrule" is not how a line with rrule is written'),
-        ("rrule FREQ=DAILY from", "is not how a line with rrule is written"),
-        ("rrule FREQ=DAILY since 2026-01-01T00:00", "is not how a line with rrule is written"),
+        ("rrule", '"rrule" is not a valid `rrule` line'),
+        ("rrule FREQ=DAILY from", "is not a valid `rrule` line"),
+        ("rrule FREQ=DAILY since 2026-01-01T00:00", "is not a valid `rrule` line"),
         ("rrule FREQ=HOURLY", '"FREQ=HOURLY" is not valid'),
         ("rrule INTERVAL=2", '"FREQ=" is not valid'),
         ("rrule FREQ=DAILY;FREQ=DAILY", '"FREQ=DAILY" is not valid'),

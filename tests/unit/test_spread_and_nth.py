@@ -80,7 +80,7 @@ def test_every_second_monday_goes_on_over_new_year_and_holidays() -> None:
     [
         ("every 1st of @daily", "out of range"),
         ("every 10001st of @daily", "out of range"),
-        ("every second of @daily", "is not how a line with every is written"),
+        ("every second of @daily", '"second" does not say which ones'),
         ("every 2nd of every 5m", "5 fields|fields"),
         ("every 2nd of @daily from noon", "not an instant|noon"),
         ("every 2nd of " + "0 " * 130, "characters"),

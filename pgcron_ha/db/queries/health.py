@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
+from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
 from pgcron_ha.db.queries.rows import Rows
 
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
@@ -36,6 +36,8 @@ is in this one); the oldest first.
 READINGS: Final[dict[str, Any]] = {
     # Overflow rows, at-most-once work, where partitions end.
     "risks": Rows("read_risks").the,
+    # What schedules want and no living node takes: `name` of one, how many `schedules`, reason.
+    "unserved_schedules": _listed("list_unserved_schedules", look=LOOK),
     # Open workflows that would wait for ever, or have begun a step twice: run_id, step, problem.
     "broken_workflows": Rows("check_workflows", limit=FEW),
     # Excess privileges, and objects with the wrong owner: kind, name, who, remedy.

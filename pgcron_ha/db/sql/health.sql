@@ -83,6 +83,19 @@ SELECT (SELECT count(*) FROM (SELECT FROM pgcron.history_overflow LIMIT 1000) o)
        (SELECT min((SELECT max(p.high) FROM pgcron.partitions_of(k.relation) p))
         FROM pgcron.retention k) AS partitions_end;
 
+-- name: list_unserved_schedules
+-- What schedules want and no living node takes, though some node lives: before the first fire.
+SELECT wanted.name, wanted.schedules,
+       pgcron.nobody_offers(wanted.handler, wanted.queue, wanted.requires, NULL) AS reason
+FROM (
+  SELECT s.handler, s.queue, s.requires, min(s.name) AS name, count(*) AS schedules
+  FROM (SELECT e.handler, e.queue, e.requires, e.name FROM pgcron.schedule e
+        WHERE e.enabled LIMIT :look::int) s
+  GROUP BY s.handler, s.queue, s.requires) wanted
+WHERE EXISTS (SELECT FROM pgcron.node n WHERE n.state = 'alive')
+  AND NOT pgcron.is_served(wanted.handler, wanted.queue, wanted.requires)
+ORDER BY wanted.name LIMIT :limit::int;
+
 -- name: list_privileges_excess
 -- Rights in our schema that nobody should have, and what is not its owner's. `known`: functions
 -- with the owner's rights that are for everybody.
