@@ -176,9 +176,26 @@ async def test_the_newest_lines_of_the_log_have_numbers_and_the_download_has_all
 
     assert shown(text) == [f"L2-{n}" for n in range(701, 1201)]
     assert "Older lines are in the" in text
+    assert f"pgcron-ha runs logs {run} --attempt 2 --limit 10000" in text
     assert "grows while it executes" in text
     assert "1.0 " in download
     assert download.count(" 2.") == 1200
+
+
+async def test_a_download_that_is_cut_names_what_prints_all(
+    full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    run = await sql.fetchval(RUNNING)
+    await sql.execute(
+        """INSERT INTO pgcron.log (run_id, attempt, sequence, stream, line)
+           SELECT $1, 2, n, 'stdout', repeat('x', 8000) FROM generate_series(1, 600) n""",
+        run,
+    )
+
+    download = (await full_site.get(f"/runs/{run}/log")).text
+
+    assert download.count("x" * 8000) < 600
+    assert f"pgcron-ha runs logs {run} --attempt 2 --limit 10000" in download.splitlines()[-1]
 
 
 async def test_the_log_grows_in_the_live_part(
