@@ -9,6 +9,8 @@ from typing import Final
 from starlette.responses import Response
 
 from pgcron_ha import errors
+from pgcron_ha.db.queries.pages.nodes import MOST_NODES
+from pgcron_ha.db.queries.pages.nodes import nodes as all_nodes
 from pgcron_ha.db.queries.pages.schedules import near_names
 from pgcron_ha.web.page_request import PageRequest
 
@@ -24,6 +26,8 @@ _STATUSES: Final[tuple[tuple[type[errors.PgcronError], int, str], ...]] = (
 )
 # What has a page and a list of its own.
 _MISSING: Final = re.compile(r"(schedule|run|calendar|node|backfill) '?(.*?)'? does not exist")
+_NODE: Final = "{name} ({state}, {incarnation!s:.8}…)".format_map
+_NEAR: Final = 8
 
 
 async def failure_page(
@@ -58,11 +62,18 @@ async def _near_names(
         return []
     what, name = named.groups()
     near: list[tuple[str, str]] = []
-    if what == "schedule":
-        # What is wrong with the address is said in any case.
-        with suppress(errors.PgcronError):
+    # What is wrong with the address is said in any case.
+    with suppress(errors.PgcronError):
+        if what == "schedule":
             names = await page_request.read("near_schedules", near_names, name)
             of_ledger = page_request.request.scope["path"].endswith("/occurrences")
             page = "occurrences" if of_ledger else "schedule"
             near = [(each, page_request.link(page, name=each)) for each in names.value]
+        elif what == "node":
+            nodes = await page_request.read("near_nodes", all_nodes, is_dead=None, limit=MOST_NODES)
+            near = [
+                (_NODE(row), page_request.link("node", incarnation=row["incarnation"]))
+                for row in nodes.value
+                if row["name"] == name
+            ][:_NEAR]
     return [*near, (f"all {what}s", page_request.link(f"{what}s"))]

@@ -49,7 +49,7 @@ _HELP: Final = {
     "db_errors": "Reads and writes that the database refused or did not answer.",
     "db_pool_connections": "Connections of the pages' pool.",
     "table_bytes": "Each table with all of its parts; of several processes take max by (table).",
-    "waiting_runs": "Runs that are due and wait, by what they wait for; read as the tables are.",
+    "waiting_runs": "Due runs by what they wait for; read at most once a minute, as tables are.",
     "audit_unsent_rows": "Rows of the audit that the webhook has still to get; 0 without one.",
     "event_loop_lag_seconds": "How much later than asked for the event loop woke its last pulse.",
     "slots": "Slots of this node.",

@@ -69,6 +69,45 @@ async def test_many_causes_of_one_kind_hide_no_other(
     assert "quiet" in needs[0]
 
 
+async def test_causes_say_what_to_do(
+    site: Site, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await connection.execute(
+        """INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('a', '0 3 * * *', 'py:a');
+           UPDATE pgcron.cursor SET status = 'invalid', error = '{"message": "bad", "hint":
+           "Write it otherwise."}';
+           SELECT pgcron.enqueue('py:nobody', queue => 'mail');
+           UPDATE pgcron.run SET state = 'blocked', gate = 'no_node'"""
+    )
+    await connection.close()
+
+    attention = (await site.get("/")).text.partition('id="attention"')[2].partition("</section>")[0]
+
+    assert "It never fires: bad" in attention
+    assert "Write it otherwise." in attention
+    assert "pgcron-ha schedules list --handler py:nobody" in attention
+
+
+async def test_many_schedules_that_are_due_hide_no_invalid_one(
+    site: Site, connection: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgcron_ha.db.queries.pages.schedules.MOST_IDS", 5)
+    await connection.execute(
+        """INSERT INTO pgcron.schedule (name, spec, handler)
+           SELECT 's-' || n, '0 3 * * *', 'py:a' FROM generate_series(1, 5) n;
+           INSERT INTO pgcron.run (handler, origin, schedule_id, schedule, due_at, scheduled_for)
+           SELECT 'py:a', 'schedule', id, name, now() - interval '1 minute',
+                  now() - interval '1 minute' FROM pgcron.schedule;
+           INSERT INTO pgcron.schedule (name, spec, handler)
+           VALUES ('bad', '0 3 * * *', 'py:a');
+           UPDATE pgcron.cursor SET status = 'invalid', error = '{"message": "it is wrong"}'
+           WHERE schedule_id = (SELECT id FROM pgcron.schedule WHERE name = 'bad')"""
+    )
+    await connection.close()
+
+    assert "It never fires: it is wrong" in (await site.get("/?attention=all")).text
+
+
 async def test_an_unknown_number_of_causes_is_refused_with_the_known_one(site: Site) -> None:
     page = await site.get("/?attention=al")
 

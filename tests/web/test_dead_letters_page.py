@@ -109,6 +109,7 @@ async def test_redriving_one_makes_a_run_and_the_letter_remembers_it(
     redriven = await full_site.get("/dead?state=redriven")
     assert letters(redriven.text) == [number]
     assert "again as" in redriven.text
+    assert re.search(rf"again as .*{letter['redriven_as']}.*</span>ready</span>", redriven.text)
     assert "by ui:local" in redriven.text
 
 

@@ -143,7 +143,7 @@ async def test_the_page_of_a_node_shows_what_it_holds_and_offers(
 @pytest.mark.parametrize(
     ("path", "status", "hint"),
     [
-        ("/nodes/berlin-1", 404, "all nodes"),
+        ("/nodes/berlin-1", 404, "berlin-1 (alive,"),
         ("/nodes/00000000-0000-0000-0000-000000000000", 404, "all nodes"),
         ("/nodes/%00", 404, "there is no page"),
         ("/nodes/%22%3E%3Cscript%3E", 404, "does not exist"),

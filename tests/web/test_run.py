@@ -57,20 +57,6 @@ async def test_a_run_says_in_a_sentence_how_it_stands(
         assert f"<title>{word} · run {run} · " in answer.text
 
 
-async def test_a_run_that_waits_for_a_broken_limit_says_what_is_wrong_with_it(
-    full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
-) -> None:
-    await sql.execute(
-        "ALTER TABLE pgcron.queue DROP CONSTRAINT a_queue_runs_1_to_100000_at_once;"
-        "UPDATE pgcron.queue SET max_running = 0, paused_at = NULL WHERE name = 'mail'"
-    )
-    run = await sql.fetchval(PAUSED)
-
-    text = (await full_site.get(f"/runs/{run}")).text
-
-    assert "queue &#39;mail&#39; waits until it is mended: max_running must be between" in text
-
-
 async def test_the_attempts_of_a_dead_run_show_errors_and_tracebacks(
     full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
@@ -176,9 +162,26 @@ async def test_the_newest_lines_of_the_log_have_numbers_and_the_download_has_all
 
     assert shown(text) == [f"L2-{n}" for n in range(701, 1201)]
     assert "Older lines are in the" in text
+    assert f"pgcron-ha runs logs {run} --attempt 2 --limit 10000" in text
     assert "grows while it executes" in text
     assert "1.0 " in download
     assert download.count(" 2.") == 1200
+
+
+async def test_a_download_that_is_cut_names_what_prints_all(
+    full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    run = await sql.fetchval(RUNNING)
+    await sql.execute(
+        """INSERT INTO pgcron.log (run_id, attempt, sequence, stream, line)
+           SELECT $1, 2, n, 'stdout', repeat('x', 8000) FROM generate_series(1, 600) n""",
+        run,
+    )
+
+    download = (await full_site.get(f"/runs/{run}/log")).text
+
+    assert download.count("x" * 8000) < 600
+    assert f"pgcron-ha runs logs {run} --attempt 2 --limit 10000" in download.splitlines()[-1]
 
 
 async def test_the_log_grows_in_the_live_part(

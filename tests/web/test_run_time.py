@@ -101,7 +101,7 @@ def test_the_bar_is_as_wide_as_it_is_drawn(gaps: list[float], count: int) -> Non
     bar = where_time_went(run(attempt=len(attempts)), attempts, at(times[-1] + 1))
 
     assert bar is not None
-    assert sum(share.width for share in bar.shares) == pytest.approx(WIDTH, abs=10)
+    assert sum(segment.width for segment in bar.segments) == pytest.approx(WIDTH, abs=10)
     assert sum(share.seconds for share in bar.shares) == pytest.approx(bar.seconds)
     assert abs(sum(share.percent for share in bar.shares) - 100) <= 2
 

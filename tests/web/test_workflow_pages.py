@@ -117,7 +117,7 @@ async def test_a_workflow_shows_its_graph_and_how_each_step_of_its_last_runs_end
     assert cells["quality"] == "▶ ✓"
     assert cells["undo_load"] == "○ ∅"
     facts = words(part(page, "facts"))
-    assert "On failure continue" in facts
+    assert "After a failure the others continue" in facts
     assert "Timeout 8 h" in facts
     assert (await etl.site.get("/workflows/etk")).status_code == 404
 
@@ -195,6 +195,16 @@ async def test_a_workflow_is_started_with_args(etl: Etl) -> None:
     )
     assert refused.status_code == 400
     assert "args is a JSON array" in words(refused.text)
+
+
+async def test_a_run_says_the_whole_reason_why_it_is_paused_or_stops(etl: Etl) -> None:
+    why = "the disk is full, " * 20 + "and so is the other one"
+
+    paused = await etl.post("/pause", note=why)
+    cancelled = await etl.post("/cancel", note=why)
+
+    assert f"Paused ui:local: {why}" in words(part(paused, "facts"))
+    assert f"Stops because cancelled by ui:local: {why}" in words(part(cancelled, "facts"))
 
 
 async def test_a_run_is_paused_resumed_and_cancelled(etl: Etl) -> None:

@@ -32,11 +32,16 @@ GROUP BY d.handler, d.error_class, d.fingerprint
 ORDER BY count(*) FILTER (WHERE d.closed_at IS NULL) = 0, max(d.died_at) DESC LIMIT :limit::int;
 
 -- name: page_letters
--- One page, newest first, among the next :look letters after that of the run :before.
+-- One page, newest first, among the next :look letters after that of the run :before; what came of
+-- the redriven.
 SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.attempts,
        d.error_class, left(d.error, :text::int) AS error,
        length(d.error) > :text::int AS error_is_cut, left(d.args::text, :text::int) AS args,
-       d.redriven_as, d.closed_at, d.closed_by, d.note
+       d.redriven_as, d.closed_at, d.closed_by, d.note,
+       coalesce((SELECT r.state FROM pgcron.run r WHERE r.id = d.redriven_as),
+                (SELECT h.outcome FROM pgcron.history h
+                 WHERE h.id = d.redriven_as AND h.finished_at >= d.closed_at LIMIT 1)
+       ) AS redriven_state
 FROM ((SELECT e.* FROM pgcron.dead_letter e
        WHERE :state::text = 'open' AND e.closed_at IS NULL
          AND (e.died_at, e.run_id) < (coalesce((SELECT b.died_at FROM pgcron.dead_letter b

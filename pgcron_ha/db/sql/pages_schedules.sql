@@ -4,7 +4,8 @@
 -- same whatever history holds.
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, s.queue, s.enabled,
        s.paused_note, s.paused_by, s.paused_until, s.owner, s.tags, s.created_at, s.updated_at,
-       c.status, coalesce(c.error ->> 'message', c.error::text) AS error, c.since, s.max_runs,
+       c.status, coalesce(c.error ->> 'message', c.error::text) AS error,
+       c.error ->> 'hint' AS error_hint, c.since, s.max_runs,
        coalesce(c.runs_made >= s.max_runs, false)
            OR (c.status = 'valid' AND c.next_fire = 'infinity'
          AND c.canonical NOT LIKE 'on asset %'

@@ -84,7 +84,7 @@ class Facts(SimpleNamespace):
 async def read_facts(session: Session, length: timedelta) -> Facts:
     """Everything the page shows, in one read-only transaction."""
     seen = Facts(**{name: await session.call(query) for name, query in _READ.items()})
-    candidates = [*seen.failing, *seen.due, *seen.running, *seen.invalid, *seen.next]
+    candidates = [*seen.invalid, *seen.failing, *seen.due, *seen.running, *seen.next]
     known = dict.fromkeys(
         row["schedule_id"] for row in candidates if row["schedule_id"] is not None
     )
@@ -234,7 +234,8 @@ def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
             yield Attention(mark, what, href, since, why, cause.consequence)
         else:
             why = f"On {_named(names)} {without_words(cause)}"
-            yield Attention(set_aside, cause.what, href, since, why)
+            hint = "It is tried again by itself, after five minutes at most."
+            yield Attention(set_aside, cause.what, href, since, why, hint)
     if more := sum(node["services"].more for node in nodes):
         why = "Services go on without them, too; the log has why."
         yield Attention(set_aside, plural(more, "more thing"), link("nodes"), None, why)
@@ -281,7 +282,10 @@ def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     for row in ask.unserved(seen.waiting):
         waiting = plural(row["runs"], "run waits", "runs wait")
         href, why = link("queue", name=row["queue"]), f"{waiting}: {row['waits_detail']}."
-        hint = "Start one that does; they run then."
+        hint = (
+            "Start one that does; they run then. Or cancel the runs, and delete the schedule that"
+            f" makes them: pgcron-ha schedules list --handler {row['handler']}"
+        )
         yield Attention(mark_of("blocked"), row["handler"], href, row["oldest_due"], why, hint)
 
 
@@ -324,8 +328,8 @@ def _paused_queues(link: Link, seen: Facts) -> Iterator[Attention]:
 
 def _schedule(link: Link, row: Row, health: Health) -> Attention:
     name = row["name"]
-    actions: tuple[tuple[str, str], ...] = ()
-    if health.word != "invalid":
-        actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
     about = name, link("schedule", name=name), health.since, health.reason
+    if health.word == "invalid":
+        return Attention(mark_of(health.word), *about, row["error_hint"])
+    actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
     return Attention(mark_of(health.word), *about, actions=actions)

@@ -224,5 +224,8 @@ async def _read_log(session: Session, run_id: int) -> str:
             return "".join(parts)
         last = found[-1]
         after = {"after_attempt": last["attempt"], "after_sequence": last["sequence"]}
-    parts.append(f"(cut: the log is longer than {MOST_LOG:,} characters)\n")
+    parts.append(
+        f"(cut: the log is longer than {MOST_LOG:,} characters; all of an attempt:"
+        f" pgcron-ha runs logs {run_id} --attempt {last['attempt']} --limit 10000)\n"
+    )
     return "".join(parts)

@@ -193,10 +193,13 @@ def _table(
 def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | None]]:
     """Word, value, and an address if there is one."""
     version, kept = f"{row['name']}, version {row['version']}", row["redrive_of"]
+    by = who_and_why(row["paused_by"], row["paused_note"])
     named = [
         ("Workflow", version, page_request.link("workflow", name=row["name"])),
         ("Steps", number(row["steps"]), None),
         ("At once", row["parallelism"] and plural(row["parallelism"], "step"), None),
+        ("Paused", row["paused_at"] and by, None),
+        ("Stops because", row["stopping"] and (row["stop_reason"] or row["stopping"]), None),
         ("Redrive of", kept and f"run {kept}", kept and page_request.link("run", id=kept)),
     ]
     return [(word, value, href) for word, value, href in named if value]

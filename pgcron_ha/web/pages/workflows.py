@@ -143,9 +143,14 @@ def _cells(run: Row) -> dict[str, str]:
 
 def _facts(row: Row) -> list[tuple[str, str]]:
     source = f", {row['source']}" if row["source"] else ""
+    failure = {
+        "continue": "the others continue",
+        "stop": "no further step begins",
+        "kill": "those that execute are ended, too",
+    }
     named = [
         ("Steps", number(row["steps"])),
-        ("On failure", row["on_failure"]),
+        ("After a failure", failure.get(row["on_failure"], row["on_failure"])),
         ("At once", row["parallelism"] and plural(row["parallelism"], "step")),
         ("Timeout", row["timeout"] and duration(row["timeout"])),
         ("Managed by", f"{row['managed_by']}{source}"),

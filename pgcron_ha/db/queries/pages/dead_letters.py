@@ -26,6 +26,7 @@ letters: Final = Query("page_letters", look=LOOK, text=2_000, limit=PAGE_ROWS + 
 """Letters one by one, newest first, after that of the run ``before`` (None: from the first); chosen
 as `groups`. One more than a page has.
 
-At most `LOOK` letters are searched. Of an error and of args it has as many characters as ``text``
-says; the run's page shows more.
+`redriven_state` is what came of the redriven (None: retention removed it). At most `LOOK` letters
+are searched. Of an error and of args it has as many characters as ``text`` says; the run's page
+shows more.
 """
