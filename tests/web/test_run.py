@@ -57,6 +57,20 @@ async def test_a_run_says_in_a_sentence_how_it_stands(
         assert f"<title>{word} · run {run} · " in answer.text
 
 
+async def test_a_run_that_waits_for_a_broken_limit_says_what_is_wrong_with_it(
+    full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await sql.execute(
+        "ALTER TABLE pgcron.queue DROP CONSTRAINT a_queue_runs_1_to_100000_at_once;"
+        "UPDATE pgcron.queue SET max_running = 0, paused_at = NULL WHERE name = 'mail'"
+    )
+    run = await sql.fetchval(PAUSED)
+
+    text = (await full_site.get(f"/runs/{run}")).text
+
+    assert "queue &#39;mail&#39; waits until it is mended: max_running must be between" in text
+
+
 async def test_the_attempts_of_a_dead_run_show_errors_and_tracebacks(
     full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
