@@ -1256,6 +1256,7 @@ CREATE TABLE pgcron.cluster (
     paused_by text,
     paused_note text,
     tzdata text COLLATE pg_catalog."C",
+    replan_after bigint,
     CONSTRAINT cluster_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
     CONSTRAINT cluster_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
     CONSTRAINT there_is_one_cluster_row CHECK (one)
