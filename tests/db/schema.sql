@@ -1740,7 +1740,10 @@ CREATE TABLE pgcron.retention_sweep (
     ended_at timestamp with time zone,
     removed bigint DEFAULT 0 NOT NULL,
     remaining bigint DEFAULT 0 NOT NULL,
-    gone bigint DEFAULT 0 NOT NULL
+    gone bigint DEFAULT 0 NOT NULL,
+    bytes bigint,
+    tries integer DEFAULT 0 NOT NULL,
+    tried_at timestamp with time zone
 );
 
 COMMENT ON TABLE pgcron.retention_sweep IS 'Private: How far the runs of a day of history have been looked at by the rules of retention, and whether its space was given back.';
