@@ -47,6 +47,10 @@ async def flow(connection: Connection) -> Stage:
         ),
         ([step("a", deadline="1 day")], "step 1 ('a'): a deadline without wait_for"),
         (
+            [{"name": "a", "wait_for": "signal", "handler": None, "for_each": "$.x"}],
+            "step 1 ('a'): \"for_each\" without a handler",
+        ),
+        (
             [step("a"), step("b", "a", compensates="a")],
             'step 2 (\'b\'): a compensation with "after" or "rule"',
         ),
