@@ -199,6 +199,22 @@ async def test_a_day_of_which_most_is_gone_is_told_to_one_and_shrinks(
     assert await connection.fetch("SELECT pgcron.spent_partitions()") == []
 
 
+async def test_room_that_an_old_snapshot_still_needs_is_not_given_back(
+    connection: Connection, another: Connect
+) -> None:
+    await ended(connection, 4, 9000, queue="mail")
+    await connection.execute("SELECT pgcron.set_retention('3 days', 'mail')")
+    reader = await another()
+    async with reader.transaction(isolation="repeatable_read"):
+        await reader.fetchval("SELECT count(*) FROM pgcron.history")
+        await sweep(connection)
+        (row,) = await connection.fetch("SELECT pgcron.spent_partitions() AS name")
+        await connection.execute(f"VACUUM (FULL, SKIP_LOCKED) pgcron.{row['name']}")
+        assert await call(connection, "note_given_back", partition=row["name"]) == []
+
+    assert await connection.fetchval("SELECT bool_or(gone > 0) FROM pgcron.retention_sweep") is True
+
+
 @pytest.mark.parametrize(
     ("command", "fact"),
     [
