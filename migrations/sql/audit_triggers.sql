@@ -8,7 +8,7 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   left_out text[] := '{id,uuid,version,calendars,parts,hash,steps,set_by,set_at,updated_by,'
     'updated_at,created_by,created_at,granted_by,granted_at,paused_by,is_plain,'
-    'state,failed_at,openings}';
+    'incarnation,state,failed_at,openings}';
   of_pauses CONSTANT text[] := '{enabled,paused_at,paused_note,paused_until}';
   named CONSTANT text[] := string_to_array(TG_ARGV[1], ' ');
   old_row jsonb := CASE WHEN TG_OP = 'INSERT' THEN '{}' ELSE to_jsonb(OLD) END;
@@ -61,7 +61,11 @@ CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE OF failures, within
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.breaker_handler FOR EACH ROW
   WHEN (NEW.handler <> NEW.breaker)
   EXECUTE FUNCTION pgcron.audit_change('breaker_handler', 'handler', 'set', 'set');
-CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.cordon FOR EACH ROW
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.cordon FOR EACH ROW
+  EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon');
+-- A cordon of a process goes with it: that is nobody's act.
+CREATE TRIGGER audit_delete AFTER DELETE ON pgcron.cordon FOR EACH ROW
+  WHEN (OLD.incarnation IS NULL OR pg_trigger_depth() = 0)
   EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon', 'uncordon');
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.retention FOR EACH ROW
   EXECUTE FUNCTION pgcron.audit_change('table_retention', 'relation', 'set', 'set', 'delete');

@@ -87,23 +87,34 @@ LANGUAGE sql SECURITY DEFINER AS $$
 
 -- Refuses calendars that name an unknown one, or themselves by way of others.
 CREATE FUNCTION pgcron.judge_parts(names text[]) RETURNS void
-LANGUAGE sql AS $$
-  SELECT pgcron.refuse('PC005',
-           format('calendar %L names calendar %L, which is not known', c.name, part),
-           'A calendar names others that exist, spelled exactly.', 'Make the other one first.')
+LANGUAGE plpgsql AS $$
+DECLARE
+  name text;
+  met text[];
+  ways text[];      -- from the name to each calendar that was not met before, as 'a > b > c'
+BEGIN
+  PERFORM pgcron.refuse('PC005',
+      format('calendar %L names calendar %L, which is not known', c.name, part),
+      'A calendar names others that exist, spelled exactly.', 'Make the other one first.')
   FROM pgcron.calendar c CROSS JOIN LATERAL unnest(c.parts) part
   WHERE c.name = ANY(names)
     AND NOT (EXISTS (SELECT FROM pgcron.calendar o WHERE o.name = part)
              AND pgcron.calendar_in_scope(part))
   ORDER BY c.name, part LIMIT 1;
-  WITH RECURSIVE within(name, by, part) AS (
-    SELECT c.name, c.name, unnest(c.parts) FROM pgcron.calendar c WHERE c.name = ANY(names)
-    UNION
-    SELECT w.name, c.name, unnest(c.parts) FROM within w JOIN pgcron.calendar c ON c.name = w.part)
-  SELECT pgcron.refuse('PC005', format('calendar %L contains itself: %L names it', w.name, w.by),
-           'A calendar may name others, but not in a circle.',
-           'Remove one of the `calendar` lines.')
-  FROM within w WHERE w.part = w.name ORDER BY w.name, w.by LIMIT 1 $$;
+  FOREACH name IN ARRAY names LOOP
+    ways := ARRAY[name]; met := '{}';
+    WHILE ways <> '{}' LOOP
+      SELECT coalesce(array_agg(DISTINCT w.way), '{}'), met || array_agg(w.part) INTO ways, met
+      FROM (SELECT DISTINCT ON (part) way || ' > ' || part AS way, part FROM unnest(ways) way
+            JOIN pgcron.calendar c ON c.name = substring(way FROM '[^ ]+$')
+            CROSS JOIN LATERAL unnest(c.parts) part WHERE part <> ALL(met) ORDER BY part, way) w;
+      PERFORM pgcron.refuse('PC005', format('calendar %L contains itself: %s', name, way),
+          'A calendar may name others, but not in a circle.',
+          'Remove one of the `calendar` lines.')
+      FROM unnest(ways) way WHERE substring(way FROM '[^ ]+$') = name;
+    END LOOP;
+  END LOOP;
+END $$;
 
 -- One transaction at a time writes calendars.
 CREATE FUNCTION pgcron.lock_calendars() RETURNS void
@@ -161,7 +172,9 @@ DECLARE
   owner text;
   known bigint;
 BEGIN
-  PERFORM pgcron.refuse('PC005', 'the name or the content of the calendar is NULL',
+  PERFORM pgcron.refuse('PC005',
+      format('the %s of the calendar is NULL',
+        CASE WHEN put_calendar.calendar IS NULL THEN 'name' ELSE 'content' END),
       'A calendar has a name and a text.',
       'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').')
     WHERE num_nulls(put_calendar.calendar, put_calendar.content) > 0;

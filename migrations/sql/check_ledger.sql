@@ -37,7 +37,8 @@ LANGUAGE sql STABLE AS $$
                        FROM pgcron.ended_runs h WHERE h.id = o.run_id LIMIT 1) past ON true
     LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id),
   broken AS (
-    SELECT b.rule, d.schedule_id, d.fire_at, d.run_id, b.detail
+    SELECT b.rule, d.schedule_id, d.fire_at, d.run_id,
+           format(b.detail, d.decision, d.outcome, c.watermark) AS detail  -- of broken rows only
     FROM scope a CROSS JOIN decided d LEFT JOIN pgcron.cursor c ON c.schedule_id = d.schedule_id
     CROSS JOIN LATERAL (VALUES
       ('a run is gone', 'the fire became a run that is neither alive nor in history',
@@ -46,13 +47,13 @@ LANGUAGE sql STABLE AS $$
       ('a run is alive and over', 'the run is alive, and history has its end',
        d.live_run IS NOT NULL AND d.outcome IS NOT NULL),
       ('decision and outcome disagree',
-       format('the ledger says %s, history says %s', d.decision, d.outcome),
+       'the ledger says %1$s, history says %2$s',
        CASE d.decision WHEN 'run' THEN d.outcome IN ('skipped', 'superseded', 'expired')
                        ELSE d.outcome <> d.decision END),
-      ('a fire that does not run has a live run', format('the ledger says %s', d.decision),
+      ('a fire that does not run has a live run', 'the ledger says %1$s',
        d.live_run IS NOT NULL AND d.decision <> 'run'),
       ('a fire lies beyond what is decided',
-       format('all fires up to %s are decided, and none after', c.watermark),
+       'all fires up to %3$s are decided, and none after',
        d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_early IS NOT TRUE
          AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
          AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
@@ -79,7 +80,8 @@ LANGUAGE sql STABLE AS $$
                       WHERE o.schedule_id = r.schedule_id AND o.fire_at = r.scheduled_for
                         AND o.run_id = r.id)
     UNION ALL
-    SELECT b.rule, m.schedule_id, m.first_at, NULL, b.detail
+    SELECT b.rule, m.schedule_id, m.first_at, NULL,
+           format(b.detail, m.last_at, m.next_at, c.watermark)
     FROM (SELECT e.*,
                  lead(e.first_at) OVER (PARTITION BY e.schedule_id ORDER BY e.first_at) AS next_at
           FROM scope a
@@ -87,23 +89,21 @@ LANGUAGE sql STABLE AS $$
             ON e.schedule_id BETWEEN a.low AND a.high AND e.last_at >= a.since) m
     LEFT JOIN pgcron.cursor c ON c.schedule_id = m.schedule_id
     CROSS JOIN LATERAL (VALUES
-      ('ranges overlap',
-       format('the range up to %s goes on when the next begins at %s', m.last_at, m.next_at),
+      ('ranges overlap', 'the range up to %1$s goes on when the next begins at %2$s',
        m.next_at <= m.last_at),
       ('a range lies beyond what is decided',
-       format('it ends at %s, and all fires up to %s are decided', m.last_at, c.watermark),
+       'it ends at %1$s, and all fires up to %3$s are decided',
        m.last_at > c.watermark)) b(rule, detail, is_broken)
     WHERE b.is_broken
     UNION ALL
-    SELECT b.rule, s.id, b.fire_at, NULL, b.detail
+    SELECT b.rule, s.id, b.fire_at, NULL, format(b.detail, c.watermark, s.version)
     FROM scope a JOIN pgcron.schedule s ON s.id BETWEEN a.low AND a.high
     LEFT JOIN pgcron.cursor c ON c.schedule_id = s.id
     CROSS JOIN LATERAL (VALUES
-      ('the next fire is decided', c.next_fire,
-       format('all fires up to %s are decided', c.watermark),
+      ('the next fire is decided', c.next_fire, 'all fires up to %1$s are decided',
        c.status = 'valid' AND c.next_fire <= c.watermark),
       ('a schedule has no cursor', NULL, 'nothing of it can be decided', c.schedule_id IS NULL),
-      ('the version is not kept', NULL, format('version %s is in force', s.version),
+      ('the version is not kept', NULL, 'version %2$s is in force',
        NOT EXISTS (SELECT FROM pgcron.schedule_version v
                    WHERE v.schedule_id = s.id AND v.version = s.version)))
       b(rule, fire_at, detail, is_broken)

@@ -13,7 +13,10 @@ CREATE TABLE pgcron.cluster (
   paused_note text CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
   -- The version of tzdata that decides, the newest of the living nodes (2026a < 2026b): nodes with
   -- another one materialize no schedules. NULL: none came so far.
-  tzdata text COLLATE "C"
+  tzdata text COLLATE "C",
+  -- Another tzdata decides: schedules with larger ids may have fires ahead that the one before
+  -- decided. NULL: none has.
+  replan_after bigint
 );
 COMMENT ON TABLE pgcron.cluster IS
     'One row: the server''s timeline as last seen, claims refused until quarantine_until or while '

@@ -196,14 +196,15 @@ CREATE FUNCTION pgcron.user_of_session(session bytea)
   RETURNS TABLE (name text, shown text, grants jsonb)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-  UPDATE pgcron.web_session s SET last_seen_at = now()
-  WHERE s.id = session AND s.last_seen_at < now() - interval '1 min'
-    AND s.last_seen_at > now() - s.idle;
   RETURN QUERY
     SELECT u.name, coalesce(u.shown, u.name), pgcron.grants_as_json(u.name, u.groups)
     FROM pgcron.web_session s JOIN pgcron.web_user u ON u.name = s.user_name
     WHERE s.id = session AND s.expires_at > now() AND s.last_seen_at > now() - s.idle
       AND u.disabled_at IS NULL;
+  IF FOUND THEN
+    UPDATE pgcron.web_session s SET last_seen_at = now()
+    WHERE s.id = session AND s.last_seen_at < now() - interval '1 min';
+  END IF;
 END $$;
 
 -- Of a user whom a proxy names: nothing for one that is disabled here.

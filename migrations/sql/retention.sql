@@ -35,7 +35,10 @@ CREATE TABLE pgcron.retention_sweep (
   removed bigint NOT NULL DEFAULT 0,
   remaining bigint NOT NULL DEFAULT 0,
   -- Removed since the file was last rewritten; nothing when its space was given back.
-  gone bigint NOT NULL DEFAULT 0
+  gone bigint NOT NULL DEFAULT 0,
+  bytes bigint,
+  tries int NOT NULL DEFAULT 0,
+  tried_at timestamptz
 );
 COMMENT ON TABLE pgcron.retention_sweep IS
     'How far the runs of a day of history have been looked at by the rules of retention, and '
@@ -248,24 +251,33 @@ BEGIN
       page = held.page + greatest(sweep_history.pages, 1),
       ended_at = CASE WHEN is_over THEN now() END, removed = s.removed + sweep_history.removed,
       gone = s.gone + sweep_history.removed,
-      remaining = held.remaining + seen - sweep_history.removed
+      remaining = held.remaining + seen - sweep_history.removed,
+      tries = CASE WHEN is_begun THEN s.tries ELSE 0 END
   WHERE s.partition = held.partition RETURNING s.removed, s.remaining
   INTO removed_in_all, remaining;
   RETURN NEXT;
 END $$;
 
 -- Days of which half or more is gone and that are so small (100,000 runs left, 1 GiB) that their
--- table is rewritten within about a second. A larger one keeps its room until the day is dropped,
--- and so does each while no node has the owner's rights: only the owner rewrites tables.
+-- table is rewritten within about a second. Each for one caller an hour, and a day long: who looks
+-- at old runs, or keeps a snapshot, is not disturbed. A larger one keeps its room until the day is
+-- dropped, and so does each while no node has the owner's rights: only the owner rewrites tables.
 CREATE FUNCTION pgcron.spent_partitions() RETURNS SETOF text
 LANGUAGE sql VOLATILE AS $$
   DELETE FROM pgcron.retention_sweep s
   WHERE to_regclass(format('pgcron.%I', s.partition)) IS NULL
     AND s.until < pgcron.kept_since('history');
-  SELECT s.partition FROM pgcron.retention_sweep s
-  WHERE s.ended_at IS NOT NULL AND s.gone > 0 AND s.gone >= s.remaining AND s.remaining <= 100000
-    AND pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c
-                     WHERE c.oid = 'pgcron.history'::regclass), 'USAGE')
-    AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) BETWEEN 1048576 AND
-        1073741824
-  ORDER BY s.until $$;
+  UPDATE pgcron.retention_sweep s
+  SET tries = s.tries + 1, tried_at = now(),
+      bytes = pg_relation_size(to_regclass(format('pgcron.%I', s.partition)))
+  WHERE s.partition = ANY(ARRAY(
+        SELECT e.partition FROM pgcron.retention_sweep e
+        WHERE e.ended_at IS NOT NULL AND e.gone > 0 AND e.gone >= e.remaining
+          AND e.remaining <= 100000 AND e.tries < 24
+          AND pg_has_role((SELECT c.relowner FROM pg_catalog.pg_class c
+                  WHERE c.oid = 'pgcron.history'::regclass), 'USAGE')
+          AND coalesce(e.tried_at < now() - interval '50 minutes', true)
+          AND pg_relation_size(to_regclass(format('pgcron.%I', e.partition))) BETWEEN 1048576 AND
+              1073741824
+        ORDER BY e.until FOR UPDATE SKIP LOCKED))
+  RETURNING s.partition $$;

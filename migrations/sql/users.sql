@@ -140,9 +140,6 @@ CREATE FUNCTION pgcron.user_of_token(id text, secret_hash bytea)
   RETURNS TABLE (name text, shown text, grants jsonb)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-  UPDATE pgcron.api_token t SET last_used_at = now()
-  WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash
-    AND coalesce(t.last_used_at, '-infinity') < now() - interval '1 min';
   RETURN QUERY
     SELECT called.name, called.name,
            (SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
@@ -156,4 +153,9 @@ BEGIN
     CROSS JOIN format('%s/%s', coalesce(t.owner, t.created_by), t.name) called(name)
     WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash
       AND t.expires_at > now() AND o.disabled_at IS NULL;
+  IF FOUND THEN
+    UPDATE pgcron.api_token t SET last_used_at = now()
+    WHERE t.id = user_of_token.id
+      AND coalesce(t.last_used_at, '-infinity') < now() - interval '1 min';
+  END IF;
 END $$;

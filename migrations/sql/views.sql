@@ -65,6 +65,7 @@ COMMENT ON VIEW pgcron.occurrences IS
     'The ledger: one row for each fire time, or for each range of fires that were dropped '
     'together (fires NULL: not counted). code: a stable word; pgcron.why says what it means.';
 
+-- A cordon of the node's name counts before one of this process alone.
 CREATE VIEW pgcron.nodes AS
   SELECT n.incarnation, n.name, n.host, n.process_id, n.version,
          CASE WHEN n.state NOT IN ('alive', 'cordoned') THEN n.state
@@ -76,7 +77,9 @@ CREATE VIEW pgcron.nodes AS
           WHERE o.incarnation = n.incarnation) AS handlers,
          n.is_idle, n.started_at, n.ended_at, n.ended_because, n.labels, c.set_at AS cordoned_at,
          c.set_by AS cordoned_by, c.note AS cordon_note, n.is_pooled, n.tzdata, n.health
-  FROM pgcron.node n LEFT JOIN pgcron.cordon c ON c.node = n.name AND n.state <> 'dead';
+  FROM pgcron.node n
+  LEFT JOIN LATERAL (SELECT e.* FROM pgcron.cordon e WHERE e.node IN (n.name, n.incarnation::text)
+                     ORDER BY e.incarnation IS NOT NULL LIMIT 1) c ON n.state <> 'dead';
 COMMENT ON VIEW pgcron.nodes IS
     'Worker processes, past ones too: what they offer, and whether they hold their lease.';
 

@@ -8,6 +8,8 @@ CREATE FUNCTION pgcron.apply_workflows(definitions jsonb, source text,
       source_before text)
 LANGUAGE plpgsql AS $$
 DECLARE
+  version int;
+  put int;
   refusal text;
   rule text;
   advice text;
@@ -18,10 +20,11 @@ BEGIN
     WHERE definitions ? w.name AND w.source <> apply_workflows.source AND NOT take_over
     ORDER BY w.name LIMIT 1;
   FOR name, after IN SELECT d.key, d.value FROM jsonb_each(definitions) d ORDER BY d.key LOOP
-    SELECT w.definition, w.managed_by, w.source INTO before, managed_before, source_before
+    SELECT w.definition, w.version, w.managed_by, w.source
+      INTO before, version, managed_before, source_before
     FROM pgcron.workflows w WHERE w.name = apply_workflows.name;
     BEGIN
-      PERFORM pgcron.put_workflow(name, after, actor, 'file', apply_workflows.source);
+      put := pgcron.put_workflow(name, after, actor, 'file', apply_workflows.source);
     EXCEPTION WHEN OTHERS THEN      -- one of many is at fault: which
       GET STACKED DIAGNOSTICS refusal = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
         advice = PG_EXCEPTION_HINT;
@@ -29,8 +32,8 @@ BEGIN
         MESSAGE = format('workflow %L: %s', left(name, 200), refusal),
         DETAIL = rule, HINT = advice;
     END;
-    change := CASE WHEN before IS NULL THEN 'added'
-                   WHEN before = after AND source_before = apply_workflows.source THEN 'unchanged'
+    change := CASE WHEN version IS NULL THEN 'added'
+                   WHEN version = put AND source_before = apply_workflows.source THEN 'unchanged'
                    ELSE 'changed' END;
     RETURN NEXT;
   END LOOP;
@@ -39,8 +42,12 @@ END $$;
 -- Deletes the workflows of the source but those of these names; what runs goes on.
 CREATE FUNCTION pgcron.prune_workflows(source text, kept text[], actor text DEFAULT NULL)
   RETURNS TABLE (name text, before jsonb)
-LANGUAGE sql AS $$
-  SELECT pgcron.act_as(prune_workflows.actor, 'file');
-  SELECT w.name, w.definition FROM pgcron.workflows w
-  CROSS JOIN LATERAL pgcron.delete_workflow(w.name, prune_workflows.actor)
-  WHERE w.source = prune_workflows.source AND w.name <> ALL(kept) ORDER BY w.name $$;
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.act_as(prune_workflows.actor, 'file');
+  FOR name, before IN SELECT w.name, w.definition FROM pgcron.workflows w
+      WHERE w.source = prune_workflows.source AND w.name <> ALL(kept) ORDER BY w.name LOOP
+    PERFORM pgcron.delete_workflow(name, actor);
+    RETURN NEXT;
+  END LOOP;
+END $$;

@@ -122,6 +122,7 @@ DECLARE
   root pgcron.run;
   outcome text := 'dead';
   reason text;
+  fault text := 'whether to repeat it can''t be judged: %s';
 BEGIN
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = step.workflow;
   SELECT * INTO root FROM pgcron.run r WHERE r.id = step.workflow;
@@ -132,6 +133,7 @@ BEGIN
   ELSIF w.stopping = 'abort' OR (w.stopping IS NOT NULL AND definition.phase = 0) THEN
     outcome := 'cancelled'; reason := w.stop_reason;
   ELSE
+    fault := 'it can''t begin again: %s';
     step.run := nextval('pgcron.run_id_seq');
     reason := pgcron.make_step_run(step, definition, root, w, pgcron.step_document(step, w.args),
         now() + definition.repeat_every);
@@ -145,7 +147,7 @@ BEGIN
 EXCEPTION WHEN others THEN
   IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
   RETURN ROW(step.workflow, step.number, -1, 'dead', result,
-           format('whether to repeat it can''t be judged: %s', SQLERRM))::pgcron.step_end;
+           format(fault, SQLERRM))::pgcron.step_end;
 END $$;
 
 -- The next steps by number that wait for one, and how its end counts for them.

@@ -83,7 +83,7 @@ BEGIN
       (step ? 'compensates' AND step ?| '{after,rule}', 'a compensation with "after" or "rule"',
        'Compensations run when all steps are over, one by one, in the reverse order of what they '
        'undo.', 'Leave them out.'),
-      (step ? 'for_each' AND NOT step ? 'handler', '"for_each" without a handler',
+      (step ? 'for_each' AND step ->> 'handler' IS NULL, '"for_each" without a handler',
        'The handler is executed for each item of the list.', 'Give a handler.'),
       (NOT step ? 'for_each' AND step ?| '{max_parallel,tolerate}',
        '"max_parallel" or "tolerate" without "for_each"',
@@ -91,7 +91,7 @@ BEGIN
        'Write for example "for_each": "$.list.files".'),
       (step ? 'repeat' AND (NOT step -> 'repeat' ?& '{while,at_most}'
          OR (step -> 'repeat') - '{while,at_most,every}'::text[] <> '{}'
-         OR NOT step ? 'handler' OR step ? 'for_each'), '"repeat" can''t be read',
+         OR step ->> 'handler' IS NULL OR step ? 'for_each'), '"repeat" can''t be read',
        'A handler, not one of each item, is executed again while a path in its result is true.',
        'Write for example {"while": "$.status == \"busy\"", "at_most": 100, "every": "30 s"}.')
     ) m(is_wrong, fact, rule, hint) WHERE m.is_wrong;

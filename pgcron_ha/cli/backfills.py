@@ -78,7 +78,7 @@ def backfill_command(
         first = arguments.in_zone(since, found["timezone"])
         end = until and arguments.in_zone(until, found["timezone"])
         now = await session.call(overview.database_time)
-        measured = measure(spec_of(found), first, end or now)
+        measured = measure(spec_of(found), first, end or now, now)
         if dry_run:
             decided = await session.call(backfills.decided_between, found["id"], first, end or now)
             return None, measured, decided

@@ -72,7 +72,8 @@ def list_command(also_dead: bool, limit: int) -> None:
 async def cordon_command(session: Session, node: str, note: str | None) -> None:
     """Let NODE take nothing new; what it holds goes on.
 
-    NODE is a name, for all its processes until it is lifted, also after a restart.
+    NODE is a name, for all its processes until it is lifted, also after a restart, or the
+    incarnation of one process.
     """
     await _cordon(session, node, note)
 
@@ -80,7 +81,7 @@ async def cordon_command(session: Session, node: str, note: str | None) -> None:
 @nodes_group.command("uncordon")
 @click.argument("node")
 def uncordon_command(node: str) -> None:
-    """Let NODE take runs again."""
+    """Let NODE (a name, or an incarnation) take runs again."""
     living = act(cluster.uncordon_node, node)
     print_result(
         {"node": node, "is_cordoned": False, "living": living},

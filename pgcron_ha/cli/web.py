@@ -17,6 +17,7 @@ from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import SocketPath
 from pgcron_ha.db.driver.dsn import unprotected_hosts
+from pgcron_ha.errors import ConfigError
 from pgcron_ha.operating_system import hide_from_others, within_hard_limit
 from pgcron_ha.telemetry import log
 from pgcron_ha.telemetry.events import DatabaseUnprotected
@@ -83,8 +84,15 @@ def page_servers(
     `look` reads the node of this process, if it has one. `cookie` is what browsers that were let in
     before have.
 
-    Raises ConfigError without a DSN, or for an address that can't be listened on.
+    Raises ConfigError without a DSN, with half of what TLS needs, or for an address that can't be
+    listened on.
     """
+    if (settings.web.tls_certificate is None) != (settings.web.tls_key is None):
+        raise ConfigError(
+            "TLS needs web.tls_certificate and web.tls_key",
+            "Only one of them is set.",
+            "Name the files of both.",
+        )
     # Help, and nodes without pages, do not load the web framework.
     from pgcron_ha.web.access import Entry, LocalKey
     from pgcron_ha.web.app import create_app

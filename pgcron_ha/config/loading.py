@@ -186,8 +186,6 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
             given = f"{value.name}='{shown(BY_KEY[key], value.raw)}' ({value.origin})"
             rule = str(error).removeprefix("expected ")
             problems.append(f"{given}: expected {rule}")
-    if (typed.get("web.tls_certificate") is None) != (typed.get("web.tls_key") is None):
-        problems.append("TLS needs web.tls_certificate and web.tls_key: the files of both")
     problems.extend(_clear_text(typed))
     templates: dict[str, Any] = {}
     for kind, template in CAPABILITIES.items():

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from pgcron_ha.errors import TooLarge
+from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.spec.spec import Spec
 
 MOST_INSTANTS: Final = 1_000_000
+LONGEST_RANGE: Final = timedelta(days=3660)
 
 # So that other work can run between stretches: one takes some tens of milliseconds where each
 # instant is found by searching.
@@ -31,8 +32,11 @@ class BackfillRange:
     last: datetime | None
 
 
-def measure(spec: Spec, since: datetime, until: datetime) -> BackfillRange:
-    """What a backfill of the range would fill in. Raises `TooLarge` as `count`."""
+def measure(spec: Spec, since: datetime, until: datetime, now: datetime) -> BackfillRange:
+    """What a backfill of the range would fill in. Raises `InvalidInput` for a range that is empty,
+    too long, or not over yet, `TooLarge` as `count`.
+    """
+    _check_range(since, until, now)
     instants = sum(count(spec, since, until))
     first = spec.next(since + _INSTANT_EARLIER) if instants else None
     return BackfillRange(instants, first, spec.previous(until) if instants else None)
@@ -81,3 +85,25 @@ def following(
         found.append(fire)
         fire = spec.previous(fire)
     return found, fire is None or fire < since
+
+
+def _check_range(since: datetime, until: datetime, now: datetime) -> None:
+    fact = f"a backfill from {since.isoformat()} to {until.isoformat()}"
+    if since >= until:
+        raise InvalidInput(
+            fact,
+            "Its range begins at since and ends before until, which is later.",
+            "Write a since that is before until.",
+        )
+    if until > now:
+        raise InvalidInput(
+            fact,
+            "Only instants that have passed are filled in; the others are the schedule's own.",
+            "Write an until that is not later than now, or leave it out.",
+        )
+    if until - since > LONGEST_RANGE:
+        raise InvalidInput(
+            fact,
+            f"Its range spans up to {LONGEST_RANGE.days} days (ten years).",
+            "Ask for several ranges, one after the other.",
+        )

@@ -141,7 +141,7 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
 
     file = write(tmp_path / "one.yaml", "calendars: {a: calendar b}\n")
     refused = cli("schedules", "apply", file, "--source", "jobs").err.splitlines()[0]
-    assert refused == "error: calendar 'a' contains itself: 'c' names it"
+    assert refused == "error: calendar 'a' contains itself: a > b > c > a"
     assert execute("SELECT count(*) FROM pgcron.calendar WHERE version > 2") == [(0,)]
 
 
@@ -155,7 +155,7 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
         ("calendars:\n  a: [sat, 2026-02-30]\n", "calendar 'a': line 2: "),
         (
             "calendars: {a: calendar b, b: calendar a}\n",
-            "calendar 'a' contains itself: 'b' names it",
+            "calendar 'a' contains itself: a > b > a",
         ),
         ("calendars:\n  a: calendar b\n", "calendar 'a' names calendar 'b', which is not known"),
         (

@@ -195,6 +195,7 @@ def test_with_login_and_tls_the_pages_listen_anywhere(
     without = cli("web", "--listen", "0.0.0.0:0")
     monkeypatch.setenv("PGCRON_HA_WEB_TLS_CERTIFICATE", str(files[0]))
     incomplete = cli("web", "--listen", "0.0.0.0:0")
+    assert cli("users", "list").code == 0  # it serves no pages
     monkeypatch.setenv("PGCRON_HA_WEB_TLS_KEY", str(files[0]))
     unusable = cli("web", "--listen", "0.0.0.0:0")
     monkeypatch.setenv("PGCRON_HA_WEB_TLS_KEY", str(files[1]))

@@ -1255,6 +1255,7 @@ CREATE TABLE pgcron.cluster (
     paused_by text,
     paused_note text,
     tzdata text COLLATE pg_catalog."C",
+    replan_after bigint,
     CONSTRAINT cluster_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
     CONSTRAINT cluster_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
     CONSTRAINT there_is_one_cluster_row CHECK (one)
@@ -1264,6 +1265,7 @@ COMMENT ON TABLE pgcron.cluster IS 'Private: One row: the server''s timeline as 
 
 CREATE TABLE pgcron.cordon (
     node text NOT NULL,
+    incarnation uuid,
     note text,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -1271,7 +1273,7 @@ CREATE TABLE pgcron.cordon (
     CONSTRAINT cordon_set_by_check CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
-COMMENT ON TABLE pgcron.cordon IS 'Private: The names of nodes of which no process claims anything.';
+COMMENT ON TABLE pgcron.cordon IS 'Private: Which nodes claim nothing: by a name, for every process of that name until it is lifted, or by the incarnation of one process.';
 
 CREATE TABLE pgcron.node (
     incarnation uuid NOT NULL,
@@ -1312,7 +1314,7 @@ CREATE VIEW pgcron.claiming_node AS
      CROSS JOIN pgcron.cluster k)
   WHERE ((n.state = ANY (ARRAY['alive'::text, 'cordoned'::text])) AND (n.lease_until > now()) AND (NOT (EXISTS ( SELECT
            FROM pgcron.cordon c
-          WHERE (c.node = n.name)))) AND (k.quarantine_until <= now()) AND (k.paused_at IS NULL) AND COALESCE((k.timeline = pgcron.server_timeline()), true));
+          WHERE (c.node = ANY (ARRAY[n.name, (n.incarnation)::text]))))) AND (k.quarantine_until <= now()) AND (k.paused_at IS NULL) AND COALESCE((k.timeline = pgcron.server_timeline()), true));
 
 COMMENT ON VIEW pgcron.claiming_node IS 'Private: of the engine.';
 
@@ -1483,7 +1485,15 @@ CREATE VIEW pgcron.nodes AS
     n.tzdata,
     n.health
    FROM (pgcron.node n
-     LEFT JOIN pgcron.cordon c ON (((c.node = n.name) AND (n.state <> 'dead'::text))));
+     LEFT JOIN LATERAL ( SELECT e.node,
+            e.incarnation,
+            e.note,
+            e.set_by,
+            e.set_at
+           FROM pgcron.cordon e
+          WHERE (e.node = ANY (ARRAY[n.name, (n.incarnation)::text]))
+          ORDER BY (e.incarnation IS NOT NULL)
+         LIMIT 1) c ON ((n.state <> 'dead'::text)));
 
 COMMENT ON VIEW pgcron.nodes IS 'Worker processes, past ones too: what they offer, and whether they hold their lease.';
 
@@ -1738,7 +1748,10 @@ CREATE TABLE pgcron.retention_sweep (
     ended_at timestamp with time zone,
     removed bigint DEFAULT 0 NOT NULL,
     remaining bigint DEFAULT 0 NOT NULL,
-    gone bigint DEFAULT 0 NOT NULL
+    gone bigint DEFAULT 0 NOT NULL,
+    bytes bigint,
+    tries integer DEFAULT 0 NOT NULL,
+    tried_at timestamp with time zone
 );
 
 COMMENT ON TABLE pgcron.retention_sweep IS 'Private: How far the runs of a day of history have been looked at by the rules of retention, and whether its space was given back.';
@@ -2384,7 +2397,7 @@ CREATE TRIGGER audit_change AFTER UPDATE OF paused_at, paused_note ON pgcron.clu
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.concurrency_limit FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('concurrency', 'concurrency_key', 'set', 'set', 'delete');
 
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.cordon FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon', 'uncordon');
+CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.cordon FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon');
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.producer FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'delete');
 
@@ -2401,6 +2414,8 @@ CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.role_gran
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('schedule', 'name', 'create', 'edit', 'delete');
 
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OF managed_by, source ON pgcron.workflow_definition FOR EACH ROW WHEN ((new.name <> 'ad_hoc'::text)) EXECUTE FUNCTION pgcron.audit_change('workflow', 'name', 'put', 'put');
+
+CREATE TRIGGER audit_delete AFTER DELETE ON pgcron.cordon FOR EACH ROW WHEN (((old.incarnation IS NULL) OR (pg_trigger_depth() = 0))) EXECUTE FUNCTION pgcron.audit_change('node', 'node', 'cordon', 'cordon', 'uncordon');
 
 CREATE TRIGGER audit_is_not_emptied BEFORE TRUNCATE ON pgcron.audit FOR EACH STATEMENT EXECUTE FUNCTION pgcron.refuse_audit_change();
 
@@ -2444,6 +2459,9 @@ ALTER TABLE ONLY pgcron.backfill_run
 
 ALTER TABLE ONLY pgcron.breaker_handler
     ADD CONSTRAINT breaker_handler_breaker_fkey FOREIGN KEY (breaker) REFERENCES pgcron.breaker(name) ON DELETE CASCADE;
+
+ALTER TABLE ONLY pgcron.cordon
+    ADD CONSTRAINT cordon_incarnation_fkey FOREIGN KEY (incarnation) REFERENCES pgcron.node(incarnation) ON DELETE CASCADE;
 
 ALTER TABLE ONLY pgcron.cursor
     ADD CONSTRAINT cursor_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;

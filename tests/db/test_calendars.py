@@ -154,6 +154,12 @@ async def test_what_removes_every_instant_makes_a_schedule_invalid(
     assert "never fires" in row["error"]
 
 
+async def test_what_a_calendar_lacks_is_named(connection: Connection) -> None:
+    for name, content, lacks in ((None, "mon", "name"), ("a", None, "content")):
+        with pytest.raises(asyncpg.PostgresError, match=f"the {lacks} of the calendar is NULL"):
+            await connection.execute("SELECT pgcron.put_calendar($1, $2)", name, content)
+
+
 async def test_a_circle_of_calendars_is_refused(connection: Connection) -> None:
     await put(connection, "a", "mon")
     await put(connection, "b", "tue\ncalendar a")
@@ -161,9 +167,9 @@ async def test_a_circle_of_calendars_is_refused(connection: Connection) -> None:
     error = await refused(connection, "a", "mon\ncalendar b")
 
     assert error.sqlstate == "PC005"
-    assert error.message == "calendar 'a' contains itself: 'b' names it"
+    assert error.message == "calendar 'a' contains itself: a > b > a"
     alone = await refused(connection, "c", "calendar c")
-    assert alone.message == "calendar 'c' contains itself: 'c' names it"
+    assert alone.message == "calendar 'c' contains itself: c > c"
     assert "which is not known" in str((await refused(connection, "c", "calendar d")).message)
 
 

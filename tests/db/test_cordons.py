@@ -1,4 +1,4 @@
-"""Nodes that take nothing new, by their name, until it is lifted."""
+"""Nodes that take nothing new, by a name or of one process, until it is lifted."""
 
 from __future__ import annotations
 
@@ -92,6 +92,37 @@ async def test_a_cordon_of_a_name_outlives_the_process(connection: Connection) -
     assert await state(connection, again) == "cordoned"
     await uncordon(connection, name)
     assert len(await claim(connection, again)) == 1
+
+
+async def test_a_cordon_of_an_incarnation_is_of_that_process_alone(connection: Connection) -> None:
+    one = await join(connection)
+    name = await name_of(connection, one)
+    other = await join(connection, name=name)
+    await cordon(connection, str(one.incarnation))
+    await enqueue(connection, 2)
+
+    assert await claim(connection, one, limit=1) == []
+    assert len(await claim(connection, other, limit=1)) == 1
+    await cordon(connection, name)
+    with pytest.raises(asyncpg.PostgresError, match="is cordoned by its name") as refusal:
+        await uncordon(connection, str(one.incarnation))
+    assert refusal.value.sqlstate == "PC011"
+    assert await uncordon(connection, name) == 2
+    assert len(await claim(connection, one, limit=1)) == 1
+
+
+async def test_a_cordon_of_an_incarnation_goes_with_it_and_only_an_act_is_recorded(
+    connection: Connection,
+) -> None:
+    one, other = str((await join(connection)).incarnation), await join(connection)
+    await cordon(connection, one)
+    await cordon(connection, str(other.incarnation))
+    await uncordon(connection, one)
+    await connection.execute("DELETE FROM pgcron.node")
+
+    assert await connection.fetch("SELECT FROM pgcron.cordon") == []
+    lifted = await connection.fetch("SELECT name FROM pgcron.audit WHERE verb = 'uncordon'")
+    assert [row["name"] for row in lifted] == [one]
 
 
 async def test_a_beat_finds_a_cordon_that_came_while_the_node_joined(

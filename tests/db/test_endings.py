@@ -485,7 +485,8 @@ async def test_runs_end_without_any_partition_and_are_moved_when_there_is_one(
     assert seen == "dead"
 
     await connection.execute("SELECT pgcron.ensure_partitions()")
-    await call(connection, "drain_overflow", at_most=100)
+    found = await call(connection, "overflowed", aside=[], at_most=100)
+    await call(connection, "drain_overflow", run_ids=[row["id"] for row in found])
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history_overflow") == 0
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 3
 

@@ -180,7 +180,7 @@ async def test_attempts_and_lines_go_with_their_run(connection: Connection) -> N
     assert await connection.fetchval("SELECT run_id FROM pgcron.dead_letter") == open_letter
 
 
-async def test_a_day_of_which_most_is_gone_shrinks_once(
+async def test_a_day_of_which_most_is_gone_is_told_to_one_and_shrinks(
     connection: Connection,
 ) -> None:
     await ended(connection, 4, 9000, queue="mail")
@@ -189,11 +189,30 @@ async def test_a_day_of_which_most_is_gone_shrinks_once(
     await sweep(connection)
 
     (row,) = await connection.fetch("SELECT pgcron.spent_partitions() AS name")
+    assert await connection.fetch("SELECT pgcron.spent_partitions()") == []
+
     assert await call(connection, "note_given_back", partition=row["name"]) == []
     await connection.execute(f"VACUUM (FULL, SKIP_LOCKED) pgcron.{row['name']}")
     assert await call(connection, "note_given_back", partition=row["name"])
     assert len(await kept(connection)) == 100
+    await connection.execute("UPDATE pgcron.retention_sweep SET tried_at = NULL")
     assert await connection.fetch("SELECT pgcron.spent_partitions()") == []
+
+
+async def test_room_that_an_old_snapshot_still_needs_is_not_given_back(
+    connection: Connection, another: Connect
+) -> None:
+    await ended(connection, 4, 9000, queue="mail")
+    await connection.execute("SELECT pgcron.set_retention('3 days', 'mail')")
+    reader = await another()
+    async with reader.transaction(isolation="repeatable_read"):
+        await reader.fetchval("SELECT count(*) FROM pgcron.history")
+        await sweep(connection)
+        (row,) = await connection.fetch("SELECT pgcron.spent_partitions() AS name")
+        await connection.execute(f"VACUUM (FULL, SKIP_LOCKED) pgcron.{row['name']}")
+        assert await call(connection, "note_given_back", partition=row["name"]) == []
+
+    assert await connection.fetchval("SELECT bool_or(gone > 0) FROM pgcron.retention_sweep") is True
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,10 @@ async def flow(connection: Connection) -> Stage:
         ),
         ([step("a", deadline="1 day")], "step 1 ('a'): a deadline without wait_for"),
         (
+            [{"name": "a", "wait_for": "signal", "handler": None, "for_each": "$.x"}],
+            "step 1 ('a'): \"for_each\" without a handler",
+        ),
+        (
             [step("a"), step("b", "a", compensates="a")],
             'step 2 (\'b\'): a compensation with "after" or "rule"',
         ),
@@ -76,3 +80,19 @@ async def test_a_definition_that_can_not_work_is_refused_with_its_place(
         await flow.put("w", *steps)
     assert str(refused.value).startswith(message), str(refused.value)
     assert (refused.value.sqlstate or "").startswith("PC")
+
+
+async def test_files_that_make_a_next_version_have_changed_the_workflow(
+    connection: Connection,
+) -> None:
+    applied = []
+    for number in ("1", "1", "1.0"):  # equal as JSON, but not as args of a run
+        steps = f'[{{"name": "a", "handler": "py:a", "args": {{"n": {number}}}}}]'
+        row = await connection.fetchrow(
+            "SELECT change FROM pgcron.apply_workflows($1, 'jobs')",
+            f'{{"w": {{"steps": {steps}}}}}',
+        )
+        applied.append(row["change"] if row else None)
+
+    assert applied == ["added", "unchanged", "changed"]
+    assert await connection.fetchval("SELECT version FROM pgcron.workflows") == 2

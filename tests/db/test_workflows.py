@@ -306,6 +306,21 @@ async def test_a_step_is_repeated_while_its_result_says_so(flow: Stage) -> None:
     assert await flow.state(run) == "succeeded"
 
 
+async def test_a_repeat_whose_run_is_refused_says_why(flow: Stage) -> None:
+    run = await flow.run(step("a", repeat={"while": "$.busy == true", "at_most": 3}))
+    await flow.connection.execute(
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'no more of them'; END $$;"
+        " CREATE TRIGGER refuse BEFORE INSERT ON pgcron.run FOR EACH ROW"
+        " EXECUTE FUNCTION public.refuse()"
+    )
+    await flow.work({"a": {"busy": True}})
+
+    assert await flow.states(run) == {"a": "dead"}
+    reason = await flow.connection.fetchval("SELECT reason FROM pgcron.workflow_steps")
+    assert reason == "it can't begin again: no more of them"
+
+
 async def test_a_step_is_not_repeated_more_often_than_it_may(flow: Stage) -> None:
     repeat = {"while": "$.busy == true", "at_most": 3, "every": "1 microsecond"}
     run = await flow.run(step("a", repeat=repeat))

@@ -356,6 +356,27 @@ async def test_what_overflowed_goes_where_it_belongs(
     assert await connection.fetchval("SELECT count(*) FROM pgcron.history_overflow") == 0
 
 
+async def test_an_end_that_history_refuses_keeps_no_other_in_the_overflow(
+    janitor: Janitor, connection: Connection
+) -> None:
+    node = await control.join(connection)
+    runs = await control.enqueue(connection, 5)
+    await control.finish(connection, await control.claim(connection, node))
+    await connection.execute(
+        "INSERT INTO pgcron.history_overflow SELECT * FROM pgcron.history; "
+        "DELETE FROM pgcron.history; "
+        f"ALTER TABLE pgcron.history ADD CONSTRAINT poison CHECK (id <> {runs[2]})"
+    )
+
+    await janitor.run_once()
+    await janitor.run_once()  # while it waits, the other duties have their turn
+
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.history") == 4
+    [entry] = janitor.aside.entries()
+    assert entry.what == f"history of run {runs[2]}"
+    assert 'violates check constraint "poison"' in entry.error
+
+
 async def test_a_run_that_cannot_be_given_up_ends_dead_and_the_others_are_given_up(
     janitor: Janitor, connection: Connection
 ) -> None:

@@ -127,7 +127,12 @@ async def test_many_schedules_follow_in_batches_that_any_node_goes_on_with(
     process = await start(database, new)
 
     async def has_begun() -> bool:
-        return bool(await connection.fetchval("SELECT EXISTS (SELECT FROM pgcron.outdated_plan)"))
+        return bool(
+            await connection.fetchval(
+                "SELECT replan_after IS NOT NULL OR EXISTS (SELECT FROM pgcron.outdated_plan)"
+                " FROM pgcron.cluster"
+            )
+        )
 
     await until("schedules are to follow", has_begun)
     process.kill()

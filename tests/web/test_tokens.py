@@ -77,11 +77,14 @@ async def test_a_token_ends(login: Login) -> None:
         )
         await login.command("tokens", "revoke", revoked["authorization"].split("_")[1])
         await login.command("users", "disable", "alice")
+        await login.execute("UPDATE pgcron.api_token SET last_used_at = NULL")
         after = [(await program.get("/", **each)).status_code for each in (over, revoked, owned)]
 
     assert (before, after) == ([200] * 3, [401] * 3)
     left = await login.execute("SELECT FROM pgcron.role_grant WHERE subject_kind = 'token'")
     assert len(left) == 2
+    used = "SELECT FROM pgcron.api_token WHERE last_used_at IS NOT NULL"
+    assert await login.execute(used) == []
 
 
 async def test_a_token_never_may_more_than_its_owner_at_that_moment(login: Login) -> None:

@@ -24,23 +24,37 @@ SELECT array_remove(ARRAY[
        THEN 'updated_assets' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.cluster c WHERE c.tzdata IS DISTINCT FROM :tzdata::text)
        THEN 'tzdata' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan) THEN 'outdated_plans' END], NULL) AS duties;
+  CASE WHEN EXISTS (SELECT FROM pgcron.outdated_plan)
+         OR EXISTS (SELECT FROM pgcron.cluster c WHERE c.replan_after IS NOT NULL)
+       THEN 'outdated_plans' END], NULL) AS duties;
 
 -- name: take_tzdata
 -- The newest of the living nodes decides; a node that stops gives way at once. What it decided
--- before is decided anew, but for schedules in UTC, whose rules never change.
-WITH taken AS (
-  UPDATE pgcron.cluster c SET tzdata = :tzdata::text
-  FROM (SELECT k.tzdata FROM pgcron.cluster k) before
-  WHERE c.tzdata IS DISTINCT FROM :tzdata::text
-    AND :tzdata::text = (SELECT max(n.tzdata) FROM pgcron.node n
-        WHERE n.state IN ('alive', 'cordoned'))
-  RETURNING before.tzdata AS before),
-outdated AS (
-  INSERT INTO pgcron.outdated_plan (schedule_id)
-  SELECT s.id FROM taken CROSS JOIN pgcron.schedule s WHERE s.timezone <> 'UTC'
+-- before is decided anew.
+UPDATE pgcron.cluster c
+SET tzdata = :tzdata::text,
+    replan_after = CASE WHEN before.tzdata IS NOT NULL
+                        OR EXISTS (SELECT FROM pgcron.cursor u WHERE u.status = 'valid') THEN 0 END
+FROM (SELECT k.tzdata FROM pgcron.cluster k) before
+WHERE c.tzdata IS DISTINCT FROM :tzdata::text
+  AND :tzdata::text = (SELECT max(n.tzdata) FROM pgcron.node n
+      WHERE n.state IN ('alive', 'cordoned'))
+RETURNING before.tzdata AS before;
+
+-- name: note_outdated_plans
+-- The next schedules by id, without those in UTC, whose rules never change. No cursor is locked: an
+-- edit of a schedule delays only that one.
+WITH held AS MATERIALIZED (SELECT c.replan_after FROM pgcron.cluster c
+WHERE c.replan_after IS NOT NULL FOR UPDATE),
+part AS MATERIALIZED (
+  SELECT p.id, p.timezone FROM held h
+  CROSS JOIN LATERAL (SELECT s.id, s.timezone FROM pgcron.schedule s WHERE s.id > h.replan_after
+  ORDER BY s.id LIMIT :at_most) p),
+noted AS (
+  INSERT INTO pgcron.outdated_plan (schedule_id) SELECT p.id FROM part p WHERE p.timezone <> 'UTC'
   ON CONFLICT DO NOTHING)
-SELECT t.before FROM taken t;
+UPDATE pgcron.cluster c SET replan_after = (SELECT max(p.id) FROM part p) FROM held
+RETURNING c.replan_after;
 
 -- name: outdated_plans
 SELECT p.schedule_id, coalesce(s.name, p.schedule_id::text) AS name FROM pgcron.outdated_plan p

@@ -18,6 +18,7 @@ WHERE (:schedule::text IS NULL OR s.name = :schedule::text) AND (c.status = 'val
   AND NOT c.edit_is_pending
   AND (NOT :only_utc OR s.timezone = 'UTC')
   AND NOT EXISTS (SELECT FROM pgcron.outdated_plan p WHERE p.schedule_id = c.schedule_id)
+  AND NOT EXISTS (SELECT FROM pgcron.cluster k WHERE s.id > k.replan_after)
 ORDER BY c.next_fire, s.id LIMIT :at_most::int;
 
 -- name: timings_of_schedule

@@ -80,8 +80,8 @@ WITH renewed AS (
   SET lease_until = now() + lease_ttl, beat_sequence = beat_sequence + 1, slots_used = :slots_used,
          health = :health::text::jsonb, is_pooled = :is_unresponsive,
          state = CASE WHEN :is_draining OR state = 'draining' THEN 'draining'
-                      WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = node.name)
-                           THEN 'cordoned'
+                      WHEN EXISTS (SELECT FROM pgcron.cordon c
+                          WHERE c.node IN (node.name, node.incarnation::text)) THEN 'cordoned'
                       ELSE 'alive' END
   WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation, state)
 SELECT now() AS now,
@@ -171,7 +171,7 @@ SELECT run_id, verdict FROM pgcron.reap_runs(cardinality(:run_ids::bigint[]), :r
 -- name: uncordon_node
 
 -- name: held_by_node
--- How many runs the living processes of a name hold.
+-- How many runs the living processes of a name, or the one of an incarnation, hold.
 SELECT count(*) AS runs FROM pgcron.node n
 JOIN pgcron.run r ON r.owner = n.incarnation AND r.state = 'running'
-WHERE n.state <> 'dead' AND n.name = :node::text;
+WHERE n.state <> 'dead' AND :node::text IN (n.name, n.incarnation::text);

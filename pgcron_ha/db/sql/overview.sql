@@ -146,6 +146,9 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_le
        (extract(epoch FROM clock_timestamp()) - extract(epoch FROM n.lease_until)
            + extract(epoch FROM n.lease_ttl))::float8 AS health_age,
        n.cordoned_at, n.cordoned_by, n.cordon_note,
+       n.cordoned_at IS NOT NULL
+           AND NOT EXISTS (SELECT FROM pgcron.cordon c
+               WHERE c.node = n.name) AS is_cordoned_alone,
        (SELECT e.beat_sequence FROM pgcron.node e WHERE e.incarnation = n.incarnation) AS beats,
        n.tzdata,
        (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata, held.runs,

@@ -27,15 +27,16 @@ LIMIT :limit::int;
 -- is due.
 
 -- name: spent_partitions
--- Days whose table is worth rewriting; of two nodes that do it at once one skips it.
+-- Days whose table is worth rewriting, each assigned to one node.
 SELECT pgcron.spent_partitions() AS partition;
 
 -- name: note_given_back
--- After the table was rewritten, into another file; a table in use is left as it was.
+-- After the table was rewritten; no row when it has not become smaller: a table in use is left as
+-- it was.
 UPDATE pgcron.retention_sweep s SET gone = 0
 WHERE s.partition = :partition::text
-  AND s.file <> pg_relation_filenode(to_regclass(format('pgcron.%I', s.partition)))
-RETURNING s.partition;
+  AND pg_relation_size(to_regclass(format('pgcron.%I', s.partition))) < s.bytes * 0.75
+RETURNING true AS is_smaller;
 
 -- name: list_retention
 -- Tables first, then the rules of ended runs as they go before one another: the first that is about

@@ -111,15 +111,16 @@ DELETE FROM pgcron.schedule_version g WHERE g.schedule_id = ANY(ARRAY(
   WHERE o.operation = 'delete' AND o.at < (SELECT pgcron.kept_since('occurrence'))
   ORDER BY o.at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
+-- name: overflowed
+-- Of runs that ended when history had no partition for them; not those that were refused just now.
+SELECT o.id FROM pgcron.history_overflow o WHERE o.id <> ALL(:aside::bigint[]) ORDER BY o.id
+LIMIT :at_most;
+
 -- name: drain_overflow
 -- What found no partition is moved to history, once there is one.
-WITH bound AS MATERIALIZED (SELECT p.low, p.high FROM pgcron.partitions_of('history') p),
-moved AS (
-  DELETE FROM pgcron.history_overflow g WHERE g.ctid = ANY(ARRAY(
-    SELECT o.ctid FROM pgcron.history_overflow o
-    WHERE EXISTS (SELECT FROM bound b WHERE o.finished_at >= b.low AND o.finished_at < b.high)
-    LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING g.*)
-INSERT INTO pgcron.history SELECT * FROM moved RETURNING 1 AS gone;
+WITH moved AS (DELETE FROM pgcron.history_overflow o WHERE o.id = ANY(:run_ids::bigint[])
+RETURNING o.*)
+INSERT INTO pgcron.history SELECT * FROM moved;
 
 -- name: append_lines
 -- Lines of a run that is no longer the caller's are refused. The database's clock decides: a line

@@ -17,6 +17,7 @@ from pgcron_ha.db.driver.statements import in_schema
 from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
+from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
 from pgcron_ha.engine.run.timeouts import notice_overruns
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -110,7 +111,7 @@ class Janitor(Service):
         await self._in_turn("overruns", NETS_EVERY, partial(notice_overruns, self._link))
         for statement in _SWEEPS:
             await self._in_turn(statement, SWEEPS_EVERY, partial(self._sweep, statement))
-        await self._in_turn("overflow", SWEEPS_EVERY, partial(self._sweep, "drain_overflow"))
+        await self._in_turn("overflow", SWEEPS_EVERY, self._drain_overflow)
         recheck = partial(self._sweep, "recheck_invalid", judge=judge())
         await self._in_turn("recheck", RECHECK_EVERY, recheck)
         await self._in_turn("retention", RETENTION_EVERY, self._drop_outlived)
@@ -182,6 +183,26 @@ class Janitor(Service):
             if monotonic() - began > DUTY_SECONDS:
                 self._has_more = True
                 return
+
+    async def _drain_overflow(self) -> None:
+        async def send(runs: Sequence[int]) -> None:
+            await self._link.rows("drain_overflow", run_ids=list(runs))
+            for run in runs:
+                self.aside.forget(("overflow", run))
+
+        def delayed(run: int, error: PgcronError) -> None:
+            self.aside.put(("overflow", run), f"history of run {run}", error)
+
+        async def drain_some() -> int:
+            aside = waiting_of(self.aside, "overflow")
+            rows = await self._link.rows("overflowed", aside=aside, at_most=BATCH)
+            runs = [row["id"] for row in rows]
+            if len(runs) < BATCH:  # these are all; what is gone is forgotten
+                forget_absent(self.aside, "overflow", set(runs))
+            await isolate(runs, send, None, delayed)
+            return len(rows)
+
+        await self._repeat(drain_some)
 
     async def _drop_outlived(self) -> None:
         for row in await self._link.rows("outlived_partitions"):

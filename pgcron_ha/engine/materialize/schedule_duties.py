@@ -99,7 +99,7 @@ class ScheduleDuties:
 
     def _fulfilled_by(self) -> dict[str, Callable[[], Awaitable[None]]]:
         return {
-            "outdated_plans": partial(self._each, "outdated_plans", "replan"),
+            "outdated_plans": self._replan_outdated,
             # Edits made under another isolation level than READ COMMITTED are made true here.
             "pending_edits": partial(self._each, "pending_edits", "apply_edit"),
             "overdue_pauses": partial(self._each, "overdue_pauses", "resume_overdue"),
@@ -111,6 +111,12 @@ class ScheduleDuties:
             "given_back": partial(self._each, "given_back", "take_given_back"),
             "updated_assets": self._use_updates,
         }
+
+    async def _replan_outdated(self) -> None:
+        """Makes anew what another tzdata has made ahead."""
+        noted = await self._link.rows("note_outdated_plans", at_most=MOST)
+        self._goes_on |= bool(noted)
+        await self._each("outdated_plans", "replan")
 
     async def _judge(self, row: Row) -> None:
         """Pauses a schedule that has failed too often, or resumes it when its probe succeeded."""

@@ -65,7 +65,7 @@ async def ask_for(page_request: PageRequest) -> Response:
         since = written_instant(given.get("since", ""), zone, now)
         until = written_instant(given["until"], zone, now) if "until" in given else None
         # In a thread: a range of many instants takes a while to count.
-        measured = await asyncio.to_thread(measure, spec_of(found), since, until or now)
+        measured = await asyncio.to_thread(measure, spec_of(found), since, until or now, now)
         more = {**options, "parallelism": at_once, "planned": measured.instants}
         return await session.act(interfaces.backfill, name, since, until, **more)
 

@@ -91,12 +91,13 @@ async def _cordon(connection: Any, given: str, *, schema: str, **more: Any) -> N
 
 async def _uncordon(connection: Any, given: str, *, schema: str, **more: Any) -> None:
     node, _ = await _read_node(Session(connection, schema), given)
-    await cluster.uncordon_node(connection, node["name"], schema=schema, **more)
+    held = node["incarnation" if node["is_cordoned_alone"] else "name"]
+    await cluster.uncordon_node(connection, held, schema=schema, **more)
 
 
 # Every process of its name takes nothing new until it is uncordoned; ``note`` is kept.
 cordon = verb(_cordon, "node", "cordoned", "note")
-# They take runs again.
+# It takes runs again, whether its name or this process alone was cordoned.
 uncordon = verb(_uncordon, "node", "uncordoned")
 
 
