@@ -8,6 +8,7 @@ with its author. One of several statements gets a `Session` from `with_session`,
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import getpass
 import re
@@ -39,6 +40,10 @@ _LISTS = {
     "workflow": workflows.workflows,
     "node": overview.nodes,
 }
+
+
+class _NobodyReads(Exception):
+    """The program that reads the output has ended: no error of the database."""
 
 
 def with_session(
@@ -89,10 +94,14 @@ async def _run(
             session = Session(connection, settings.schema, _actor(), "cli", socket.gethostname())
             try:
                 done = await work(session)
+            except BrokenPipeError as error:
+                raise _NobodyReads from error
             except NotFound as error:
                 raise await _with_suggestion(session, error) from None
         await asyncio.sleep(0)  # warnings arrive in the next turn of the loop
         return done
+    except _NobodyReads:
+        raise BrokenPipeError(errno.EPIPE, "nobody reads the output") from None  # click ends it
     finally:
         await connection.close(timeout=_CLOSE_SECONDS)
 

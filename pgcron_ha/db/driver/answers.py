@@ -48,8 +48,8 @@ def answers() -> Iterator[None]:
     """Inside, whatever a database driver raises becomes a `PgcronError`; other errors pass."""
     try:
         yield
-    except (PgcronError, BrokenPipeError):
-        raise  # such a pipe is that of a command whose output nobody reads any more
+    except PgcronError:
+        raise
     except Exception as error:
         own = explain_answer(error)
         if own is None:
