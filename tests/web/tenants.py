@@ -281,7 +281,8 @@ async def rows_of_all(dsn: str) -> dict[str, str]:
 
 
 _TIMES: Final = re.compile(
-    r"\d[\d.,]*\s?(?:ms|s|m|h|d)\b|\d\d:\d\d(?::\d\d)?|\d{4}-\d\d-\d\d|[0-9a-f]{32}|just now"
+    r"(?:\d[\d.,]*\s?(?:ms|s|m|h|d)\b\s?)+(?<!\s)|\d\d:\d\d(?::\d\d)?|\d{4}-\d\d-\d\d"
+    r"|[0-9a-f]{32}|just now"
 )
 
 
