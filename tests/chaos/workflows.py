@@ -141,7 +141,12 @@ SHAPES: Final[Mapping[str, Shape]] = {
         ),
         {"on_failure": "kill"},
         ends="dead",
-        states={"bad": "dead", "slow": "cancelled succeeded", "after": "upstream_failed succeeded"},
+        # after is cancelled when bad fails so late that it executes by then
+        states={
+            "bad": "dead",
+            "slow": "cancelled succeeded",
+            "after": "upstream_failed succeeded cancelled",
+        },
         share=2,
     ),
     "signal": Shape(
