@@ -10,6 +10,7 @@ import pytest
 
 from pgcron_ha import App
 from pgcron_ha.errors import NotFound
+from tests.e2e.nursery import is_gone
 from tests.waiting import until
 
 Reader: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -53,8 +54,11 @@ async def test_a_connection_at_hand_that_the_server_ended_is_replaced(
 ) -> None:
     async with App(dsn=database) as app:
         await app.enqueue("py:report")
+        [backend] = await sessions(connection)
         await connection.fetch(f"SELECT pg_terminate_backend(pid) {_OURS}")
-        await until("it is gone", lambda: _none(connection))
+        # Then its end of the connection is closed, too; pg_stat_activity forgets it before.
+        await until("its process is gone", lambda: is_gone(backend))
+        assert await _none(connection)
 
         await app.enqueue("py:report")
         await app.enqueue("py:report")

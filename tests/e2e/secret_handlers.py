@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+from pathlib import Path
 from typing import Any
 
 from pgcron_ha import App, Context, Secret, Workflow
+from tests.e2e.handlers import STEP_SECONDS
 
 FILLING = "x" * 8180  # so that a line is cut within what follows
 
@@ -31,6 +34,12 @@ def made(dsn: str | None = None) -> App:
     def charge_plainly(context: Context, card: Secret[str], pin: Secret[int] = 0) -> dict[str, Any]:
         spill(context, card)
         return {"paid": f"with {card}", "pin": pin, "length": len(card)}
+
+    @app.handler("charge_slowly")
+    async def charge_slowly(context: Context, card: Secret[str], path: str) -> None:
+        context.progress(1, 2, f"paid with {card}")
+        while not Path(path).exists():  # noqa: ASYNC110 (another process makes it)
+            await asyncio.sleep(STEP_SECONDS)
 
     @app.handler("fail_to_charge", max_attempts=1)
     async def fail_to_charge(context: Context, card: Secret[str]) -> None:
