@@ -202,8 +202,11 @@ class Mistakes:
 
     def tried(self, check: Callable[..., Any], *values: Any) -> Any:
         """What `check` returns of the values; None if its error is kept."""
-        with self.kept():
+        try:  # A context manager would cost each enqueued run 6 µs.
             return check(*values)
+        except PgcronError as error:
+            self.found += error.parts
+            return None
 
     def raise_any(self) -> None:
         """Raise what was kept: the error itself, or one that names them all."""
