@@ -99,8 +99,10 @@ DECLARE
   ends timestamptz := coalesce(backfill.until, now());
 BEGIN
   PERFORM pgcron.require_read_committed('backfills');
-  PERFORM pgcron.refuse('PC001', 'since is NULL', 'A backfill says where its range begins.',
-      'Write for example since => ''2026-01-01T00:00Z''.') WHERE backfill.since IS NULL;
+  IF backfill.since IS NULL THEN
+    PERFORM pgcron.refuse('PC001', 'since is NULL', 'A backfill says where its range begins.',
+        'Write for example since => ''2026-01-01T00:00Z''.');
+  END IF;
   filled := pgcron.hold_schedule(backfill.schedule);
   PERFORM pgcron.run_overlap(backfill.overlap, filled);
   PERFORM FROM pgcron.cursor c WHERE c.schedule_id = filled.id FOR UPDATE;

@@ -172,12 +172,13 @@ DECLARE
   owner text;
   known bigint;
 BEGIN
-  PERFORM pgcron.refuse('PC005',
-      format('the %s of the calendar is NULL',
-        CASE WHEN put_calendar.calendar IS NULL THEN 'name' ELSE 'content' END),
-      'A calendar has a name and a text.',
-      'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').')
-    WHERE num_nulls(put_calendar.calendar, put_calendar.content) > 0;
+  IF num_nulls(put_calendar.calendar, put_calendar.content) > 0 THEN
+    PERFORM pgcron.refuse('PC005',
+        format('the %s of the calendar is NULL',
+          CASE WHEN put_calendar.calendar IS NULL THEN 'name' ELSE 'content' END),
+        'A calendar has a name and a text.',
+        'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').');
+  END IF;
   PERFORM pgcron.lock_calendars();
   PERFORM pgcron.act_as(put_calendar.actor, put_calendar.interface);
   changed := pgcron.write_calendars(jsonb_build_object(put_calendar.calendar, put_calendar.content),

@@ -84,9 +84,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET enable_seqscan = off AS $$
 DECLARE
   ending pgcron.run;
 BEGIN
-  IF octet_length(finish_run.result::text) > 262144 OR pgcron.is_too_deep(finish_run.result) THEN
-    PERFORM pgcron.refuse_size('the result', finish_run.result);
-  END IF;
+  PERFORM pgcron.refuse_size('the result', finish_run.result);
   SELECT r.* INTO ending FROM pgcron.run r
   WHERE r.id = finish_run.run_id AND r.token = finish_run.token FOR UPDATE;
   IF NOT FOUND THEN PERFORM pgcron.refuse_claim(finish_run.run_id); END IF;

@@ -77,19 +77,23 @@ BEGIN
   WHERE w.value <> 'null' OR w.key IN ('name', 'spec', 'handler')
     OR (w.key = 'args' AND put_schedule.args IS NOT NULL);
   SELECT * INTO known FROM pgcron.schedule s WHERE s.name = put_schedule.schedule;
-  BEGIN
-    PERFORM pgcron.write_schedule(
-        CASE WHEN known.id IS NOT NULL OR wanted ? 'managed_by' THEN wanted
-             ELSE wanted || jsonb_build_object('managed_by',
-                 CASE WHEN pgcron.interface() IN ('code', 'file', 'cli', 'ui')
-                        THEN pgcron.interface() ELSE 'sql' END) END,
-        known);
-  EXCEPTION WHEN unique_violation THEN
-    SELECT * INTO known FROM pgcron.schedule s WHERE s.name = put_schedule.schedule;
-    IF known.id IS NULL THEN RAISE; END IF;
-    PERFORM pgcron.expect_version(put_schedule.schedule, expected_version);
+  IF known.id IS NULL THEN
+    BEGIN
+      PERFORM pgcron.write_schedule(
+          jsonb_build_object('managed_by',
+              CASE WHEN pgcron.interface() IN ('code', 'file', 'cli', 'ui')
+                     THEN pgcron.interface() ELSE 'sql' END)
+            || wanted,
+          known);
+    EXCEPTION WHEN unique_violation THEN      -- made meanwhile
+      SELECT * INTO known FROM pgcron.schedule s WHERE s.name = put_schedule.schedule;
+      IF known.id IS NULL THEN RAISE; END IF;
+      PERFORM pgcron.expect_version(put_schedule.schedule, expected_version);
+    END;
+  END IF;
+  IF known.id IS NOT NULL THEN
     PERFORM pgcron.write_schedule(wanted, known);
-  END;
+  END IF;
   RETURN (SELECT s.id FROM pgcron.schedule s WHERE s.name = put_schedule.schedule);
 END $$;
 COMMENT ON FUNCTION pgcron.put_schedule IS

@@ -154,6 +154,7 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   cursor_before pgcron.cursor;
   deletion_time timestamptz;
+  unrecorded text;
 BEGIN
   UPDATE pgcron.backfill b
   SET state = 'stopping', changed_at = now(), changed_by = pgcron.actor(),
@@ -174,10 +175,11 @@ BEGIN
         SELECT array_agg(r.id) FROM pgcron.run r
         WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
       'cancelled', 'schedule was deleted');
-  PERFORM pgcron.record_missed(cursor_before, deletion_time,
-      CASE WHEN unrecorded IN ('paused', 'completed') THEN unrecorded ELSE 'deleted' END)
-    FROM pgcron.unrecorded(cursor_before, deletion_time) unrecorded
-    WHERE unrecorded IS NOT NULL;
+  unrecorded := pgcron.unrecorded(cursor_before, deletion_time);
+  IF unrecorded IS NOT NULL THEN
+    PERFORM pgcron.record_missed(cursor_before, deletion_time,
+        CASE WHEN unrecorded IN ('paused', 'completed') THEN unrecorded ELSE 'deleted' END);
+  END IF;
   OLD.version := OLD.version + 1;
   PERFORM pgcron.record_version(OLD, 'delete', deletion_time);
   RETURN OLD;

@@ -19,7 +19,9 @@ BEGIN
     PERFORM pgcron.refuse('PC011', format('there is a user %L already', add_user.name),
         'Names of users are unique.', 'Choose another name, or set its password.');
   END IF;
-  PERFORM pgcron.grant_role('user', add_user.name, role, actor => actor) WHERE role IS NOT NULL;
+  IF role IS NOT NULL THEN
+    PERFORM pgcron.grant_role('user', add_user.name, role, actor => actor);
+  END IF;
   PERFORM pgcron.record_audit('add', 'user', add_user.name, actor,
                               after => jsonb_build_object('role', add_user.role));
 END $$;

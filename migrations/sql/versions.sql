@@ -175,12 +175,13 @@ DECLARE
   is_gone boolean := NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = known);
   existing pgcron.schedule;
 BEGIN
-  PERFORM pgcron.refuse('PC010',
-      format('schedule %L has no version %s', left(schedule, 200), version),
-      'The newest 200 versions of a schedule are kept, and those of a deleted one as long as its '
-      'ledger.',
-      format('`pgcron-ha schedules versions %s` lists them.', left(schedule, 200)))
-    WHERE old IS NULL;
+  IF old IS NULL THEN
+    PERFORM pgcron.refuse('PC010',
+        format('schedule %L has no version %s', left(schedule, 200), version),
+        'The newest 200 versions of a schedule are kept, and those of a deleted one as long as '
+        'its ledger.',
+        format('`pgcron-ha schedules versions %s` lists them.', left(schedule, 200)));
+  END IF;
   PERFORM pgcron.expect_version(restore_schedule.schedule, expected_version);
   PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.interface);
   -- its pause is over by now

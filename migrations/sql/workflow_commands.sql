@@ -57,8 +57,9 @@ DECLARE
 BEGIN
   UPDATE pgcron.step s SET run = new_id WHERE s.run = run_id;
   IF NOT FOUND THEN
-    PERFORM pgcron.refuse_claim(run_id) FROM (SELECT) one
-      WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id);
+    IF NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id) THEN
+      PERFORM pgcron.refuse_claim(run_id);
+    END IF;
     PERFORM pgcron.refuse('PC011', format('run %s can''t add steps', run_id),
         'Only a run that is a step of a workflow adds steps.', 'Start a workflow of them.');
   END IF;
@@ -79,8 +80,9 @@ DECLARE
 BEGIN
   SELECT f.* INTO w FROM pgcron.workflow_run f WHERE f.run = run_id;
   IF w.run IS NULL THEN
-    PERFORM pgcron.ended_run(run_id) FROM (SELECT) one
-      WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id);
+    IF NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id) THEN
+      PERFORM pgcron.ended_run(run_id);      -- PC010 if there never was one
+    END IF;
     PERFORM pgcron.refuse('PC011', format('run %s is no workflow, or has not begun', run_id),
         'Only a workflow that has begun has steps.', '`pgcron-ha runs show` shows what it is.');
   ELSIF w.ended_at IS NOT NULL THEN

@@ -9,7 +9,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   root pgcron.run;
   own_name text;
-  above record;
+  above pgcron.workflow_run;
   chosen pgcron.workflow_definition;
   refusal text;
 BEGIN
@@ -17,9 +17,9 @@ BEGIN
       JOIN unnest(run_ids, tokens) given(id, token) ON r.id = given.id AND r.token = given.token
       WHERE r.id = ANY(run_ids) ORDER BY r.id FOR UPDATE OF r LOOP
     own_name := split_part(root.handler, ':', 2);
-    SELECT coalesce(u.names, '{}') AS names, coalesce(u.keys, '{}') AS keys INTO above
-    FROM (SELECT) one LEFT JOIN pgcron.workflow_run u
-      ON root.origin = 'step' AND u.run = root.parent_run;
+    -- the workflow that it is a step of, if it is one
+    SELECT u.* INTO above FROM pgcron.workflow_run u
+    WHERE root.origin = 'step' AND u.run = root.parent_run;
     SELECT d.* INTO chosen FROM pgcron.workflow_definition d
     WHERE d.id = coalesce((SELECT w.definition FROM pgcron.workflow_run w WHERE w.run = root.id),
             pgcron.newest_workflow(own_name));
@@ -43,9 +43,10 @@ BEGIN
         ON CONFLICT (run) DO UPDATE SET args = EXCLUDED.args, started_at = EXCLUDED.started_at,
           deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys;
         -- It was asked to stop while it was claimed.
-        PERFORM pgcron.stop_workflow(root.id,
-            CASE WHEN root.kill_at IS NULL THEN 'cancel' ELSE 'abort' END, root.cancel_reason)
-          FROM (SELECT) one WHERE root.cancel_at IS NOT NULL;
+        IF root.cancel_at IS NOT NULL THEN
+          PERFORM pgcron.stop_workflow(root.id,
+              CASE WHEN root.kill_at IS NULL THEN 'cancel' ELSE 'abort' END, root.cancel_reason);
+        END IF;
         PERFORM pgcron.make_steps(root.id, 1000);
       EXCEPTION WHEN others THEN
         IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;

@@ -66,7 +66,8 @@ BEGIN
        format('rule %s can never hold', step ->> 'rule'),
        'The step comes after no other one, and so none of them can succeed or fail.',
        'Name in "after" what it waits for, or leave the rule out.'),
-      (jsonb_path_exists(step, '$.after[*] ? (@.type() != "string")'),
+      (jsonb_typeof(step -> 'after') NOT IN ('array', 'string')
+         OR jsonb_path_exists(step, 'strict $.after[*] ? (@.type() != "string")', silent => true),
        '"after" is no list of names', 'It names the steps that must be over first.',
        'Write for example "after": ["extract"].'),
       (jsonb_typeof(step -> 'args') <> 'object' OR jsonb_typeof(step -> 'args_from') <> 'object',

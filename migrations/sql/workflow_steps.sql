@@ -138,8 +138,8 @@ BEGIN
 END $$;
 
 -- Whether a step may begin when its dependencies allow it: NULL, or how it ends at once.
-CREATE FUNCTION pgcron.judge_begin(step pgcron.step, definition pgcron.workflow_step,
-    w pgcron.workflow_run, document jsonb, OUT outcome text, OUT reason text)
+CREATE FUNCTION pgcron.judge_begin(definition pgcron.workflow_step, w pgcron.workflow_run,
+    document jsonb, OUT outcome text, OUT reason text)
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF definition.kind = 'barrier' THEN
@@ -245,7 +245,7 @@ BEGIN
     document := pgcron.step_document(step, w.args, definition.args_from);
   END IF;
   IF step.item < 0 THEN
-    SELECT j.* INTO outcome, reason FROM pgcron.judge_begin(step, definition, w, document) j;
+    SELECT j.* INTO outcome, reason FROM pgcron.judge_begin(definition, w, document) j;
     IF pgcron.comes_too_early(step, definition) OR outcome IS NULL AND kind IN ('run', 'map')
         AND NOT (may_begin AND pgcron.room_of(w, definition) > 0) THEN
       outcome := 'ready';

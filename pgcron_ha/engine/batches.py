@@ -64,7 +64,8 @@ async def isolate(
     refusals: list[tuple[Item, PgcronError]] = []
     table_lock: TableBusy | None = None
     problem: PgcronError
-    parts, met_locks = [batch] if batch else [], 0
+    met_locks = 0
+    parts = [batch] if batch else []
     while parts:
         part = parts.pop()
         try:
@@ -237,7 +238,7 @@ class SetAside(dict[Key, Aside]):
 
     def forget(self, *keys: Key) -> None:
         """They went through, or are gone."""
-        for key in keys if self else ():
+        for key in keys:
             entry = self.pop(key, None)
             if entry is not None and entry.is_logged:
                 emit(IsNoLongerAside(self._service, entry.what, monotonic() - entry.since))

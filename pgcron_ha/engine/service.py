@@ -111,9 +111,9 @@ class Service:
                 failures = unknown = 0
                 self._pass_began = None
                 self.went_well()
-                await self.rest(
-                    self.interval * random.uniform(0.75, 1.25) if wait is None else wait
-                )
+                if wait is None:
+                    wait = self.interval * random.uniform(0.75, 1.25)
+                await self.rest(wait)
 
     async def _back_off(self, error: PgcronError, failures: int) -> None:
         self.error, wait = reported(error), backoff(failures)

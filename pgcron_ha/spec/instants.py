@@ -34,11 +34,15 @@ def read_instant(text: str, timezone: str | None, example: str) -> WrittenInstan
     """
     match = _INSTANT.fullmatch(text)
     try:
-        if match is None or not (match["offset"] or timezone):
+        if match is None:
             raise ValueError(text)
         read = datetime.fromisoformat(text.upper())
-        at = read.astimezone(UTC) if read.tzinfo else instant_at(timezone or "UTC", read)
-        instant = at.replace(tzinfo=UTC)
+        if read.tzinfo is not None:
+            instant = read.astimezone(UTC)
+        elif timezone is not None:
+            instant = instant_at(timezone, read).replace(tzinfo=UTC)
+        else:
+            raise ValueError(text)
     except ValueError:  # also a 13th month, a 61st minute
         offset = "with its offset" if timezone is None else "with or without an offset"
         raise InvalidSpec(

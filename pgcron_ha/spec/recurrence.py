@@ -134,7 +134,7 @@ def read_parts(text: str) -> Parts:
     texts |= {name: ",".join(map(str, found)) for name, found in numbers.items() if found}
     if days:
         texts["BYDAY"] = ",".join(f"{ordinal or ''}{DAYS[day]}" for ordinal, day in days)
-    said = [name for name in _KNOWN if texts.get(name, _IMPLIED.get(name)) != _IMPLIED.get(name)]
+    said = [name for name in _KNOWN if name in texts and texts[name] != _IMPLIED.get(name)]
     parts = Parts({name: texts[name] for name in said}, numbers, days, until)
     _judge_together(parts)
     return parts
@@ -160,8 +160,9 @@ def _until(text: str, is_counted: bool) -> datetime:
 def _numbers(name: str, text: str) -> tuple[int, ...]:
     low, high, from_the_end = _NUMBERS[name]
     found: set[int] = set()
-    for item in [text] if name in _ONE else text.split(","):
-        sign = "[+-]?" if from_the_end else ""
+    items = [text] if name in _ONE else text.split(",")
+    sign = "[+-]?" if from_the_end else ""
+    for item in items:
         if not re.fullmatch(rf"{sign}\d{{1,4}}", item) or not low <= abs(int(item)) <= high:
             also = " (or counted from the end, with a -)" if from_the_end else ""
             raise _refusal(f"{name}={item}", f"{name} takes numbers from {low} to {high}{also}")

@@ -65,6 +65,17 @@ async def test_partitions_are_made_ahead(janitor: Janitor, connection: Connectio
     assert await partitions(connection, "history") == before
 
 
+async def test_many_partitions_that_are_missing_are_made_one_call_after_the_other(
+    janitor: Janitor, connection: Connection
+) -> None:
+    await connection.execute("UPDATE pgcron.retention SET ahead = '60 days' WHERE period = 'day'")
+
+    while await janitor.run_once() == 0:
+        pass
+
+    assert await connection.fetchval("SELECT pgcron.ensure_partitions()") == 0
+
+
 async def test_what_failed_is_tried_again_soon_and_the_rest_goes_on_meanwhile(
     janitor: Janitor, link: Link, connection: Connection
 ) -> None:
@@ -292,6 +303,24 @@ async def test_a_reader_of_an_old_partition_is_not_waited_for_for_ever(
     assert link.is_open
     await Janitor(link, "pgcron").run_once()  # in an hour
     assert await connection.fetchval("SELECT to_regclass($1)", old) is None
+
+
+async def test_a_partition_that_can_not_be_dropped_is_set_aside_and_keeps_no_other(
+    janitor: Janitor, link: Link, connection: Connection
+) -> None:
+    used = await make_old_partition(connection, "attempt")
+    old = await make_old_partition(connection, "log")
+    await connection.execute(f"CREATE TEMP VIEW mine AS SELECT run_id FROM {used}")
+
+    await janitor.run_once()
+
+    assert old not in await partitions(connection, "log")
+    [aside] = janitor.aside.entries()
+    assert aside.what == f"partition {used.removeprefix('pgcron.')}"
+    assert "depend on it" in aside.error
+    await connection.execute("DROP VIEW mine")
+    await Janitor(link, "pgcron").run_once()  # in an hour
+    assert await connection.fetchval("SELECT to_regclass($1)", used) is None
 
 
 async def test_what_a_rule_keeps_no_longer_is_removed_and_its_room_given_back(

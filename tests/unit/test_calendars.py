@@ -127,7 +127,8 @@ def test_a_calendar_is_made_of_others_and_tells_their_notes() -> None:
         ("not", "does not name days"),
         ("not sat", "has no line that names days"),
         ("sat\x07", "control character"),
-        ("sat #" + "x" * 600, "does not name days"),
+        ("sat #" + "x" * 600, "line 1: it has 605 characters"),
+        ("calendar other #" + "x" * 600, "line 1: it has 616 characters"),
         ("calendar it", 'calendar "it" contains itself: it > it'),
     ],
 )

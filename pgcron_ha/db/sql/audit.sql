@@ -1,7 +1,5 @@
 -- name: act_as
 
--- name: record_audit
-
 -- name: settle_audit
 
 -- name: audited

@@ -7,7 +7,6 @@ the server's reason. If there is none, this kind of claim is tried again after a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -99,7 +98,7 @@ class IsolatedClaims:
             return []
         for _ in range(_TRIES):
             try:
-                with impatience() if kind in self.aside else nullcontext():
+                with impatience(kind in self.aside):
                     rows = await self.settle(self.send(statement, **parameters))
             except (DatabaseUnavailable, Refused, SchemaError):
                 raise

@@ -102,18 +102,23 @@ class Completer(Service):
 
         Raises DatabaseUnavailable when there is no database; what it has not taken stays pending.
         """
-        # The first that were not set aside; bounded by number and by size.
         pending = (ended for ended in self._pending if ended[0] not in self.aside)
-        if batch := first_batch(pending, BATCH, characters_of):
+        batch = first_batch(pending, BATCH, characters_of)
+        if batch:
             await self._report_all(batch)
         with impatience():
-            mine = (ended for ended in self._pending if ended[0] in self.aside)
-            due = (ended for ended in mine if not self.aside.waits(ended[0]))
-            for ended in list(islice(due, RETRIES)) if self.aside else ():
+            for ended in self._to_try_again():
                 await self._report_all([ended])
         if len(self._pending) > len(self.aside):
             return 0
         return self.aside.next_try()
+
+    def _to_try_again(self) -> list[Ended]:
+        if not self.aside:  # as mostly; then nothing is looked through
+            return []
+        mine = (ended for ended in self._pending if ended[0] in self.aside)
+        due = (ended for ended in mine if not self.aside.waits(ended[0]))
+        return list(islice(due, RETRIES))
 
     async def _report_all(self, batch: list[Ended]) -> None:
         await self._recorder.flush_lines_of([context for context, _, _ in batch])

@@ -27,16 +27,20 @@ TEXT_LIMIT: Final = 18_000
 the beginning and the end.
 """
 
-_SILENT: Final = "it gave no sign for its silence timeout (no line, no progress, no beat)"
-_STOPS: Final = {
-    StopReason.CANCELLED: ("cancelled", None),
-    StopReason.TIMED_OUT: ("timed_out", "it executed longer than its timeout"),
-    StopReason.SILENT: ("timed_out", _SILENT),
-    StopReason.GIVEN_UP: ("timed_out", "its time in all was over"),
-    StopReason.LEASE_LOST: ("lease_lost", None),
-    StopReason.SHUTDOWN: ("lease_lost", None),
+_KINDS: Final = {
+    StopReason.CANCELLED: "cancelled",
+    StopReason.TIMED_OUT: "timed_out",
+    StopReason.SILENT: "timed_out",
+    StopReason.GIVEN_UP: "timed_out",
+    StopReason.LEASE_LOST: "lease_lost",
+    StopReason.SHUTDOWN: "lease_lost",
 }
-"""How such an attempt is recorded, and what is said of it."""
+
+_WHY: Final = {
+    StopReason.TIMED_OUT: "it executed longer than its timeout",
+    StopReason.SILENT: "it gave no sign for its silence timeout (no line, no progress, no beat)",
+    StopReason.GIVEN_UP: "its time in all was over",
+}
 
 
 def is_release(ended: Ended) -> bool:
@@ -74,7 +78,7 @@ def is_workflow(ended: Ended) -> bool:
 def kind_of(outcome: Outcome) -> str:
     """How the attempt is recorded."""
     if isinstance(outcome, Interrupted):
-        return _STOPS[outcome.reason][0]
+        return _KINDS[outcome.reason]
     return "snoozed" if isinstance(outcome, Failed) and outcome.snooze else "failed"
 
 
@@ -83,7 +87,7 @@ def failure_of(outcome: Outcome) -> Failed:
     if isinstance(outcome, Failed):
         return outcome
     if isinstance(outcome, Interrupted):
-        why, message = _STOPS[outcome.reason][1], outcome.message
+        why, message = _WHY.get(outcome.reason), outcome.message
         if why is not None:
             message = why if message == f"stopped: {outcome.reason}" else f"{why}: {message}"
         return Failed(outcome.reason.name.title().replace("_", ""), message)

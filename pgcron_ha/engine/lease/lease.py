@@ -7,7 +7,6 @@ this one, so a node stops before anybody may take its runs.
 
 from __future__ import annotations
 
-from bisect import bisect
 from enum import IntEnum
 from typing import Final
 
@@ -54,7 +53,12 @@ class Lease:
 
     def phase(self, now: float) -> LeasePhase:
         """What the node may do at `now`."""
-        return LeasePhase(bisect((SUSPECT_AT, LOST_AT, OVER_AT), self.age(now) / self.ttl))
+        part = self.age(now) / self.ttl
+        if part < SUSPECT_AT:
+            return LeasePhase.HELD
+        if part < LOST_AT:
+            return LeasePhase.SUSPECT
+        return LeasePhase.LOST if part < OVER_AT else LeasePhase.OVER
 
     def is_held(self, now: float) -> bool:
         """Whether claims and handlers may begin."""

@@ -14,12 +14,12 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
-from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate
+from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate, one_by_one
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
 from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
 from pgcron_ha.engine.run.timeouts import notice_overruns
-from pgcron_ha.engine.service import Service
+from pgcron_ha.engine.service import Service, known
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import HistoryThinned, RunsGivenUp
@@ -56,6 +56,8 @@ _SWEEPS: Final = (
     *("forget_workflows", "forget_definitions", "forget_assets"),
 )
 
+PARTITIONS_AT_ONCE: Final = 50
+"""Which the database makes in one call."""
 
 PAGES: Final = 64
 """Of one transaction: half a megabyte, so some 1,500 runs, which is some ten milliseconds."""
@@ -103,8 +105,7 @@ class Janitor(Service):
         return min(map(self.aside.until_retry, failed), default=inf)
 
     async def _all_other_duties(self) -> None:
-        make_partitions = partial(self._link.value, "ensure_partitions")
-        await self._in_turn("partitions", PARTITIONS_EVERY, make_partitions)
+        await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
         await self._in_turn("retries", 0, self._give_up)
         await self._in_turn("previews", 0, partial(write_previews, self._link, self.aside))
         await self._in_turn("settings", 0, self._name_broken_settings)
@@ -117,6 +118,9 @@ class Janitor(Service):
         await self._in_turn("retention", RETENTION_EVERY, self._drop_outlived)
         await self._in_turn("sweep of history", RETENTION_EVERY, self._sweep_history)
 
+    async def _make_partitions(self) -> None:
+        self._has_more = await self._link.value("ensure_partitions") >= PARTITIONS_AT_ONCE
+
     async def _name_broken_settings(self) -> None:
         """Report queues, keys and circuit breakers whose rows break their rules. Only they stop;
         `aside` shows them by name.
@@ -125,9 +129,9 @@ class Janitor(Service):
         broken = {("setting", f"{row['kind']} {row['name']!r}"): row["error"] for row in rows}
         for key, error in broken.items():
             self.aside.put(key, key[1], error)
-        for known in list(self.aside):
-            if known[0] == "setting" and known not in broken:
-                self.aside.forget(known)
+        for each in list(self.aside):
+            if each[0] == "setting" and each not in broken:
+                self.aside.forget(each)
 
     async def _expire(self) -> None:
         """Remove expired runs at once, since many of them would delay the runs behind them."""
@@ -205,9 +209,22 @@ class Janitor(Service):
         await self._repeat(drain_some)
 
     async def _drop_outlived(self) -> None:
-        for row in await self._link.rows("outlived_partitions"):
-            with suppress(Busy):  # a long reader holds it: the next hour will do
-                await self._link.rows("drop_outlived", partition=row["partition"])
+        """One that can't be dropped, as somebody's view reads it, is set aside; the others go."""
+        rows = await self._link.rows("outlived_partitions")
+        partitions = [row["partition"] for row in rows]
+        forget_absent(self.aside, "partition", set(partitions))
+
+        async def drop(partition: str) -> None:
+            await self._link.rows("drop_outlived", partition=partition)
+            self.aside.forget(("partition", partition))
+
+        def leave(partition: str, error: Exception) -> None:
+            if not isinstance(error, Busy):  # a long reader holds it: the next hour will do
+                self.aside.put(
+                    ("partition", partition), f"partition {partition}", known(error).message
+                )
+
+        await one_by_one(partitions, drop, leave)
 
     async def _sweep_history(self) -> None:
         """Remove ended runs that a rule of retention keeps no longer, a few pages of one day at a

@@ -187,7 +187,7 @@ def waiting_of(aside: SetAside[Any], duty: str) -> list[int]:
     return [key[1] for key in aside.waiting() if key[0] == duty]
 
 
-def forget_absent(aside: SetAside[Any], duty: str, present: set[int]) -> None:
+def forget_absent(aside: SetAside[Any], duty: str, present: set[Any]) -> None:
     """Of what this duty has set aside, what it would find by now, and does not."""
     for key in list(aside):
         if key[0] == duty and key[1] not in present and not aside.waits(key):

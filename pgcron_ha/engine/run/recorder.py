@@ -9,7 +9,6 @@ import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from time import monotonic
 from typing import ClassVar, Final
@@ -218,7 +217,7 @@ class Recorder(Service):
             parameters["fences"] = [line[0].fence for line in batch]
         is_impatient = monotonic() < self._locked_at + _IMPATIENT_SECONDS
         try:
-            with impatience() if is_impatient else nullcontext():
+            with impatience(is_impatient):
                 await self._link.rows(statement, **parameters)
         except Unanswered:
             self._doubtful = max(self._doubtful, len(batch))

@@ -17,6 +17,7 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -150,7 +151,8 @@ def _class_of(error: BaseException) -> str:
 
 def refused(error: PgcronError, own: Masker | None = None) -> Failed:
     """The failure for invalid args: no retry helps. Detail and hint replace the traceback."""
-    reported = "\n".join(filter(None, (error.detail, error.hint and f"hint: {error.hint}")))
+    parts = [error.detail, None if error.hint is None else f"hint: {error.hint}"]
+    reported = "\n".join(part for part in parts if part is not None)
     return Failed(
         "InvalidInput",
         bounded_text(error.message, own=own),
@@ -173,20 +175,21 @@ def bounded_text(text: str, limit: int = MAX_MESSAGE_CHARACTERS, own: Masker | N
 
 
 def _failure(error: BaseException, context: Attempt) -> Failed:
-    own, cause, is_snoozed = context._masker, error.__cause__, isinstance(error, Snooze)
+    handler, own = context.handler, context._masker
+    name, message, causes = type(error).__name__, _message(error, own), names_of(error)
+    if not isinstance(error, Retry | Snooze | Discard):
+        fingerprint = fingerprint_of_error(error, handler, own)
+        return Failed(name, message, _traceback(error, own), causes=causes, fingerprint=fingerprint)
     # An exception that a handler raises in place of another is reported with that one.
-    is_asked = isinstance(error, Retry | Snooze | Discard)
-    asked = (ASKED_TO_RETRY,) if isinstance(error, Retry) else ()
-    return Failed(
-        type(error).__name__,
-        _message(error, own),
-        None if is_asked and cause is None else _traceback(error, own),
-        retry=not isinstance(error, Discard),
-        after=error.after if isinstance(error, Retry | Snooze) else None,
-        snooze=is_snoozed,
-        causes=() if is_snoozed else (*asked, *names_of(error)),
-        fingerprint=fingerprint_of_error((is_asked and cause) or error, context.handler, own),
-    )
+    traceback = None if error.__cause__ is None else _traceback(error, own)
+    if isinstance(error, Snooze):
+        return Failed(name, message, traceback, after=error.after, snooze=True)
+    fingerprint = fingerprint_of_error(error.__cause__ or error, handler, own)
+    failure = Failed(name, message, traceback, False, causes=causes, fingerprint=fingerprint)
+    if isinstance(error, Discard):
+        return failure
+    causes = (ASKED_TO_RETRY, *causes)
+    return replace(failure, retry=True, after=error.after, causes=causes)
 
 
 def names_of(error: BaseException) -> tuple[str, ...]:

@@ -163,7 +163,10 @@ def _retry_after(document: dict[str, Any]) -> float | None:
 def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str | None]:
     """Done, total and note; a report that makes no sense is passed over, as everywhere."""
     percent, reported = percent_of(document), document.get("progress")
-    if not isinstance(reported, dict) or (done := _number(reported.get("done"))) is None:
+    if not isinstance(reported, dict):
+        reported = {}
+    done = _number(reported.get("done"))
+    if done is None:
         return percent, None if percent is None else 100.0, None
     note = reported.get("note")
     text = storable(note, 4 * MOST_NOTE) if isinstance(note, str) else None

@@ -199,22 +199,28 @@ def _read_line(written: str, number: int) -> CalendarLine | None:
     words = said.split()
     if not words:
         return None
+    text = " ".join(words)
     takes_away = words[0].lower() == "not"
-    rest = " ".join(words[takes_away:])
-    part = _PART.fullmatch(rest)
+    days = " ".join(words[1:]) if takes_away else text
+    part = _PART.fullmatch(days)
     try:
-        rule = None if part else _rule(rest if len(written) <= MOST_CHARACTERS_OF_LINE else "")
+        if len(written) > MOST_CHARACTERS_OF_LINE:
+            raise InvalidSpec(
+                f"it has {len(written)} characters",
+                f"a line has at most {MOST_CHARACTERS_OF_LINE}, with its note",
+            )
+        rule = None if part else _rule(days)
     except InvalidSpec as error:
         raise InvalidCalendar(f"line {number}: {error.message}", error.detail, _EXAMPLE) from None
     except ValueError:
         raise InvalidCalendar(
-            f'line {number}: "{" ".join(words)[:60]}" does not name days',
+            f'line {number}: "{text[:60]}" does not name days',
             "a line is dates, yearly dates, days of the week, or calendar and a name; or not and"
             " these",
             _EXAMPLE,
         ) from None
     name = part[1] if part else None
-    return CalendarLine(rule, name, takes_away, "".join(note).strip(" \t"), " ".join(words))
+    return CalendarLine(rule, name, takes_away, "".join(note).strip(" \t"), text)
 
 
 def _rule(text: str) -> year_days.DaysOfYear:

@@ -124,7 +124,9 @@ def parse_cron(text: str) -> CronExpression:
     written = _split(text)
     _judge_weekdays(written)
     fields = list(map(parse_field, RULES[-len(written) :], written))
-    second, minute, hour, day, month, weekday = six = [_ONLY_AT_ZERO, *fields][-6:]
+    with_seconds = fields if len(fields) == len(RULES) else [_ONLY_AT_ZERO, *fields]
+    second, minute, hour, day, month, weekday = with_seconds
+    written_out = with_seconds[1:] if second == _ONLY_AT_ZERO else with_seconds
     days = _days(day, month, weekday)
     if not days.ever():
         raise InvalidSpec(
@@ -133,7 +135,7 @@ def parse_cron(text: str) -> CronExpression:
             'for example "0 9 L * *" for the last day of every month',
         )
     return CronExpression(
-        canonical=" ".join(one.canonical for one in six[second == _ONLY_AT_ZERO :]),
+        canonical=" ".join(one.canonical for one in written_out),
         notes=_notes(day, weekday, written),
         wildcard=second.starred or minute.starred or hour.starred,
         days=days,
