@@ -102,12 +102,7 @@ def teams_command(team: str | None, limit: int) -> None:
 
 def _print(named: list[str], verb: str) -> None:
     subject_kind, subject, role, scope_kind, scope = named
-    document = {
-        "subject_kind": subject_kind,
-        "subject": subject,
-        "role": role,
-        "scope_kind": scope_kind,
-        "scope": scope,
-    }
+    names = ("subject_kind", "subject", "role", "scope_kind", "scope")
+    document = dict(zip(names, named, strict=True))
     words = Grant(role, scope_kind, scope).words
     print_result(document, f"{subject_kind} '{subject}' {verb} the role {role} for {words}")
