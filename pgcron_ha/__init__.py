@@ -61,7 +61,7 @@ _PLACES = {
     "executors.contract.outcome": ("Cancel", "Discard", "Retry", "Snooze"),
     "executors.contract.secret_values": ("Secret",),
 }
-__all__ = ["errors", *(name for names in _PLACES.values() for name in names)]
+__all__ = sorted(["errors", *(name for names in _PLACES.values() for name in names)])
 
 
 def __getattr__(name: str) -> Any:

@@ -191,15 +191,16 @@ def option(
     words: str,
     kind: Any = None,
     *,
+    also: str | None = None,
     into: str | None = None,
-    default: Any = None,
-    metavar: str | None = None,
     **more: Any,
 ) -> Callable[[Any], Any]:
-    """`click.option`; `into` is the parameter that gets the value. A default is shown."""
-    names = (name,) if into is None else (name, into)
-    more |= {"default": default, "show_default": default is not None}
-    return click.option(*names, type=kind, metavar=metavar, help=words, **more)
+    """An option with a value: `click.option`, of which a default is shown. `also` is another name
+    of it, `into` the parameter that gets the value.
+    """
+    names = [each for each in (name, also, into) if each is not None]
+    more = {"show_default": "default" in more} | more
+    return click.option(*names, type=kind, help=words, **more)
 
 
 def limit_option(default: int = 50) -> Callable[[Any], Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments, output
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import columns, print_json
 from pgcron_ha.cli.session import Session, call, with_session
 from pgcron_ha.db.queries.audit import audited, change_words, exported
@@ -31,15 +32,15 @@ def audit_group() -> None:
 
 
 @audit_group.command("list")
-@arguments.option("--since", "Not before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
-@arguments.option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
-@click.option("--actor", help="By this actor, as the interface named it.")
-@click.option("--login", help="By this role of the database.")
-@click.option("--verb", help="What was done: cancel, pause, edit, …")
-@click.option("--kind", help="To what: run, schedule, queue, …")
-@click.option("--name", help="Its name; of a run its number.")
-@click.option("--outcome", type=click.Choice(("done", "refused")), help="Whether it was done.")
-@click.option("--interface", help="Through what: cli, ui, code, file, sql, …")
+@option("--since", "Not before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
+@option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
+@option("--actor", "By this actor, as the interface named it.")
+@option("--login", "By this role of the database.")
+@option("--verb", "What was done: cancel, pause, edit, …")
+@option("--kind", "To what: run, schedule, queue, …")
+@option("--name", "Its name; of a run its number.")
+@option("--outcome", "Whether it was done.", click.Choice(("done", "refused")))
+@option("--interface", "Through what: cli, ui, code, file, sql, …")
 @arguments.limit_option()
 def list_command(**given: Any) -> None:
     """List who did what, the newest first.
@@ -50,7 +51,7 @@ def list_command(**given: Any) -> None:
 
 
 @audit_group.command("export")
-@arguments.option("--after", "Only rows after this one: the last of the export before.", int)
+@option("--after", "Only rows after this one: the last of the export before.", int)
 @with_session
 async def export_command(session: Session, after: int | None) -> None:
     """Print all rows as JSON lines, the oldest first.

@@ -38,10 +38,15 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 
 @click.command("backfill", cls=arguments.JsonCommand)
 @click.argument("name")
-@click.option("--since", required=True, type=LOCAL_INSTANT, help="Start of the range (inclusive).")
+@option("--since", "Start of the range (inclusive).", LOCAL_INSTANT, required=True)
 @option("--until", "End of the range (exclusive). Default: now.", LOCAL_INSTANT)
-@click.option("--direction", type=click.Choice(backfills.DIRECTIONS), default="forward")
-@click.option("--parallelism", type=int, default=1, help="Maximum runs of it at the same time.")
+@option(
+    "--direction",
+    "Oldest or newest fires first.",
+    click.Choice(backfills.DIRECTIONS),
+    default="forward",
+)
+@option("--parallelism", "Maximum runs of it at the same time.", int, default=1)
 @option("--overlap", "Overlap policy of its runs. Default: the schedule's.", metavar="POLICY")
 @option(
     "--if-ran",
@@ -50,7 +55,7 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
     default="skip",
 )
 @arguments.args_option("Arguments instead of the schedule's.")
-@click.option("--note", help="Reason, kept with the backfill.")
+@option("--note", "Reason, kept with the backfill.")
 @click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")
 @click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 if a run failed.")
 def backfill_command(
@@ -101,8 +106,8 @@ def backfills_group() -> None:
 
 
 @backfills_group.command("list")
-@click.option("--schedule", help="Those of this schedule.")
-@click.option("--state", type=click.Choice(backfills.STATES))
+@option("--schedule", "Those of this schedule.")
+@option("--state", "Those in this state.", click.Choice(backfills.STATES))
 @arguments.limit_option()
 def list_command(schedule: str | None, state: str | None, limit: int) -> None:
     """List backfills, the newest first."""
@@ -141,7 +146,7 @@ def resume_command(backfill: int) -> None:
 
 @backfills_group.command("stop")
 @_backfill
-@click.option("--note", help="Why; kept with the runs that are cancelled.")
+@option("--note", "Why; kept with the runs that are cancelled.")
 def stop_command(backfill: int, note: str | None) -> None:
     """End BACKFILL: what waits is cancelled, what runs goes on."""
     cancelled = act(backfills.stop_backfill, backfill, note)

@@ -38,7 +38,7 @@ def list_command(limit: int) -> None:
 
 @breakers_group.command("set")
 @click.argument("handler")
-@click.option("--failures", type=click.IntRange(1, 100), default=5, show_default=True)
+@option("--failures", "How many open it.", click.IntRange(1, 100), default=5)
 @option("--within", "How long a failure counts.", DURATION, default="1m")
 @option("--open-for", "How long the breaker stays open.", DURATION, default="30s")
 @option(
@@ -47,9 +47,9 @@ def list_command(limit: int) -> None:
     DURATION,
     into="open_for_at_most",
 )
-@click.option("--fallback-handler", metavar="HANDLER", help="Runs them while the breaker is open.")
-@click.option("--fallback-queue", metavar="QUEUE", help="Queue for them while the breaker is open.")
-@click.option("--share", "handlers", multiple=True, metavar="HANDLER", help="One that shares it.")
+@option("--fallback-handler", "Runs them while the breaker is open.", metavar="HANDLER")
+@option("--fallback-queue", "Queue for them while the breaker is open.", metavar="QUEUE")
+@option("--share", "One that shares it.", into="handlers", multiple=True, metavar="HANDLER")
 def set_command(handler: str, **given: Any) -> None:
     """Stop running HANDLER after some failures within a time, then probe it run by run.
 

@@ -76,7 +76,7 @@ def groups_command(also_closed: bool, limit: int) -> None:
     "--lost", "also_lost", is_flag=True, help="Include lost runs (they may have taken effect)."
 )
 @option("--rate", "Spread them: 10/1m makes 10 due each minute. Default: all now.", arguments.RATE)
-@click.option("--most", type=click.IntRange(1), help="At most this many, the oldest first.")
+@option("--most", "At most this many, the oldest first.", click.IntRange(1))
 @arguments.args_option("Arguments instead of theirs, a JSON object.")
 def redrive_command(
     run_ids: tuple[int, ...],
@@ -112,7 +112,7 @@ def redrive_command(
 @dead_group.command("archive")
 @click.argument("run_ids", type=arguments.RUN_ID, nargs=-1, metavar="[RUN_ID]...")
 @_filter_options
-@click.option("--note", help="Why nobody sends them again; kept with each.")
+@option("--note", "Why nobody sends them again; kept with each.")
 def archive_command(run_ids: tuple[int, ...], note: str | None, **filters: Any) -> None:
     """Close dead letters without sending them again.
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TextIO
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.options import run_options
 from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
@@ -29,7 +30,7 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.command("enqueue", cls=arguments.JsonCommand)
 @click.argument("handler", required=False)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@arguments.option(
+@option(
     "--file",
     'Runs as JSON lines: {"handler": …, "args": …}; - reads stdin.',
     click.File(encoding="utf-8"),

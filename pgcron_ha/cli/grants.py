@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.client.options import POLICIES
@@ -156,19 +157,19 @@ EVERYTHING: dict[str, Any] = {
 @click.command("grants")
 @click.argument("part", type=click.Choice(PARTS))
 @click.argument("role")
-@click.option("--queue", "queues", multiple=True, help="a producer's: a name, or mail-* (repeat)")
-@click.option("--handler", "handlers", multiple=True, help="a producer's: py:mail, or py:*")
+@option("--queue", "a producer's: a name, or mail-* (repeat)", into="queues", multiple=True)
+@option("--handler", "a producer's: py:mail, or py:*", into="handlers", multiple=True)
 @click.option("--everything", is_flag=True, help="any queue, handler, key, weight and priority")
-@click.option(
+@option(
     "--concurrency-key",
-    "concurrency_keys",
+    "a producer's: a key, or mail/*; without it those that begin with ROLE/ (repeat)",
+    into="concurrency_keys",
     multiple=True,
-    help="a producer's: a key, or mail/*; without it those that begin with ROLE/ (repeat)",
 )
-@click.option("--largest-weight", type=int, help="of a producer's runs; without it 1")
-@click.option("--highest-priority", type=int, help="of a producer's runs: 0 is first; without it 5")
-@click.option("--largest-args", type=int, help="bytes of the args of a producer's run")
-@click.option("--backlog", type=int, help="how many of a producer's runs may wait or execute")
+@option("--largest-weight", "of a producer's runs; without it 1", int)
+@option("--highest-priority", "of a producer's runs: 0 is first; without it 5", int)
+@option("--largest-args", "bytes of the args of a producer's run", int)
+@option("--backlog", "how many of a producer's runs may wait or execute", int)
 def grants_command(part: str, role: str, everything: bool, **options: Any) -> None:
     """Print the SQL that gives ROLE the rights of a part.
 

@@ -40,7 +40,7 @@ _LOCAL_WIDTH = 32
 )
 @option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=DEFAULT_COUNT)
 @option("--dst", "vixie, robfig (alias kubernetes) or skip.", default="vixie", metavar="POLICY")
-@click.option("--seed", metavar="UUID", help="The schedule whose @daily~ (and its like) is meant.")
+@option("--seed", "The schedule whose @daily~ (and its like) is meant.", metavar="UUID")
 @click.option("--prev", "is_backwards", is_flag=True, help="Look back, newest first.")
 def next_command(
     spec: str,

@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import columns, echo, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import cluster
@@ -39,7 +40,7 @@ COLUMNS: Final = columns(
     LABELS=lambda row: [f"{key}={value}" for key, value in row["labels"].items()],
 )
 _LOOK_SECONDS: Final = 0.25
-_note = click.option("--note", help="Why; shown with the node.")
+_note = option("--note", "Why; shown with the node.")
 
 
 @click.group("nodes", cls=arguments.JsonGroup)
@@ -93,7 +94,7 @@ def uncordon_command(node: str) -> None:
 @click.argument("node")
 @_note
 @click.option("--wait", is_flag=True, help="Until it holds no run any more.")
-@click.option("--timeout", type=arguments.DURATION, help="With --wait: fail after this time.")
+@option("--timeout", "With --wait: fail after this time.", arguments.DURATION)
 @with_session
 async def drain_command(
     session: Session, node: str, note: str | None, wait: bool, timeout: timedelta | None

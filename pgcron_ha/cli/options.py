@@ -29,8 +29,8 @@ def _links(
     return {title: address for title, _, address in parts} if words else None
 
 
-timezone_option: Final = click.option(
-    "--tz", "--timezone", "timezone", metavar="ZONE", help="An IANA time zone."
+timezone_option: Final = option(
+    "--tz", "An IANA time zone.", also="--timezone", into="timezone", metavar="ZONE"
 )
 _SEVERAL: Final[dict[str, Any]] = {"multiple": True, "callback": _labels}
 
@@ -98,7 +98,11 @@ policy_options = together(
     option("--retry-base", "Longest wait before the first retry.", **DURATION),
     option("--retry-cap", "Longest wait before any retry.", **DURATION),
     option("--jitter", "Delay all fires by one amount within it; 0s: none.", **DURATION),
-    option("--depends-on-previous/--independent", "Wait until the previous fire has succeeded."),
+    click.option(
+        "--depends-on-previous/--independent",
+        default=None,
+        help="Wait until the previous fire has succeeded.",
+    ),
     option("--max-runs", "End after this many runs; 0: never.", int),
     option("--owner", "The team or person that it belongs to."),
     option("--description", "What it is for."),

@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import columns, note, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.client import checks
@@ -23,11 +24,12 @@ QUEUES: Final = columns(
 )
 KEYS: Final = columns("KEY:32 SLOTS RATE PER RUNNING SET_BY:16 SET_AT", KEY="concurrency_key")
 _NO_LIMIT: Final = "none"
-_rate = click.option(
+_rate = option(
     "--rate",
-    type=arguments.RATE,
+    "At most 10 start in any minute: 10/1m.",
+    arguments.RATE,
     default=arguments.Rate(),
-    help="At most 10 start in any minute: 10/1m.",
+    show_default=False,
 )
 
 
@@ -49,7 +51,7 @@ def cluster_group() -> None:
 
 
 @cluster_group.command("pause")
-@click.option("--note", help="Why; shown on the pages and by `status`.")
+@option("--note", "Why; shown on the pages and by `status`.")
 def pause_cluster_command(note: str | None) -> None:
     """Start no runs at all; what runs goes on, and fires become runs that wait."""
     act(cluster.pause_cluster, note)
@@ -81,7 +83,7 @@ def list_queues_command(limit: int) -> None:
 
 @queues_group.command("demand")
 @click.argument("queue", required=False)
-@arguments.option(
+@option(
     "--cap",
     "Count at most this many due runs.",
     click.IntRange(1, 100_000),
@@ -99,7 +101,7 @@ def demand_command(queue: str | None, cap: int) -> None:
 
 @queues_group.command("pause")
 @click.argument("queue")
-@click.option("--note", "why", help="Why; shown with the queue.")
+@option("--note", "Why; shown with the queue.", into="why")
 @with_session
 async def pause_command(session: Session, queue: str, why: str | None) -> None:
     """Start no runs of QUEUE; what runs goes on."""
@@ -119,9 +121,7 @@ def resume_command(queue: str) -> None:
 
 @queues_group.command("set")
 @click.argument("queue")
-@arguments.option(
-    "--max-running", "Most runs at once, on all nodes together.", _COUNT, default=_NO_LIMIT
-)
+@option("--max-running", "Most runs at once, on all nodes together.", _COUNT, default=_NO_LIMIT)
 @_rate
 @with_session
 async def set_queue_command(

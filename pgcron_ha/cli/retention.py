@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import columns, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import cluster
@@ -25,9 +26,9 @@ COLUMNS: Final = columns(
 )
 _TABLES: Final = ("occurrence", "history", "attempt", "log", "audit")
 
-_queue = click.option("--queue", metavar="QUEUE", help="Runs of this queue; else of every queue.")
+_queue = option("--queue", "Runs of this queue; else of every queue.", metavar="QUEUE")
 _OUTCOMES: Final = click.Choice([outcome.value for outcome in RunOutcome])
-_outcome = click.option("--outcome", type=_OUTCOMES, help="Runs with this outcome; else with any.")
+_outcome = option("--outcome", "Runs with this outcome; else with any.", _OUTCOMES)
 
 
 @click.group("retention", cls=arguments.JsonGroup)
@@ -46,7 +47,7 @@ def list_command(limit: int) -> None:
 @click.argument("duration", type=arguments.DURATION)
 @_queue
 @_outcome
-@click.option("--table", type=click.Choice(_TABLES), help="All rows of this table.")
+@option("--table", "All rows of this table.", click.Choice(_TABLES))
 def set_command(
     duration: timedelta, queue: str | None, outcome: str | None, table: str | None
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import columns, print_result, print_rows
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import roles
@@ -27,9 +28,9 @@ def _of_a_grant(command: Callable[..., Any]) -> Callable[..., Any]:
     """What grant and revoke name alike."""
     for kind in reversed(SCOPE_KINDS):
         words = f"Within this {kind}: a name, or how names begin (mail-*)."
-        command = click.option(f"--{kind}", metavar="NAME", help=words)(command)
-    command = click.option("--group", metavar="GROUP", help="Every user of this group.")(command)
-    command = click.option("--user", metavar="USER", help="A user of the pages.")(command)
+        command = option(f"--{kind}", words, metavar="NAME")(command)
+    command = option("--group", "Every user of this group.", metavar="GROUP")(command)
+    command = option("--user", "A user of the pages.", metavar="USER")(command)
     return click.argument("role", type=click.Choice(list(ROLES)))(command)
 
 
@@ -100,7 +101,8 @@ def teams_command(team: str | None, limit: int) -> None:
 
 
 def _print(named: list[str], verb: str) -> None:
-    kind, subject, *held = named
-    said = f"{kind} '{subject}' {verb} the role {held[0]} for {Grant(*held).words}"
+    subject_kind, subject, role, scope_kind, scope = named
     names = ("subject_kind", "subject", "role", "scope_kind", "scope")
-    print_result(dict(zip(names, named, strict=True)), said)
+    document = dict(zip(names, named, strict=True))
+    words = Grant(role, scope_kind, scope).words
+    print_result(document, f"{subject_kind} '{subject}' {verb} the role {role} for {words}")

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments, output
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.options import tag_filter
 from pgcron_ha.cli.output import columns, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
@@ -49,7 +50,7 @@ COLUMNS = columns(
 _run_ids: Final = click.argument(
     "run_ids", type=arguments.RUN_ID, nargs=-1, required=True, metavar="RUN_ID..."
 )
-_note: Final = click.option("--note", help="Why; kept with the run.")
+_note: Final = option("--note", "Why; kept with the run.")
 
 
 @click.group("runs", cls=arguments.JsonGroup)
@@ -58,23 +59,23 @@ def runs_group() -> None:
 
 
 @runs_group.command("list")
-@click.option(
+@option(
     "--state",
-    "--outcome",
-    "states",
-    type=click.Choice(tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))),
-    multiple=True,
-    help="A state, an outcome or a group: attention, waiting, ended; may be repeated. Without it "
+    "A state, an outcome or a group: attention, waiting, ended; may be repeated. Without it "
     "all but scheduled ones.",
+    click.Choice(tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))),
+    also="--outcome",
+    into="states",
+    multiple=True,
 )
-@click.option("--handler", help="Runs of this handler.")
-@click.option("--queue", help="Runs of this queue.")
-@click.option("--node", help="Runs that this node executes, or executed last.")
-@click.option("--error", metavar="TEXT", help="Runs with this text in their error.")
+@option("--handler", "Runs of this handler.")
+@option("--queue", "Runs of this queue.")
+@option("--node", "Runs that this node executes, or executed last.")
+@option("--error", "Runs with this text in their error.", metavar="TEXT")
 @tag_filter
-@arguments.option("--since", "Not before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
-@arguments.option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
-@click.option("--schedule", "schedule_name", help="Runs of the schedule of this name.")
+@option("--since", "Not before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
+@option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
+@option("--schedule", "Runs of the schedule of this name.", into="schedule_name")
 @arguments.limit_option()
 def list_command(**given: Any) -> None:
     """List runs, live and ended, newest first.
@@ -106,7 +107,7 @@ async def show_command(session: Session, run_id: int) -> None:
 
 @runs_group.command("watch")
 @click.argument("run_id", type=arguments.RUN_ID)
-@click.option("--timeout", type=arguments.DURATION, help="Wait no longer. Default: until it ends.")
+@option("--timeout", "Wait no longer. Default: until it ends.", arguments.DURATION)
 @click.option("--log", "with_log", is_flag=True, help="Print its log lines on stderr as they come.")
 def watch_command(run_id: int, timeout: timedelta | None, with_log: bool) -> None:
     """Follow a run until it ends, and print its result.
@@ -120,7 +121,7 @@ def watch_command(run_id: int, timeout: timedelta | None, with_log: bool) -> Non
 
 @runs_group.command("logs")
 @click.argument("run_id", type=arguments.RUN_ID)
-@click.option("--attempt", type=click.IntRange(1, 100), help="Only this attempt.")
+@option("--attempt", "Only this attempt.", click.IntRange(1, 100))
 @arguments.limit_option(1000)
 @with_session
 async def logs_command(session: Session, run_id: int, attempt: int | None, limit: int) -> None:

@@ -55,7 +55,7 @@ _files = together(
 
 @click.command("apply", cls=arguments.JsonCommand)
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
-@click.option("--source", metavar="NAME", help="Who owns them; without it PATH's own name.")
+@option("--source", "Who owns them; without it PATH's own name.", metavar="NAME")
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
 @click.option("--take-over", is_flag=True, help="Also what another source owns.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
@@ -102,10 +102,7 @@ async def apply_command(
         used = f"used by {plural(calendar.users, 'schedule')}" if calendar.users else None
         _print_text("calendar", calendar, owner, calendar.before, calendar.after, used)
     for workflow in of_workflows:
-        before, after = (
-            None if said is None else definitions.yaml_text(definitions.workflow_of(said))
-            for said in (workflow.before, workflow.after)
-        )
+        before, after = map(_workflow_text, (workflow.before, workflow.after))
         _print_text("workflow", workflow, owner, before, after)
         _warn_of_code("workflow", workflow.name, workflow.managed_before)
     for one in of_schedules:
@@ -120,7 +117,7 @@ async def apply_command(
 
 @click.command("export")
 @click.argument("names", nargs=-1)
-@click.option("--source", metavar="NAME", help="Only those of a source.")
+@option("--source", "Only those of a source.", metavar="NAME")
 @option("--output", "A file instead of stdout.", **_NEW_FILE)
 @with_session
 async def export_command(
@@ -213,6 +210,12 @@ def _print_text(
     _print_change(f"{kind} {one.name}", one.change, lines)
 
 
+def _workflow_text(definition: schedule_files.Row | None) -> str | None:
+    if definition is None:
+        return None
+    return definitions.yaml_text(definitions.workflow_of(definition))
+
+
 def _print_change(title: str, change: str, lines: Sequence[str]) -> None:
     if change in _SIGNS:
         echo(f"{_SIGNS[change]} {title}")
@@ -245,7 +248,7 @@ def import_group() -> None:
 @import_group.command("crontab")
 @click.argument("file", type=_FILE)
 @click.option("--system", "is_system", is_flag=True, help="Each line names a user (/etc/crontab).")
-@click.option("--timezone", default="UTC", show_default=True, help="Of the host it comes from.")
+@option("--timezone", "Of the host it comes from.", default="UTC")
 @_files
 def crontab_command(file: Path, is_system: bool, timezone: str, **files: TextIO | None) -> None:
     """Import a crontab; CRON_TZ in it wins over --timezone."""
@@ -256,7 +259,7 @@ def crontab_command(file: Path, is_system: bool, timezone: str, **files: TextIO 
 
 @import_group.command("kubernetes")
 @click.argument("manifests", type=_FILE, nargs=-1, required=True, metavar="FILES...")
-@click.option("--timezone", default="UTC", show_default=True, help="Of jobs without a timeZone.")
+@option("--timezone", "Of jobs without a timeZone.", default="UTC")
 @_files
 def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: TextIO | None) -> None:
     """Import the CronJobs (batch/v1) of manifests in YAML or JSON."""
@@ -266,8 +269,8 @@ def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: Text
 
 
 @import_group.command("pg_cron")
-@click.option("--from-dsn", metavar="URL", required=True, help="The database that has cron.job.")
-@click.option("--timezone", help="pg_cron's; without it what the database says, or UTC.")
+@option("--from-dsn", "The database that has cron.job.", metavar="URL", required=True)
+@option("--timezone", "pg_cron's; without it what the database says, or UTC.")
 @_files
 def pg_cron_command(from_dsn: str, timezone: str | None, **files: TextIO | None) -> None:
     """Import pg_cron's jobs from its table."""

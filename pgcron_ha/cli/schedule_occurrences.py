@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments, output
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import columns, echo, plural, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.cli.watching import what_it_waits_for
@@ -45,13 +46,13 @@ def _ago(option: str, text: str) -> timedelta:
 _fire_arguments = arguments.together(
     click.argument("name"), click.argument("instant", type=arguments.LOCAL_INSTANT)
 )
-_note = click.option("--note", help="Why; shown by `schedules why`.")
+_note = option("--note", "Why; shown by `schedules why`.")
 
 
 @click.command("occurrences", cls=arguments.JsonCommand)
 @click.argument("name")
-@click.option("--decision", type=click.Choice(DECISIONS), help="Only what was decided so.")
-@arguments.option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.LOCAL_INSTANT)
+@option("--decision", "Only what was decided so.", click.Choice(DECISIONS))
+@option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.LOCAL_INSTANT)
 @arguments.limit_option()
 @with_session
 async def occurrences_command(
@@ -170,7 +171,7 @@ async def restore_occurrence_command(session: Session, name: str, instant: Writt
 
 @click.command("verify", cls=arguments.JsonCommand)
 @click.argument("name", required=False)
-@arguments.option("--since", "An instant, or how long ago.", _WHEN, default="1d")
+@option("--since", "An instant, or how long ago.", _WHEN, default="1d")
 @with_session
 async def verify_command(session: Session, name: str | None, since: timedelta | datetime) -> int:
     """Prove that no fire is missing or double.

@@ -73,12 +73,14 @@ for _command in (
 
 
 @schedules_group.command("list")
-@click.option("--name", help="Those with this text in their names.")
-@click.option("--handler", help="Those of this handler.")
-@click.option("--queue", help="Those of this queue.")
-@click.option("--owner", help="Those of this owner.")
+@option("--name", "Those with this text in their names.")
+@option("--handler", "Those of this handler.")
+@option("--queue", "Those of this queue.")
+@option("--owner", "Those of this owner.")
 @tag_filter
-@click.option("--status", type=click.Choice(["unchecked", "valid", "invalid", "done"]))
+@option(
+    "--status", "Those with this status.", click.Choice(["unchecked", "valid", "invalid", "done"])
+)
 @click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")
 @arguments.limit_option()
 def list_command(paused: bool | None, **given: Any) -> None:
@@ -119,7 +121,7 @@ async def show_command(session: Session, name: str) -> None:
 @click.argument("handler")
 @policy_options
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
+@option("--expect-version", "Refuse if it has another one.", click.IntRange(0))
 def put_command(
     name: str, spec: str, handler: str, dry_run: bool, expect_version: int | None, **policies: Any
 ) -> None:
@@ -163,7 +165,7 @@ def put_command(
 
 @schedules_group.command("pause")
 @click.argument("name")
-@click.option("--note", help="Why; kept with every fire that is missed.")
+@option("--note", "Why; kept with every fire that is missed.")
 @option("--until", "Resume it by itself: 2h, 18:30, tomorrow 03:00, ISO.", _UNTIL)
 @with_session
 async def pause_command(
@@ -227,7 +229,7 @@ def delete_command(name: str) -> None:
 @schedules_group.command("run-now")
 @click.argument("name")
 @arguments.args_option("Other arguments than the schedule's.")
-@click.option("--overlap", metavar="POLICY", help="Another overlap policy, for this run alone.")
+@option("--overlap", "Another overlap policy, for this run alone.", metavar="POLICY")
 @option("--for", "The fire time that it is for, instead of now.", LOCAL_INSTANT, into="fire_time")
 @with_session
 async def run_now_command(
@@ -316,7 +318,7 @@ def diff_command(name: str, first: int | None, second: int | None) -> None:
 @schedules_group.command("restore")
 @click.argument("name")
 @click.argument("version", type=click.IntRange(1))
-@click.option("--expect-version", type=click.IntRange(0), help="Refuse if it has another one.")
+@option("--expect-version", "Refuse if it has another one.", click.IntRange(0))
 def restore_command(name: str, version: int, expect_version: int | None) -> None:
     """Make an earlier version the next one.
 

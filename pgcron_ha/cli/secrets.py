@@ -123,7 +123,7 @@ def reveal_command(run_id: int) -> None:
 
 
 @click.command("erase", cls=arguments.JsonCommand)
-@click.option("--run", "run_ids", type=arguments.RUN_ID, multiple=True, help="One run (repeat).")
+@option("--run", "One run (repeat).", arguments.RUN_ID, into="run_ids", multiple=True)
 @option("--concurrency-key", "Runs with this concurrency key.")
 @option("--unique-key", "Runs with this unique key.")
 @option("--idempotency-key", "The run with this idempotency key.")

@@ -52,7 +52,7 @@ def users_group() -> None:
 
 @users_group.command("add")
 @click.argument("name")
-@click.option("--role", type=_ROLE, help="A role for everything.")
+@option("--role", "A role for everything.", _ROLE)
 @click.option("--no-password", is_flag=True, help="For one who comes by a proxy.")
 def add_command(name: str, role: str | None, no_password: bool) -> None:
     """Add the user NAME; the password is asked for, or read from standard input."""
@@ -112,7 +112,7 @@ def sessions_command(name: str | None, limit: int) -> None:
 
 @users_group.command("revoke")
 @click.argument("name")
-@click.option("--session", metavar="SESSION", help="Only this one of `users sessions`.")
+@option("--session", "Only this one of `users sessions`.", metavar="SESSION")
 def revoke_command(name: str, session: str | None) -> None:
     """End the sessions of NAME."""
     ended = act(login.revoke_sessions, name, session=session)
@@ -126,12 +126,10 @@ def tokens_group() -> None:
 
 @tokens_group.command("create")
 @click.argument("name")
-@click.option("--role", type=_ROLE, default="viewer", show_default=True)
-@click.option(
-    "--scope", "scopes", multiple=True, metavar="KIND:NAME", help="Only there: queue:mail-*."
-)
+@option("--role", "What it may.", _ROLE, default="viewer")
+@option("--scope", "Only there: queue:mail-*.", into="scopes", multiple=True, metavar="KIND:NAME")
 @option("--lifetime", "How long it is valid, up to 365d.", DURATION, default="90d")
-@click.option("--owner", metavar="USER", help="It never may more than this user.")
+@option("--owner", "It never may more than this user.", metavar="USER")
 def create_command(
     name: str, role: str, scopes: tuple[str, ...], lifetime: timedelta, owner: str | None
 ) -> None:

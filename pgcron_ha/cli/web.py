@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import uvloop
 
+from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config.settings import Settings
@@ -38,9 +39,9 @@ some of them close so many at their start.
 
 
 @click.command("web")
-@click.option("--listen", metavar="HOST:PORT", help="Also unix:/path; port 0: any.")
-@click.option("--callbacks", metavar="HOST:PORT", help="Take services' callbacks there, too.")
-@click.option("--ops", metavar="HOST:PORT", help="Serve probes and metrics there, too.")
+@option("--listen", "Also unix:/path; port 0: any.", metavar="HOST:PORT")
+@option("--callbacks", "Take services' callbacks there, too.", metavar="HOST:PORT")
+@option("--ops", "Serve probes and metrics there, too.", metavar="HOST:PORT")
 def web_command(listen: str | None, callbacks: str | None, ops: str | None) -> int:
     """Serve the pages, the probes and the metrics.
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.arguments import json_value_option
+from pgcron_ha.cli.arguments import json_value_option, option
 from pgcron_ha.cli.enqueue import args_of, due_instant
 from pgcron_ha.cli.options import start_options
 from pgcron_ha.cli.output import columns, echo, plural, print_result
@@ -53,7 +53,7 @@ _STEP_COLUMNS: Final = columns(
 _run_id: Final = click.argument("run_id", type=arguments.RUN_ID)
 _step_of_run: Final = arguments.together(_run_id, click.argument("step"))
 _which: Final = click.argument("which", metavar="NAME|RUN_ID")
-_note: Final = click.option("--note", help="Why; kept with the step.")
+_note: Final = option("--note", "Why; kept with the step.")
 
 
 @click.group("workflows", cls=arguments.JsonGroup)
@@ -221,7 +221,7 @@ def clear_command(run_id: int, step: str, note: str | None) -> None:
 
 @workflows_group.command("pause")
 @_run_id
-@click.option("--note", help="Why; kept with the run.")
+@option("--note", "Why; kept with the run.")
 def pause_command(run_id: int, note: str | None) -> None:
     """Let no further step of a run begin until it is resumed; what runs goes on."""
     act(commands.pause_workflow, run_id, note)

@@ -70,22 +70,22 @@ def _set(context: _Context, name: str, value: str, where: str, found: Imported) 
 
 
 def _entry(found: Imported, context: _Context, line: str, where: str, is_system: bool) -> None:
-    fields = 1 if line.startswith("@") else 5
-    parts = line.split(None, fields)
-    spec, rest = " ".join(parts[:fields]), "".join(parts[fields:]).strip(" \t")
+    spec, rest = _split_spec(line)
     user = None
     if is_system:
         user, rest = (*rest.split(None, 1), "", "")[:2]
     if spec.lower() == "@reboot":
-        fact = "@reboot is no time but an event of one host"
-        found.lose(where, f"not carried over: {fact}: {rest[:100]}")
+        found.lose(
+            where, f"not carried over: @reboot is no time but an event of one host: {rest[:100]}"
+        )
         return
     if not rest:
         found.lose(where, f"not carried over: there is no command after {spec[:100]!r}")
         return
     command, lines = _command(rest)
-    printed = " ".join(map(shlex.quote, lines))
-    script = f"printf '%s\\n' {printed} | ( {command}\n)" if lines else command
+    script = command
+    if lines:
+        script = f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | ( {command}\n)"
     argv = with_variables(as_argv([context.shell, "-c", script]), context.variables)
     template: dict[str, Any] = {"argv": argv, "timeout": LONGEST}
     if user:
@@ -102,6 +102,14 @@ def _gives_way(command: str) -> bool:
     program, *words = words_of(command) or [""]
     is_lock = program.rpartition("/")[2] == "flock"
     return is_lock and not {"-n", "--nb", "--nonblock"}.isdisjoint(words)
+
+
+def _split_spec(line: str) -> tuple[str, str]:
+    """The time of a line, and the rest."""
+    fields = 1 if line.startswith("@") else 5
+    parts = line.split(None, fields)
+    rest = parts[fields] if len(parts) > fields else ""
+    return " ".join(parts[:fields]), rest.strip(" \t")
 
 
 def _command(text: str) -> tuple[str, list[str]]:

@@ -15,7 +15,13 @@ from typing import Any, Final
 
 import yaml
 
-from pgcron_ha.client import options, schedules, workflow_definitions
+from pgcron_ha.client import options, schedules
+from pgcron_ha.client.workflow_definitions import (
+    OF_STEPS,
+    OF_WORKFLOWS,
+    judged_workflow,
+    step_place,
+)
 from pgcron_ha.client.workflows import workflow_name
 from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, Mistakes, PgcronError
@@ -42,7 +48,7 @@ class Definitions:
     `pgcron_ha.db.commands.schedule_files.apply_schedules` takes them.
     """
     workflows: Mapping[str, Mapping[str, Any]]
-    """As `pgcron_ha.client.workflow_definitions.judged_workflow` gives them."""
+    """As `pgcron_ha.client.judged_workflow` gives them."""
     calendars: Mapping[str, str]
     """A rule in each line, as `pgcron_ha.spec.calendars.calendar` reads them."""
 
@@ -173,10 +179,10 @@ def _judged(document: Document, table: str, name: str, value: Any) -> Any:
 def _workflow(document: Document, name: str, value: Any) -> dict[str, Any]:
     def place(number: int, step: object) -> str:
         line = document.line_of(WORKFLOWS, name, "steps", number - 1)
-        return f"{workflow_definitions.step_place(number, step)} in line {line}"
+        return f"{step_place(number, step)} in line {line}"
 
     workflow_name(name)
-    return workflow_definitions.judged_workflow(value, place)
+    return judged_workflow(value, place)
 
 
 def _calendar(name: str, value: Any) -> str:
@@ -257,19 +263,10 @@ def definition_of(row: Mapping[str, Any], default: Mapping[str, Any]) -> dict[st
 def workflow_of(definition: Mapping[str, Any]) -> dict[str, Any]:
     """A stored definition of a workflow as people write it, if it is one that they may write."""
     with suppress(InvalidInput):
-        definition = workflow_definitions.judged_workflow(definition)
-    said = {
-        key: definition[key]
-        for key in workflow_definitions.OF_WORKFLOWS
-        if definition.get(key) is not None
-    }
+        definition = judged_workflow(definition)
+    said = {key: definition[key] for key in OF_WORKFLOWS if definition.get(key) is not None}
     steps = definition["steps"]
-    return said | {
-        "steps": [
-            {key: step[key] for key in workflow_definitions.OF_STEPS if key in step}
-            for step in steps
-        ]
-    }
+    return said | {"steps": [{key: step[key] for key in OF_STEPS if key in step} for step in steps]}
 
 
 def as_yaml(

@@ -10,7 +10,6 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count
 from typing import Any, Final
 
 import tomli_w
@@ -90,8 +89,10 @@ class Imported:
         return tomli_w.dumps(self.templates)
 
     def _free_name(self, name: str) -> str:
-        names = chain([name], (f"{name}-{number}" for number in count(2)))
-        return next(free for free in names if free not in self.definitions)
+        number, free = 2, name
+        while free in self.definitions:
+            free, number = f"{name}-{number}", number + 1
+        return free
 
 
 def as_argv(items: Sequence[str]) -> list[str]:
@@ -100,17 +101,21 @@ def as_argv(items: Sequence[str]) -> list[str]:
     """
     if not any(PLACEHOLDER.search(item) for item in items):
         return list(items)
-    pieces = [re.split(r"(?<=\{)(?=[a-z_])", item) for item in items]
-    number = count(1)
-    words = ("".join(f"${{{next(number)}}}" for _ in parts) for parts in pieces)
-    script = " ".join(f'"{word}"' for word in words)
-    return ["/bin/sh", "-c", f"exec {script}", "sh", *chain.from_iterable(pieces)]
+    pieces: list[str] = []
+    words: list[str] = []
+    for item in items:
+        parts = re.split(r"(?<=\{)(?=[a-z_])", item)
+        numbers = range(len(pieces) + 1, len(pieces) + len(parts) + 1)
+        words.append('"' + "".join(f"${{{number}}}" for number in numbers) + '"')
+        pieces += parts
+    return ["/bin/sh", "-c", f"exec {' '.join(words)}", "sh", *pieces]
 
 
 def with_variables(argv: Sequence[str], variables: Mapping[str, str]) -> list[str]:
     """The program with these variables in its environment."""
-    values = [f"{name}={value}" for name, value in variables.items()]
-    return [*(["/usr/bin/env", *values] if values else ()), *argv]
+    if not variables:
+        return list(argv)
+    return ["/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), *argv]
 
 
 def words_of(command: str) -> list[str]:

@@ -109,9 +109,11 @@ def _template(found: Imported, where: str, containers: Any) -> dict[str, Any] | 
     listed, folder = container.pop("env", None), container.pop("workingDir", None)
     _lose_rest(found, where, "the container", container)
     if not program:
-        but = f"yourself{f', with {command}' if command else ''}"
-        fact = f"the program of image {image} is not in the manifest"
-        found.lose(where, f"{fact}: write the shell template {but}")
+        found.lose(
+            where,
+            f"the program of image {image} is not in the manifest: write the shell template"
+            f" yourself{f', with {command}' if command else ''}",
+        )
         return None
     found.lose(where, f"image {image} is not carried over: the nodes need {command[0][:100]}")
     if any("$(" in item for item in command):

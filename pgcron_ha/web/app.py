@@ -35,7 +35,6 @@ from pgcron_ha.web.templating import templates
 
 __all__ = ["Entry", "Grant", "Person", "create_app"]
 
-_ONE: Final = {"dead": "dead letter", "storage": "table"}
 _BROKEN: Final = "Something went wrong here; the server's log has the details under {number}.\n"
 _BAD_TOKEN: Final = (
     "The token is not valid, or not any more: `pgcron-ha tokens list` shows those that are.\n"
@@ -149,7 +148,7 @@ async def _authorize(page_request: PageRequest, permission: str, path: str) -> N
     kind, name = page_request.object
     found = await page_request.read("reached", reached, kind, name, *person.scopes_as.values())
     if not found.value["viewer"]:
-        what = _ONE.get(kind, kind[:-1])
+        what = "dead letter" if kind == "dead" else kind[:-1]
         raise NotFound(
             f"{what} '{name[:200]}' does not exist",
             "Or it is none of those that your roles are for.",

@@ -120,6 +120,21 @@ def test_no_command_at_all_is_wrong_usage_and_shows_the_help(capsys: Output) -> 
     assert "Commands:" in "".join(capsys.readouterr())
 
 
+@pytest.mark.parametrize(
+    ("command", "required"),
+    [
+        ("schedules edit-occurrence nightly 18:30", "--args"),
+        ("schedules backfill nightly", "--since"),
+        ("schedules import pg_cron", "--from-dsn"),
+    ],
+)
+def test_an_option_that_is_required_is_asked_for(
+    command: str, required: str, capsys: Output
+) -> None:
+    assert main(command.split()) == 2
+    assert f"Missing option '{required}'" in capsys.readouterr().err
+
+
 def test_an_unknown_option_is_wrong_usage(capsys: Output) -> None:
     assert main(["--no-such-option"]) == 2
     assert "--no-such-option" in capsys.readouterr().err

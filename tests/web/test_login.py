@@ -247,6 +247,22 @@ async def test_one_sees_and_ends_one_s_own_sessions_and_changes_one_s_password(
     assert (old.status_code, fresh.status_code) == (403, 303)
 
 
+async def test_a_password_is_set_only_where_passwords_log_in(login: Login) -> None:
+    await login.add("alice")
+    async with login.serve(local=True) as url, Visitor(url) as visitor:
+        await visitor.log_in("alice")
+        with_passwords = await visitor.get("/account")
+        [session] = visitor.client.cookies.values()
+    async with login.serve(proxy_addresses=["127.0.9.1"]) as url, Visitor(url) as visitor:
+        port = httpx.URL(url).port
+        visitor.client.cookies.set(f"pgcron_{port}", session, domain="127.0.0.1")
+        without = await visitor.get("/account")
+
+    assert "New password" in with_passwords.text
+    assert "this one" in without.text  # the session still holds
+    assert "New password" not in without.text
+
+
 async def test_nobody_ends_the_session_of_another(login: Login) -> None:
     await login.add("alice")
     await login.add("bob")

@@ -196,11 +196,10 @@ def _nodes(link: Link, seen: Facts) -> Iterator[Attention]:
 def _blocking(seen: Facts) -> Iterator[Attention]:
     """Sessions that keep nodes waiting for a lock."""
     for row in seen.blocking:
-        is_waited_for = Mark("✕", "blocking", "fail")
-        mark = is_waited_for if row["waiting"] else Mark("▲", "locking", "late")
-        what, since = capital(session_words(row)), _since(seen, row["seconds"])
+        mark = Mark("✕", "blocking", "fail") if row["waiting"] else Mark("▲", "locking", "late")
+        since, why = _since(seen, row["seconds"]), f"It {holding_words(row)}."
         hint = "What waits goes on when its transaction ends."
-        yield Attention(mark, what, None, since, f"It {holding_words(row)}.", hint)
+        yield Attention(mark, capital(session_words(row)), None, since, why, hint)
 
 
 def _holding(link: Link, seen: Facts) -> Iterator[Attention]:
@@ -269,12 +268,15 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
     for row in seen.breakers:
         waiting = sum(group["runs"] for group in seen.broken if group["name"] == row["name"])
         fallback = row["fallback_handler"] or row["fallback_queue"]
-        wait = plural(waiting, "run waits", "runs wait")
-        name, mark = row["name"], Mark("⊘", row["state"].replace("_", " "), "late")
-        href, why = link("runs", {"handler": name}), f"{circuit_sentence(row)} {wait}."
-        hint = f"New ones go to {fallback} meanwhile." if fallback else None
-        reset = (("Reset", link("reset_breaker", name=name)),)
-        yield Attention(mark, name, href, row["opened_at"], why, hint, reset)
+        yield Attention(
+            Mark("⊘", row["state"].replace("_", " "), "late"),
+            row["name"],
+            link("runs", {"handler": row["name"]}),
+            row["opened_at"],
+            f"{circuit_sentence(row)} {plural(waiting, 'run waits', 'runs wait')}.",
+            f"New ones go to {fallback} meanwhile." if fallback else None,
+            (("Reset", link("reset_breaker", name=row["name"])),),
+        )
 
 
 def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
@@ -320,10 +322,14 @@ def _paused_queues(link: Link, seen: Facts) -> Iterator[Attention]:
         count = sum(row["runs"] for row in seen.due if row["queue"] == name)
         wait = plural(count, "due run waits", "due runs wait")
         by = who_and_why(queue["paused_by"], queue["paused_note"]) or "somebody"
-        about = f"Queue {name}", link("queue", name=name), queue["paused_at"]
-        mark, why = mark_of("paused"), f"{wait}; paused by {short(by)}"
-        resume = (("Resume", link("resume_queue", name=name)),)
-        yield Attention(mark._replace(tone="late") if count else mark, *about, why, actions=resume)
+        yield Attention(
+            Mark("‖", "paused", "late" if count else "idle"),
+            f"Queue {name}",
+            link("queue", name=name),
+            queue["paused_at"],
+            f"{wait}; paused by {short(by)}",
+            actions=(("Resume", link("resume_queue", name=name)),),
+        )
 
 
 def _schedule(link: Link, row: Row, health: Health) -> Attention:

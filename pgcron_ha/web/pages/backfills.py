@@ -55,6 +55,7 @@ async def ask_for(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
     given = await page_request.form("since", "until", "direction", "parallelism", "if_ran", "note")
     text = given.get("parallelism", "1")
+    # Text that is no number is refused as one out of range is.
     at_once = checks.whole_number("parallelism", whole_number(text, 1000) or text, 1, 1000)
     options = {option: given.get(option) for option in ("direction", "if_ran", "note")}
 

@@ -206,6 +206,7 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
         "ledger_href": ledger_href,  # of those before
         "runs": row["runs"][: 2 * RUN_ROWS],
         "trend": spark(facts, page_request.zone),
+        "longest": max(taken, default=None),
         # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
         "median": median(taken) if taken else None,
         "slowest": slowest,

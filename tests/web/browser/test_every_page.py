@@ -75,6 +75,16 @@ async def test_each_next_fire_has_its_button_in_reach_of_a_thumb(
             assert await tab.page.evaluate(WIDER_THAN_ITS_CARD) == 0
 
 
+@pytest.mark.parametrize("width", [1150, 1280])
+async def test_each_schedule_of_the_list_has_its_buttons_in_reach(
+    full_site: Site, windows: Windows, width: int
+) -> None:
+    async with windows.tab(full_site.url, script=False, colours="light", width=width) as tab:
+        await tab.open("/schedules?tz=Asia/Kolkata")  # whose offset is long
+        assert await tab.page.locator("#list td.actions button").count() > 20
+        assert await tab.page.evaluate(OUT_OF_REACH) == []
+
+
 WIDER_THAN_ITS_CARD = """
 () => {
   const box = document.querySelector("#next .scroll");
