@@ -169,6 +169,7 @@ EVERYTHING: dict[str, Any] = {
 @click.option("--highest-priority", type=int, help="of a producer's runs: 0 is first; without it 5")
 @click.option("--largest-args", type=int, help="bytes of the args of a producer's run")
 @click.option("--backlog", type=int, help="how many of a producer's runs may wait or execute")
+@click.option("--largest-log", type=int, help="bytes of the log of an attempt of a producer's run")
 def grants_command(part: str, role: str, everything: bool, **options: Any) -> None:
     """Print the SQL that gives ROLE the rights of a part.
 
