@@ -5,7 +5,7 @@ CREATE TYPE pgcron.claim AS (verdict text, id bigint, uuid uuid, handler text, a
   attempt int, max_attempts int, queue text, priority smallint, schedule text,
   fire_time timestamptz, token uuid, fence bigint, timeout float8, delivery text, due float8,
   origin text, concurrency_key text COLLATE "C", weight int, overlap_of bigint,
-  lost_early smallint, results jsonb);
+  lost_early smallint, results jsonb, largest_log int);
 
 CREATE FUNCTION pgcron.claim_of(r pgcron.run) RETURNS pgcron.claim
 LANGUAGE sql STABLE
@@ -16,14 +16,17 @@ RETURN ROW('claim', r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at), r.handler
          date_part('epoch', r.due_at), r.origin, r.concurrency_key,
          coalesce(r.weight, 1), CASE WHEN r.overlap IS NOT NULL THEN r.schedule_id END,
          r.lost_early,
-         CASE WHEN r.origin = 'step' THEN pgcron.results_of_step(r.id) END)::pgcron.claim;
+         CASE WHEN r.origin = 'step' THEN pgcron.results_of_step(r.id) END,
+         CASE WHEN r.namespace IS NOT NULL THEN pgcron.largest_log_of(r.namespace)
+           END)::pgcron.claim;
 
 CREATE FUNCTION pgcron.no_claim(verdict text, id bigint DEFAULT NULL, queue text DEFAULT NULL,
     concurrency_key text DEFAULT NULL, due float8 DEFAULT NULL,
     weight int DEFAULT NULL) RETURNS pgcron.claim
 LANGUAGE sql IMMUTABLE
 RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, NULL, NULL, NULL,
-         NULL, due, NULL, concurrency_key COLLATE "C", weight, NULL, NULL, NULL)::pgcron.claim;
+         NULL, due, NULL, concurrency_key COLLATE "C", weight, NULL, NULL, NULL,
+         NULL)::pgcron.claim;
 
 -- Where runs with a capacity gate could be claimed now: in keys (pairs of key and priority of a
 -- queue), in limited queues, and where the required labels are this node's; `probes` are asked for

@@ -83,7 +83,7 @@ BEGIN
   VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
           coalesce(priority, 5), coalesce(due_at, now()), nullif(timeout, '1 hour'), max_attempts,
           coalesce(delivery, 'at_least_once'), retry,
-          CASE WHEN p.backlog IS NOT NULL THEN p.namespace END, coalesce(actor, session_user),
+          pgcron.namespace_of(p), coalesce(actor, session_user),
           CASE WHEN actor <> session_user THEN session_user END,
           pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
           limits, nullif(weight, 1), nullif(tags, '{}'));
@@ -254,7 +254,7 @@ BEGIN
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
          coalesce(options.due_at, now()), nullif(options.timeout, '1 hour'), options.max_attempts,
          coalesce(options.delivery, 'at_least_once'), options.retry,
-         CASE WHEN p.backlog IS NOT NULL THEN p.namespace END, maker, maker_login,
+         pgcron.namespace_of(p), maker, maker_login,
          pgcron.concurrency_key_of(options.concurrency_key, options.weight),
          nullif(options.requires, '{}'),
          CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0

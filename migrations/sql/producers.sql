@@ -23,6 +23,10 @@ CREATE TABLE pgcron.producer (
   backlog int CONSTRAINT a_producer_has_a_backlog_of_1_to_1000000
     CHECK (pgcron.is_within('backlog', backlog, 1, 1000000,
         'A limited backlog has 1 to 1000000 runs.', 'NULL is no limit.')),
+  largest_log int CONSTRAINT a_producer_has_logs_of_1_to_81920000_bytes
+    CHECK (pgcron.is_within('largest_log', largest_log, 1, 81920000,
+        'A limited log of an attempt has 1 to 81920000 bytes (10000 lines of 8 KiB).',
+        'NULL is no limit but that of lines.')),
   set_by text NOT NULL DEFAULT session_user CONSTRAINT producer_set_by_is_short
     CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now()
@@ -80,6 +84,16 @@ BEGIN
   ORDER BY pg_get_userbyid(f.role) <> who, f.namespace LIMIT 1;
   RETURN p;
 END $$;
+
+-- The namespace of a producer's plain run; NULL where nothing has to be known of it later.
+CREATE FUNCTION pgcron.namespace_of(p pgcron.producer) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN num_nonnulls(p.backlog, p.largest_log) > 0 THEN p.namespace END;
+
+CREATE FUNCTION pgcron.largest_log_of(namespace text) RETURNS int
+LANGUAGE sql STABLE
+RETURN (SELECT p.largest_log FROM pgcron.producer p
+        WHERE p.namespace = largest_log_of.namespace);
 
 -- Raises PC013 for what a producer may not make.
 CREATE FUNCTION pgcron.judge_producer(p pgcron.producer, who name, queue text, handler text,
@@ -221,7 +235,8 @@ LANGUAGE sql SECURITY DEFINER AS $$
 CREATE FUNCTION pgcron.confine_producer(role text, queues text[] DEFAULT '{*}',
     handlers text[] DEFAULT '{*}', concurrency_keys text[] DEFAULT NULL,
     largest_weight int DEFAULT NULL, highest_priority int DEFAULT NULL,
-    largest_args int DEFAULT NULL, backlog int DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+    largest_args int DEFAULT NULL, backlog int DEFAULT NULL, largest_log int DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   named oid := (SELECT known.oid FROM pg_roles known WHERE known.rolname = confine_producer.role);
@@ -239,20 +254,21 @@ BEGIN
   END IF;
   PERFORM pgcron.act_as(actor);
   INSERT INTO pgcron.producer AS p (role, namespace, concurrency_keys, largest_weight,
-        highest_priority, largest_args, backlog, set_by)
+        highest_priority, largest_args, backlog, largest_log, set_by)
   VALUES (named, confine_producer.role,
           coalesce(confine_producer.concurrency_keys, ARRAY[confine_producer.role || '/*']),
           coalesce(confine_producer.largest_weight, 1),
           coalesce(confine_producer.highest_priority, 5),
           coalesce(confine_producer.largest_args, 262144), confine_producer.backlog,
-          coalesce(actor, session_user))
+          confine_producer.largest_log, coalesce(actor, session_user))
   ON CONFLICT ON CONSTRAINT producer_pkey DO UPDATE SET
     concurrency_keys = coalesce(confine_producer.concurrency_keys, p.concurrency_keys),
     largest_weight = coalesce(confine_producer.largest_weight, p.largest_weight),
     highest_priority = coalesce(confine_producer.highest_priority, p.highest_priority),
     largest_args = coalesce(confine_producer.largest_args, p.largest_args),
-    backlog = coalesce(confine_producer.backlog, p.backlog), set_by = EXCLUDED.set_by,
-    set_at = now();
+    backlog = coalesce(confine_producer.backlog, p.backlog),
+    largest_log = coalesce(confine_producer.largest_log, p.largest_log),
+    set_by = EXCLUDED.set_by, set_at = now();
   INSERT INTO pgcron.producer_backlog VALUES (named) ON CONFLICT DO NOTHING;
   INSERT INTO pgcron.producer_rule
   SELECT named, q, h FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
@@ -261,7 +277,7 @@ COMMENT ON FUNCTION pgcron.confine_producer IS
     'A role, and each that has its rights, may enqueue these handlers into these queues from now '
     'on (mail, mail-*, *), beside what it was allowed before, and nothing else; limits that are '
     'left out stay, or are concurrency keys that begin with its name and a slash, weight 1, '
-    'priority 5 to 9, and any backlog. For the owner of the schema.';
+    'priority 5 to 9, any backlog and any log. For the owner of the schema.';
 
 CREATE FUNCTION pgcron.delete_producer(role text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$

@@ -62,8 +62,8 @@ CREATE TABLE pgcron.run (
   key_slot int,
   unique_key text COLLATE "C",
   unique_scope text,
-  -- Whose keys these are: of the producer that has made it, when that has a unique key or counts in
-  -- a backlog. NULL: of all roles that are no producers.
+  -- Whose keys these are: of the producer that has made it, when that has a unique key, counts in a
+  -- backlog or has a limited log. NULL: of all roles that are no producers.
   namespace text COLLATE "C",
   requires text[] COLLATE "C",
   weight int,

@@ -198,12 +198,13 @@ BEGIN
     PERFORM pgcron.refuse_no_producer(who);
   ELSIF r.created_by NOT IN (who, session_user) THEN
     PERFORM pgcron.refuse_maker(who, r.created_by);
-  ELSIF num_nonnulls(r.unique_key, r.namespace, r.created_login, p.backlog) > 0
+  ELSIF num_nonnulls(r.unique_key, r.namespace, r.created_login,
+            pgcron.namespace_of(p)) > 0
       OR r.id IS DISTINCT FROM currval('pgcron.run_id_seq') THEN
     PERFORM pgcron.refuse('PC013',
         format('role %s may not write this run by INSERT', quote_ident(who)),
         'Its id is drawn for it; runs with a unique key, and those of a producer with a limited '
-        'backlog, are made by functions.',
+        'backlog or log, are made by functions.',
         'Call pgcron.enqueue or pgcron.enqueue_many.');
   END IF;
   PERFORM pgcron.judge_producer(p, who, r.queue, r.handler, r.priority, r.weight,

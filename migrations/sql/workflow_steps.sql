@@ -91,7 +91,7 @@ BEGIN
     made.time_limits := pgcron.time_limits(wanted.give_up_after, wanted.silence_timeout, now());
   END IF;
   made.created_by := coalesce(root.created_by, session_user);
-  made.created_login := root.created_login;
+  made.created_login := root.created_login; made.namespace := root.namespace;
   RETURN made;
 END $$;
 

@@ -170,6 +170,7 @@ EVERYTHING: dict[str, Any] = {
 @option("--highest-priority", "of a producer's runs: 0 is first; without it 5", int)
 @option("--largest-args", "bytes of the args of a producer's run", int)
 @option("--backlog", "how many of a producer's runs may wait or execute", int)
+@option("--largest-log", "bytes of the log of an attempt of a producer's run", int)
 def grants_command(part: str, role: str, everything: bool, **options: Any) -> None:
     """Print the SQL that gives ROLE the rights of a part.
 

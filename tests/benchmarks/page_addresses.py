@@ -21,6 +21,7 @@ SELECT (SELECT name FROM pgcron.schedule WHERE id = 1) AS busy,
        (SELECT id FROM pgcron.run WHERE state = 'ready' ORDER BY id DESC LIMIT 1) AS waiting_run,
        (SELECT run_id FROM pgcron.dead_letter ORDER BY run_id OFFSET
           (SELECT count(*) / 2 FROM pgcron.dead_letter) LIMIT 1) AS deep_letter,
+       (SELECT max(run_id) FROM pgcron.dead_letter) AS open_letter,
        (SELECT incarnation::text FROM pgcron.node ORDER BY name LIMIT 1) AS node,
        (SELECT scheduled_for FROM pgcron.history WHERE schedule_id = 1 ORDER BY finished_at DESC
           OFFSET 9 LIMIT 1) AS fire,
@@ -56,10 +57,9 @@ _SCHEDULES: Final[tuple[dict[str, str], ...]] = (
     {},
     {"health": "failing"},
     {"health": "late"},
-    {"health": "paused"},
-    {"health": "new"},
     {"health": "invalid"},
     {"state": "on"},
+    {"state": "paused"},
     {"queue": "q3"},
     {"text": "job-77"},
     {"text": "no such schedule"},
@@ -94,8 +94,7 @@ async def addresses(connection: asyncpg.Connection) -> dict[str, str]:
     facts |= {
         "deep_number": f"0.{facts['deep']}",
         "deep_end": f"{facts['long_ago']}~{facts['deep']}",
-        "letter": f"{facts['long_ago']},{facts['deep_letter']}",
-        "open_letter": f"{_text(row['long_ago'].replace(year=row['long_ago'].year + 1))},1",
+        "letter": facts["deep_letter"],
     }
     busy, rare = (quote(facts[name], safe="") for name in ("busy", "rare"))
     found = {

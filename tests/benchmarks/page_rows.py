@@ -44,8 +44,8 @@ FROM pgcron.node, generate_series(0, 6) h
 # By number: 1 is the busiest. One in twenty is paused, one in five hundred can't be read.
 _SCHEDULES: Final = """
 SET session_replication_role = replica;
-INSERT INTO pgcron.schedule (name, spec, handler, queue, timezone, enabled, paused_by, args)
-SELECT format('team-%s/job-%s', n % 40, n),
+INSERT INTO pgcron.schedule (name, owner, spec, handler, queue, timezone, enabled, paused_by, args)
+SELECT format('team-%s/job-%s', n % 40, n), 'team-' || n % 40,
        CASE n % 3 WHEN 0 THEN format('*/%s * * * *', 1 + n % 30) WHEN 1 THEN 'every 90m'
                   ELSE format('%s %s * * *', n % 60, n % 24) END,
        'py:job_' || n % 400, 'q' || n % 8, CASE n % 4 WHEN 0 THEN 'Europe/Berlin' ELSE 'UTC' END,

@@ -2,7 +2,8 @@
 
 Each page is asked for by one visitor of a real ``pgcron-ha web``, never twice within the second for
 which what was read is shared, so every answer is read and drawn anew. The baseline is the same page
-of a cluster of a thousandth of the history, in the same round. Then as many open overviews as the
+of a cluster of a thousandth of the history, in the same round. What a role within a scope adds is
+measured beside a role for everything, in one more round. Then as many open overviews as the
 sizes say ask again as the page's script does, and one, and the server's statements are counted.
 """
 
@@ -36,6 +37,11 @@ _LEAST_SCHEDULES: Final = 120
 _OVERVIEW_MS: Final = 100.0
 _LIST_MS: Final = 200.0
 _ROUND_SECONDS: Final = LIFE_SECONDS + 0.1
+# What somebody within a scope opens: the first page of each list, and what is looked for in it.
+_OF_A_TEAM: Final = (
+    *("overview", "runs", "runs, state attention", "runs, handler py:job_119", "schedule, busy"),
+    *("schedules", "schedules, health failing", "dead letters", "dead letters, state all"),
+)
 # What a plan of a statement looks like in the server's log.
 _PLAN: Final = re.compile(r"LOG:  duration: ([\d.]+) ms  plan:\n((?:\t.*\n)+)")
 _REPORTED_PLAN_LINES: Final = 60
@@ -72,6 +78,7 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
         await page_rows.fill(small_place.observer, rows, _LEAST_SCHEDULES, 100)
         result.add("select 1, p50", await _round_trip(place.observer), "ms")
         await _add_pages(result, place, small_place, sizes.page_samples)
+        await _add_scope(result, place, sizes.page_samples)
         await _add_viewers(result, place, sizes)
     return result.finished()
 
@@ -98,9 +105,11 @@ class Samples:
 class Clocked:
     """A web and its visitor; what a request cost is read from the kernel."""
 
-    def __init__(self, web: WebProcess, place: Place, paths: Mapping[str, str]) -> None:
+    def __init__(
+        self, web: WebProcess, place: Place, paths: Mapping[str, str], user: str | None = None
+    ) -> None:
         self._web = web
-        self._visitor = web.visitor()
+        self._visitor = web.visitor(user)
         self._server = place.postmaster
         self._processes: list[int] = []
         self.paths = paths
@@ -145,6 +154,27 @@ async def _add_pages(result: Result, place: Place, small_place: Place, samples: 
     _add_cpu(result, measured, base)
     result.add("peak memory of the web", memory / 1e6, "MB")
     await _add_plans(result, place, paths, slow)
+
+
+async def _add_scope(result: Result, place: Place, samples: int) -> None:
+    """What pages cost who sees one team of forty, beside who sees everything."""
+    await place.observer.execute("""
+        INSERT INTO pgcron.role_grant (subject_kind, subject, role, scope_kind, scope)
+        VALUES ('user', 'one', 'viewer', 'team', 'team-1'), ('user', 'all', 'viewer', 'all', '*')
+        """)
+    own_run = await place.observer.fetchval(
+        "SELECT max(id) FROM pgcron.history WHERE schedule = 'team-1/job-1'"
+    )
+    known = await addresses(place.observer)
+    paths = {"run": f"/runs/{own_run}"} | {page: known[page] for page in _OF_A_TEAM}
+    with WebProcess(place.dsn, behind_proxy=True) as web:
+        one, every = Clocked(web, place, paths, "one"), Clocked(web, place, paths, "all")
+        await asyncio.to_thread(_sample, one, every, samples)
+    for page, seen in one.samples.items():
+        other = percentile(every.samples[page].cpu, 0.5)
+        name = f"CPU for a viewer of one team (baseline: of everything), {page}, p50"
+        result.add(name, percentile(seen.cpu, 0.5), "ms", other, "≤ 1.1 ×")
+        result.details[f"{page}, one team"] = seen.as_json()
 
 
 def _add_cpu(result: Result, measured: Clocked, base: Clocked) -> None:

@@ -51,6 +51,7 @@ def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
         ("--everything", "--highest-priority", "-1"),
         ("--everything", "--largest-args", "1"),
         ("--everything", "--backlog", "0"),
+        ("--everything", "--largest-log", "0"),
     ],
 )
 def test_a_wrong_rule_is_refused_and_nothing_is_granted(
@@ -100,11 +101,13 @@ def test_who_does_not_say_what_gets_nothing(cli: Cli, words: str, says: str) -> 
 def test_everything_is_limited_by_what_is_said_beside_it(
     cli: Cli, execute: Execute, role: str
 ) -> None:
-    words = ("--everything", "--largest-weight", "4", "--concurrency-key", "a", "--backlog", "9")
-    execute(cli("grants", "producer", role, *words).out)
+    words = "--everything --largest-weight 4 --concurrency-key a --backlog 9 --largest-log 7"
+    execute(cli("grants", "producer", role, *words.split()).out)
 
-    limits = "concurrency_keys, largest_weight, highest_priority, largest_args, backlog"
-    assert execute(f"SELECT {limits} FROM pgcron.producer") == [(["a"], 4, 0, 262144, 9)]
+    limits = (
+        "concurrency_keys, largest_weight, highest_priority, largest_args, backlog, largest_log"
+    )
+    assert execute(f"SELECT {limits} FROM pgcron.producer") == [(["a"], 4, 0, 262144, 9, 7)]
 
 
 def test_a_producer_enqueues_and_nothing_else(

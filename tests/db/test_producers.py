@@ -12,6 +12,7 @@ import pytest
 
 from tests.db.control import Connect, Connection, claim, join
 from tests.db.roles import Become, verdict
+from tests.db.workflows import Stage
 from tests.product.cli import granting
 
 Call = Callable[["Producer"], Awaitable[Any]]
@@ -357,6 +358,21 @@ async def test_a_backlog_has_an_end(
     async with session.transaction():
         await session.execute("SELECT pgcron.enqueue('py:x')")
         assert await verdict(twin, "SELECT pgcron.enqueue('py:x')") == "00000"
+
+
+async def test_steps_of_its_workflows_count_in_a_backlog(
+    connection: Connection, become: Become
+) -> None:
+    session = await become("producer", queues=["*"], handlers=["*"], backlog=3)
+    stage = Stage(connection, await join(connection, handlers=["py:x", "workflow:w"]))
+    await stage.put("w", *({"name": name, "handler": "py:x"} for name in "abc"))
+    await session.execute("SELECT pgcron.enqueue('workflow:w')")
+    assert await verdict(session, "SELECT pgcron.enqueue('py:x')") == "00000"
+
+    await stage.turn({})
+    assert await verdict(session, "SELECT pgcron.enqueue('py:x')") == "PC011"
+    await stage.work()
+    assert await verdict(session, "SELECT pgcron.enqueue('py:x')") == "00000"
 
 
 async def test_who_was_granted_no_part_enqueues_nothing(

@@ -107,6 +107,7 @@ VOCABULARY = """
     fallback_queue keep keep_args outcome error_class fingerprint also_lost elapsed result
     workflow definition step payload approved managed_by
     concurrency_keys largest_weight highest_priority largest_args backlog
+    largest_log
     tag args_contain cancel dry_run
     subject_kind subject scope_kind scope kind object team
 """

@@ -7,6 +7,7 @@ block an event loop, or compute, last so long.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pwd
 import resource
@@ -16,6 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -25,6 +27,7 @@ from tests.e2e.hostile_handlers import KINDS
 from tests.e2e.ledger import Connection, Row, ended, enqueue
 from tests.e2e.nodes import Cluster, NodeProcess, is_gone, send
 from tests.executors.running import readable_pid
+from tests.product.cli import granting
 from tests.product.executors import MAX_LINES
 from tests.waiting import until
 
@@ -101,6 +104,58 @@ def still_the_same(node: NodeProcess) -> None:
     resident = resident_bytes(node.pid)
     print(f"{node.name} holds {resident / 1e6:.0f} MB")
     assert resident < MOST_NODE_BYTES
+
+
+LOG_BYTES = 100_000
+FLOODS = {"megabytes": 1}
+
+
+async def test_of_a_producer_with_a_limited_log_each_attempt_keeps_so_much(
+    cluster: Cluster, connection: Connection, database: str
+) -> None:
+    cluster.start("a", app=APP)
+    role = f"floods_{urlsplit(database).path[1:]}"
+    limits = {"queues": ["*"], "handlers": ["*"], "largest_log": LOG_BYTES}
+    step = {"name": "s", "handler": "py:floods.thread", "args": FLOODS}
+    ways = [
+        *(f"SELECT pgcron.enqueue('py:floods.{kind}', $1)" for kind in KINDS),
+        "SELECT pgcron.enqueue('py:floods.async', $1, unique_key => 'k')",
+        "SELECT pgcron.enqueue('py:floods.async', $1, concurrency_key => current_user || '/k')",
+        """SELECT (pgcron.enqueue_many(jsonb_build_array(
+             jsonb_build_object('handler', 'py:floods.async', 'args', $1::jsonb))))[1]""",
+        "SELECT pgcron.enqueue('workflow:w', $1)",
+    ]
+
+    async def floods() -> list[tuple[int, int, str | None]]:
+        """Of each run: its lines and their bytes, line ends included, and the last of them."""
+        runs = [await connection.fetchval(way, json.dumps(FLOODS)) for way in ways]
+        await connection.execute("RESET ROLE")
+        await ended(connection, *runs)
+        runs[0] = await connection.fetchval("SELECT pgcron.retry_run($1)", runs[0])
+        await ended(connection, runs[0])
+        rows = await connection.fetch(
+            "SELECT count(*), sum(octet_length(line) + 1), max(line) FILTER (WHERE stream = 'log')"
+            " FROM pgcron.log JOIN pgcron.history h ON h.id = run_id"
+            " WHERE h.id = ANY($1) OR h.parent_run = $2 GROUP BY run_id",
+            *(runs, runs[-1]),
+        )
+        return [tuple(row) for row in rows]
+
+    await connection.execute("SELECT pgcron.put_workflow('w', $1)", json.dumps({"steps": [step]}))
+    await connection.execute(f"CREATE ROLE {role}; {granting('producer', role, **limits)}")
+    try:
+        await connection.execute(f"SET ROLE {role}")
+        with pytest.raises(asyncpg.PostgresError, match="by INSERT"):
+            await connection.execute("INSERT INTO pgcron.run (handler) VALUES ('py:x')")
+        kept = LOG_BYTES // 1024
+        said = (
+            f"{1024 - kept} more lines were dropped: its producer may log {LOG_BYTES} bytes an"
+            " attempt"
+        )
+        assert await floods() == [(kept + 1, kept * 1024 + len(said) + 1, said)] * len(ways)
+        assert await floods() == [(1024, 1 << 20, None)] * len(ways)
+    finally:
+        await connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 @pytest.mark.long

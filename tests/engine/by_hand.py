@@ -91,6 +91,7 @@ def row(run: int, **columns: Any) -> Any:
         "overlap_of": None,
         "lost_early": 1,
         "results": None,
+        "largest_log": None,
         **columns,
     }
 

@@ -1,7 +1,8 @@
 -- name: page_letter_groups
 -- Causes among the newest :look dead letters: one row for each handler, error class and
 -- fingerprint, those with open letters first. Letters that were redriven are found by their run's
--- number, which is as good as when they died. Only the groups that are shown read a cause.
+-- number, which is as good as when they died. Only the groups that are shown read a cause. Without
+-- a scope the server leaves out the join with schedules.
 SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
        count(*) FILTER (WHERE d.closed_at IS NULL) AS open,
        count(*) FILTER (WHERE d.died_at > now() - interval '1 hour') AS of_an_hour,
@@ -22,12 +23,13 @@ FROM ((SELECT e.* FROM pgcron.dead_letter e
       UNION ALL
       (SELECT e.* FROM pgcron.dead_letter e
        WHERE :state::text <> 'open' ORDER BY e.run_id DESC LIMIT :look::int)) d
+LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
 WHERE CASE :state::text WHEN 'redriven' THEN d.redriven_as IS NOT NULL
            WHEN 'archived' THEN d.closed_at IS NOT NULL AND d.redriven_as IS NULL
            ELSE true END
   AND pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
       :queue::text, :error_class::text, :schedule::text, NULL, NULL)
-  AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
+  AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags, s.owner)
 GROUP BY d.handler, d.error_class, d.fingerprint
 ORDER BY count(*) FILTER (WHERE d.closed_at IS NULL) = 0, max(d.died_at) DESC LIMIT :limit::int;
 
@@ -52,11 +54,12 @@ FROM ((SELECT e.* FROM pgcron.dead_letter e
        WHERE :state::text <> 'open'
          AND e.run_id < coalesce(:before::bigint, 9223372036854775807)
        ORDER BY e.run_id DESC LIMIT :look::int)) d
+LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
 WHERE CASE :state::text WHEN 'redriven' THEN d.redriven_as IS NOT NULL
            WHEN 'archived' THEN d.closed_at IS NOT NULL AND d.redriven_as IS NULL
            ELSE true END
   AND pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
       :queue::text, :error_class::text, :schedule::text, NULL, NULL)
-  AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
+  AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags, s.owner)
 ORDER BY CASE WHEN :state::text = 'open' THEN d.died_at END DESC, d.run_id DESC
 LIMIT :limit::int;

@@ -21,11 +21,12 @@ CROSS JOIN (SELECT count(*) AS dead_letters,
 
 -- name: page_due
 -- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait
--- would walk a million future runs.
+-- would walk a million future runs. Without a scope the server leaves out the join with them.
 SELECT q.queue, due.schedule_id, min(due.due_at) AS oldest_due, count(*) AS runs
 FROM pgcron.waiting_queues(:queues::int) q
 CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) due
-WHERE pgcron.run_in_scope(due.id)
+LEFT JOIN pgcron.run r ON r.id = due.id
+WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
 GROUP BY q.queue, due.schedule_id ORDER BY min(due.due_at) LIMIT :limit::int;
 
 -- name: waiting_groups
@@ -40,7 +41,8 @@ FROM (
   FROM (SELECT q.queue, r.id, r.handler, r.requires, r.weight, r.due_at, NULL AS gate
         FROM pgcron.waiting_queues(:queues::int) q
         CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r
-        WHERE pgcron.run_in_scope(r.id)
+        LEFT JOIN pgcron.run f ON f.id = r.id
+        WHERE pgcron.in_scope(f.schedule_id, f.queue, f.handler, f.schedule, f.tags)
         UNION ALL
         SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, closed.gate
         FROM (VALUES ('no_node'), ('breaker'), ('previous'), ('overlap')) closed(gate)

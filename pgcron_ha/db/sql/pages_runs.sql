@@ -3,9 +3,10 @@
 -- filters let through: the columns looked, floor and floor_at of every row say how far (if nothing
 -- matched, a single row without a run has them). :indexed selects what an index finds at once,
 -- however many runs wait, but in no order: those that run, and those that are blocked. With a
--- :schedule_id all runs of that schedule are looked at.
+-- :schedule_id all runs of that schedule are looked at. The scope costs most, so it is asked of
+-- what the filters let through, in order, until the page is full: OFFSET 0 keeps it there.
 WITH looked AS MATERIALIZED (
-  SELECT e.id, e.handler, e.queue, e.schedule, e.owner, e.attempt,
+  SELECT e.id, e.handler, e.queue, e.schedule, e.owner, e.attempt, e.schedule_id, e.tags,
          CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
               ELSE e.due_at END AS at,
          CASE WHEN e.state = 'ready' AND e.attempt > 0 THEN 'retrying'
@@ -13,8 +14,7 @@ WITH looked AS MATERIALIZED (
               ELSE e.state END AS word,
          (:error::text IS NULL
           OR position(lower(:error::text) IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)
-           AND (:tags::text[] IS NULL OR e.tags @> :tags::text[])
-           AND pgcron.in_scope(e.schedule_id, e.queue, e.handler, e.schedule, e.tags) AS fits
+           AND (:tags::text[] IS NULL OR e.tags @> :tags::text[]) AS fits
   FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
                 r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
                 r.schedule_id
@@ -43,16 +43,19 @@ WITH looked AS MATERIALIZED (
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
          LIMIT :look::int)) e),
 matched AS MATERIALIZED (
-  SELECT l.id, l.word, l.at, l.attempt FROM looked l
-  WHERE l.word = ANY(:states::text[]) AND l.id < :before::bigint
-    AND (:queue::text IS NULL OR l.queue = :queue::text)
-    AND (:handler::text IS NULL OR l.handler = :handler::text)
-    AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-    AND (:node::text IS NULL
-         OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
-    AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
-    AND l.fits
-  ORDER BY l.id DESC LIMIT :limit::int)
+  SELECT m.id, m.word, m.at, m.attempt
+  FROM (SELECT l.* FROM looked l
+        WHERE l.word = ANY(:states::text[]) AND l.id < :before::bigint
+          AND (:queue::text IS NULL OR l.queue = :queue::text)
+          AND (:handler::text IS NULL OR l.handler = :handler::text)
+          AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
+          AND (:node::text IS NULL
+               OR l.owner IN (SELECT n.incarnation FROM pgcron.node n WHERE n.name = :node::text))
+          AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
+          AND l.fits
+        ORDER BY l.id DESC OFFSET 0) m
+  WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags)
+  LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.at,
        CASE WHEN m.word = 'retrying'
             AND EXISTS (SELECT FROM pgcron.attempt a
@@ -72,11 +75,11 @@ ORDER BY m.id DESC;
 -- and filter no row: rows that are filtered inside a LIMIT are not counted, and a page could read a
 -- day of them.
 WITH looked AS MATERIALIZED (
-  SELECT h.id, h.outcome, h.handler, h.queue, h.schedule, h.node, h.finished_at,
+  SELECT h.id, h.outcome, h.handler, h.queue, h.schedule, h.node, h.finished_at, h.schedule_id,
+         h.tags,
          CASE WHEN :schedule_id::bigint IS NOT NULL THEN h.finished_at END AS rank,
          (:error::text IS NULL OR position(lower(:error::text) IN lower(h.error)) > 0)
-           AND (:tags::text[] IS NULL OR h.tags @> :tags::text[])
-           AND pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags) AS fits
+           AND (:tags::text[] IS NULL OR h.tags @> :tags::text[]) AS fits
   FROM ((SELECT e.id, e.outcome, e.handler, e.queue, e.schedule, e.node, e.finished_at, e.error,
                 e.tags, e.schedule_id
          FROM pgcron.ended_runs e
@@ -99,14 +102,17 @@ WITH looked AS MATERIALIZED (
          WHERE :of_letters::boolean AND d.run_id < :before::bigint
          ORDER BY d.run_id DESC LIMIT :look::int)) h),
 matched AS MATERIALIZED (
-  SELECT l.id, l.finished_at, l.rank, l.outcome FROM looked l
-  WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
-    AND (:handler::text IS NULL OR l.handler = :handler::text)
-    AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
-    AND (:node::text IS NULL OR l.node = :node::text)
-    AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
-    AND l.fits
-  ORDER BY l.rank DESC, l.id DESC LIMIT :limit::int)
+  SELECT m.id, m.finished_at, m.rank, m.outcome
+  FROM (SELECT l.* FROM looked l
+        WHERE l.outcome = ANY(:states::text[]) AND (:queue::text IS NULL OR l.queue = :queue::text)
+          AND (:handler::text IS NULL OR l.handler = :handler::text)
+          AND (:schedule::text IS NULL OR l.schedule = :schedule::text)
+          AND (:node::text IS NULL OR l.node = :node::text)
+          AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
+          AND l.fits
+        ORDER BY l.rank DESC, l.id DESC OFFSET 0) m
+  WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags)
+  LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.finished_at AS at, m.outcome AS word
 FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.rank, l.id))[1] AS floor,
              min(l.finished_at) AS floor_at FROM looked l) scan

@@ -40,6 +40,7 @@ COLLECT_SECONDS: Final = 0.002
 _OF_A_CLAIM: Final[Callable[[Row], tuple[Any, ...]]] = itemgetter(
     *("id", "uuid", "handler", "args", "attempt", "max_attempts", "queue", "priority"),
     *("schedule", "fire_time", "token", "fence", "timeout", "delivery", "origin", "results"),
+    "largest_log",
 )
 """The parameters of a `Context`, as a claimed row names them."""
 

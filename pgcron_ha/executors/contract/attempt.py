@@ -79,6 +79,8 @@ class Attempt:
     origin: str = "enqueued"
     _results: dict[str, Any] | str | None = None
     """As `_args`."""
+    _largest_log: int | None = None
+    """Bytes that the producer of the run may log in one attempt, if it has such a limit."""
     started_monotonic: float | None = field(default=None, init=False)
     stop_reason: StopReason | None = field(default=None, init=False)
     outlives_lease: bool = field(default=False, init=False)

@@ -12,7 +12,8 @@ MAX_LINE_BYTES = 8 * 1024
 """A longer line is cut: a log is read by people, and a row of the log table stays small."""
 
 MAX_LINES = 10_000
-"""Lines of one attempt; the rest is counted, so that a loop that prints can't fill the database."""
+"""Lines of one attempt; the rest is counted, so that a loop that prints can't fill the database.
+A producer may have a bound in bytes, line ends included, beside it (``--largest-log``)."""
 
 CUT_MARK = " … [cut]"
 
@@ -34,6 +35,8 @@ class RunLog:
         self._lock = threading.Lock()
         self._partial: dict[Stream, str] = {}
         self._lines = 0
+        self._bytes = 0
+        self._is_full = False
         self.dropped = 0
         self.is_finished = False
 
@@ -50,7 +53,7 @@ class RunLog:
         with self._lock:
             if self.is_finished:
                 return False
-            if "\n" in text and self._lines >= MAX_LINES and not self._may_report(stream, text):
+            if "\n" in text and self._is_full and not self._may_report(stream, text):
                 self.dropped += text.count("\n")
                 self._partial[stream] = ""
                 text = text[text.rindex("\n") + 1 :]
@@ -70,7 +73,10 @@ class RunLog:
                     self._emit(stream, rest)
             self.is_finished = True
             if self.dropped:
-                message = f"{self.dropped} more lines were dropped: a run keeps {MAX_LINES}"
+                rule = f"a run keeps {MAX_LINES}"
+                if self._lines < MAX_LINES and self._context._largest_log is not None:
+                    rule = f"its producer may log {self._context._largest_log} bytes an attempt"
+                message = f"{self.dropped} more lines were dropped: {rule}"
                 self._sink.write(self._context, "log", message)
 
     def _may_report(self, stream: Stream, text: str) -> bool:
@@ -85,11 +91,18 @@ class RunLog:
             if progress is not None:
                 self._sink.progress(self._context, progress)
                 return
-        if self._lines >= MAX_LINES:
+        if not self._is_full:
+            line = clean_line(line, self._context._masker)
+            most = self._context._largest_log
+            if most is not None:
+                self._bytes += len(line.encode()) + 1
+                self._is_full = self._bytes > most
+        if self._is_full:
             self.dropped += 1
             return
         self._lines += 1
-        self._sink.write(self._context, stream, clean_line(line, self._context._masker))
+        self._is_full = self._lines >= MAX_LINES
+        self._sink.write(self._context, stream, line)
 
 
 def clean_line(line: str, own: Masker | None = None) -> str:
