@@ -16,7 +16,8 @@ RETURN ROW('claim', r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at), r.handler
          date_part('epoch', r.due_at), r.origin, r.concurrency_key,
          coalesce(r.weight, 1), CASE WHEN r.overlap IS NOT NULL THEN r.schedule_id END,
          r.lost_early,
-         CASE WHEN r.origin = 'step' THEN pgcron.results_of_step(r.id) END)::pgcron.claim;
+         CASE WHEN r.origin = 'step'
+                THEN pgcron.results_of_step(r.id, r.parent_run) END)::pgcron.claim;
 
 CREATE FUNCTION pgcron.no_claim(verdict text, id bigint DEFAULT NULL, queue text DEFAULT NULL,
     concurrency_key text DEFAULT NULL, due float8 DEFAULT NULL,
