@@ -267,13 +267,13 @@ DECLARE
   taken pgcron.step_outbox[];
 BEGIN
   WITH counted AS (
-    SELECT o.id, sum(least(d.children, most)) OVER (ORDER BY o.id) AS ends
+    SELECT o.id, sum(least(coalesce(d.children, 0), most)) OVER (ORDER BY o.id) AS ends
     FROM pgcron.step_outbox o
     LEFT JOIN LATERAL pgcron.definition_of(w.definition, o.parent) d ON true
     WHERE o.id = ANY(free)),
   gone AS (
     DELETE FROM pgcron.step_outbox o USING counted c
-    WHERE o.id = c.id AND coalesce(c.ends, 0) <= 4 * most RETURNING o.*)
+    WHERE o.id = c.id AND c.ends <= 4 * most RETURNING o.*)
   SELECT coalesce(array_agg(g::pgcron.step_outbox ORDER BY g.id), '{}') INTO taken FROM gone g;
   PERFORM pgcron.obey(w, taken);
   PERFORM pgcron.release_steps(ARRAY(

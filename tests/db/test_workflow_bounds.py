@@ -41,6 +41,22 @@ async def test_what_many_ends_lead_to_is_left_to_more_than_one_statement(
     assert await flow.state(run) == "succeeded"
 
 
+async def test_ends_that_count_for_no_other_step_are_all_done_at_once(
+    flow: Stage, connection: Connection
+) -> None:
+    run = await flow.run(*(step(f"s{n}", handler="py:b") for n in range(20)))
+    await connection.execute(
+        "SELECT pgcron.cancel_run(id) FROM pgcron.run WHERE origin = 'step' ORDER BY id"
+    )
+    left = "SELECT count(*) FROM pgcron.step_outbox WHERE run IS NOT NULL"
+    assert await connection.fetchval(left) == 20
+
+    await connection.execute(f"SELECT pgcron.advance_workflow({run})")
+
+    assert await connection.fetchval(left) == 0
+    await flow.work()
+
+
 async def test_steps_that_wait_for_nothing_begin_500_in_a_transaction(
     flow: Stage, connection: Connection
 ) -> None:
