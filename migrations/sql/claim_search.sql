@@ -16,7 +16,7 @@ RETURN ROW('claim', r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at), r.handler
          date_part('epoch', r.due_at), r.origin, r.concurrency_key,
          coalesce(r.weight, 1), CASE WHEN r.overlap IS NOT NULL THEN r.schedule_id END,
          r.lost_early,
-         CASE WHEN r.origin = 'step' THEN pgcron.results_of_step(r.id) END,
+         CASE WHEN r.origin = 'step' THEN pgcron.results_of_step(r.id, r.parent_run) END,
          CASE WHEN r.namespace IS NOT NULL THEN pgcron.largest_log_of(r.namespace)
            END)::pgcron.claim;
 

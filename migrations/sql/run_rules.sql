@@ -220,7 +220,7 @@ END $$;
 CREATE FUNCTION pgcron.is_common_run(r pgcron.run) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  RETURN r.attempt = 0 AND r.state = 'ready' AND r.origin = 'enqueued'
+  RETURN r.attempt = 0 AND r.state = 'ready' AND r.origin IN ('enqueued', 'step')
     AND num_nonnulls(r.gate, r.concurrency_key, r.requires, r.owner, r.token, r.fence, r.claimed_at,
       r.overlap, r.overlap_slot, r.scheduled_for, r.started_at, r.cancel_at, r.kill_at, r.key_slot,
       r.unique_key, r.unique_scope, r.weight, r.max_attempts, r.timeout, r.retry_base, r.retry_cap,

@@ -117,7 +117,7 @@ RETURN length(concurrency_key) BETWEEN 1 AND 200 AND btrim(concurrency_key) <> '
 -- the one of its weight, which has no limit.
 CREATE FUNCTION pgcron.concurrency_key_of(concurrency_key text, weight int) RETURNS text
 LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN concurrency_key IS NULL AND weight > 1 THEN '*weight ' || weight
+RETURN CASE WHEN concurrency_key IS NULL AND weight > 1 THEN '*weight ' || weight::text
   ELSE concurrency_key END;
 
 CREATE FUNCTION pgcron.refuse_concurrency_key(concurrency_key text) RETURNS boolean

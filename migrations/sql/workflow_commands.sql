@@ -264,7 +264,8 @@ LANGUAGE sql STABLE SECURITY DEFINER AS $$
   SELECT pgcron.refuse_claim(run_id)
   WHERE NOT EXISTS (SELECT FROM pgcron.run r
                     WHERE r.id = results_of.run_id AND r.token = results_of.token);
-  SELECT pgcron.results_of_step(run_id) $$;
+  SELECT pgcron.results_of_step(run_id,
+      (SELECT s.workflow FROM pgcron.step s WHERE s.run = run_id)) $$;
 COMMENT ON FUNCTION pgcron.results_of IS
     'The results of the steps that a step comes directly after, by their names, for a service or '
     'a statement that works for its run and has its token. Raises PC012 if that does not hold it.';

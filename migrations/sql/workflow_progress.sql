@@ -47,7 +47,7 @@ BEGIN
           PERFORM pgcron.stop_workflow(root.id,
               CASE WHEN root.kill_at IS NULL THEN 'cancel' ELSE 'abort' END, root.cancel_reason);
         END IF;
-        PERFORM pgcron.make_steps(root.id, 1000);
+        PERFORM pgcron.make_steps(root.id, 200);
       EXCEPTION WHEN others THEN
         IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
         refusal := SQLERRM;
@@ -61,7 +61,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Writes the next steps of a workflow; when all are there, those begin that wait for nothing.
+-- Writes the next steps of a workflow; when all are there, those begin that wait for nothing: 500
+-- at once, the others as any that are ready.
 CREATE FUNCTION pgcron.make_steps(workflow bigint, most int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -70,8 +71,9 @@ DECLARE
 BEGIN
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = make_steps.workflow
   FOR NO KEY UPDATE;
-  INSERT INTO pgcron.step (workflow, number, definition, run, waits)
-  SELECT w.run, d.number, d.definition, nextval('pgcron.run_id_seq'), d.parents
+  INSERT INTO pgcron.step (workflow, number, definition, run, state, waits)
+  SELECT w.run, d.number, d.definition, nextval('pgcron.run_id_seq'),
+         CASE d.parents WHEN 0 THEN 'ready' ELSE 'waiting' END, d.parents
   FROM pgcron.workflow_step d
   WHERE d.definition = w.definition AND d.number > w.made AND d.number <= w.made + most
   ORDER BY d.number;
@@ -84,8 +86,11 @@ BEGIN
   IF w.redrive_of IS NOT NULL THEN PERFORM pgcron.release_steps(pgcron.kept_successes(w)); END IF;
   PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY(
           SELECT s.number FROM pgcron.step s
-          CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
-          WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'waiting' AND d.parents = 0)));
+          WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'ready'
+          ORDER BY s.number LIMIT 500)));
+  INSERT INTO pgcron.step_outbox (workflow)
+  SELECT w.run WHERE EXISTS (SELECT FROM pgcron.step s
+                             WHERE s.workflow = w.run AND s.state = 'ready');
 END $$;
 
 -- What an earlier run of the same version has done: a redrive does not do it again, unless it was
@@ -148,6 +153,7 @@ CREATE FUNCTION pgcron.advance_workflow(workflow bigint, most int DEFAULT 500) R
 LANGUAGE plpgsql AS $$
 DECLARE
   w pgcron.workflow_run;
+  ready int[];
   is_full boolean;
 BEGIN
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = advance_workflow.workflow
@@ -157,11 +163,11 @@ BEGIN
       AND NOT EXISTS (SELECT FROM pgcron.workflow_run f WHERE f.run = advance_workflow.workflow);
     RETURN false;
   END IF;
-  is_full := pgcron.settle_outbox(w, most) >= most;
+  is_full := pgcron.settle_outbox(w, most);
   IF w.started_at IS NOT NULL
     AND EXISTS (SELECT FROM pgcron.definition_of(w.definition, w.made + 1)) THEN
     PERFORM pgcron.make_steps(w.run, 10 * most);
-    is_full := true;
+    RETURN true;
   END IF;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   IF w.ended_at IS NOT NULL OR w.started_at IS NULL THEN
@@ -180,10 +186,12 @@ BEGIN
   is_full := pgcron.clear_steps(w) OR is_full;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   PERFORM pgcron.release_steps(ARRAY(SELECT e FROM pgcron.overdue_steps(w, most) e));
-  PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY(
-          SELECT s.number FROM pgcron.step s
-          WHERE s.workflow = w.run AND s.state = 'ready' AND s.item = -1
-          ORDER BY s.number LIMIT most)));
+  ready := ARRAY(SELECT s.number FROM pgcron.step s
+                 WHERE s.workflow = w.run AND s.state = 'ready' AND s.item = -1
+                 ORDER BY s.number LIMIT most);
+  PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ready));
+  -- when the last of so many could begin, so may others
+  is_full := is_full OR coalesce(pgcron.step_state(w.run, ready[most]) <> 'ready', false);
   is_full := pgcron.advance_lists(w, most) OR is_full;
   IF EXISTS (SELECT FROM pgcron.workflow_step d JOIN pgcron.step s USING (definition, number)
              WHERE d.definition = w.definition AND d.name = '.end'
@@ -249,18 +257,24 @@ BEGIN
   WHERE f.run = w.run AND again IS NOT NULL AND f.ended_at IS NULL;
 END $$;
 
--- What the outbox holds of a workflow. Returns how many entries were taken.
-CREATE FUNCTION pgcron.settle_outbox(w pgcron.workflow_run, most int) RETURNS int
+-- What the outbox holds of a workflow: so many entries, and of the ends that they count at most
+-- four times as many. True when there may be more.
+CREATE FUNCTION pgcron.settle_outbox(w pgcron.workflow_run, most int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
+  free bigint[] := ARRAY(SELECT l.id FROM pgcron.step_outbox l
+                         WHERE l.workflow = w.run AND pgcron.is_free(l)
+                         ORDER BY l.id LIMIT most FOR UPDATE SKIP LOCKED);
   taken pgcron.step_outbox[];
 BEGIN
-  WITH gone AS (
-    DELETE FROM pgcron.step_outbox o
-    WHERE o.id = ANY(ARRAY(SELECT l.id FROM pgcron.step_outbox l
-                           WHERE l.workflow = w.run AND pgcron.is_free(l)
-                           ORDER BY l.id LIMIT most FOR UPDATE SKIP LOCKED))
-    RETURNING o.*)
+  WITH counted AS (
+    SELECT o.id, sum(least(coalesce(d.children, 0), most)) OVER (ORDER BY o.id) AS ends
+    FROM pgcron.step_outbox o
+    LEFT JOIN LATERAL pgcron.definition_of(w.definition, o.parent) d ON true
+    WHERE o.id = ANY(free)),
+  gone AS (
+    DELETE FROM pgcron.step_outbox o USING counted c
+    WHERE o.id = c.id AND c.ends <= 4 * most RETURNING o.*)
   SELECT coalesce(array_agg(g::pgcron.step_outbox ORDER BY g.id), '{}') INTO taken FROM gone g;
   PERFORM pgcron.obey(w, taken);
   PERFORM pgcron.release_steps(ARRAY(
@@ -282,7 +296,7 @@ BEGIN
           CROSS JOIN LATERAL pgcron.definition_of(w.definition, t.parent) d
           CROSS JOIN LATERAL pgcron.counts_of(w.run, d.definition, d.number, t.outcome,
                                  d.is_optional, t.after, most) c)));
-  RETURN cardinality(taken);
+  RETURN cardinality(free) >= most OR cardinality(taken) < cardinality(free);
 END $$;
 
 -- A step that waits for a signal which came, or no longer. An approval has {"approved": true} or

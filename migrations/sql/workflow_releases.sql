@@ -165,7 +165,7 @@ END;
 
 -- These steps have ended so; what waited for them goes on, level by level. The one function that
 -- releases: every way in which a run can end leads here, at once or by the outbox, to which it
--- leaves what is more than 100 levels below.
+-- leaves what is more than 100 levels below, or 2,000 ends.
 CREATE FUNCTION pgcron.release_steps(ends pgcron.step_end[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -177,13 +177,13 @@ DECLARE
 BEGIN
   IF cardinality(ends) > 0 IS NOT TRUE THEN RETURN; END IF;
   WHILE cardinality(ending) > 0 LOOP
-    levels := levels + 1;
     IF levels > 100 THEN
       INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason)
       SELECT e.workflow, s.run, e.outcome, e.result, e.reason FROM unnest(ending) e
       JOIN pgcron.step s USING (workflow, number, item);
       EXIT;
     END IF;
+    levels := levels + 1 + cardinality(ending) / 20;
     recorded := pgcron.record_ends(ending);
     PERFORM pgcron.end_workflow(o.workflow) FROM unnest(recorded.complete) o(workflow);
     ending := pgcron.count_ends(recorded.counts);
@@ -202,8 +202,8 @@ END $$;
 
 -- Writes how steps ended (of one that is named twice the first counts), as far as their rows are
 -- not locked (the outbox has those), are not over, and are not repeated. Returns what is to be
--- counted for others, but for what waits for a step with more than 500 such: the outbox has it; the
--- workflows, those with a failure, and those whose last step it was.
+-- counted for others, but for what waits for a step with more than 500 such, or is beyond 2,000 in
+-- all: the outbox has it; the workflows, those with a failure, and those whose last step it was.
 CREATE FUNCTION pgcron.record_ends(ends pgcron.step_end[], OUT counts pgcron.step_count[],
     OUT seen bigint[], OUT failed bigint[], OUT complete bigint[])
 LANGUAGE plpgsql AS $$
@@ -239,17 +239,20 @@ BEGIN
     WHERE s.ctid = places[e.nth] AND e.outcome IS NOT NULL AND NOT pgcron.has_ended(s.state)
     RETURNING s.workflow, s.number, s.item, s.definition, s.state AS outcome),
   known AS MATERIALIZED (
-    SELECT e.*, d.name, d.children, d.is_optional FROM ended e
-    CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.number) d),
+    SELECT e.*, d.name, d.is_optional,
+           d.children > 500 OR d.children > 0 AND
+             sum(d.children) FILTER (WHERE e.item < 0 AND d.children <= 500)
+               OVER (ORDER BY e.workflow, e.number) > 2000 AS is_wide
+    FROM ended e CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.number) d),
   wide AS (
     INSERT INTO pgcron.step_outbox (workflow, parent, outcome, after)
     SELECT k.workflow, k.number, k.outcome, 0 FROM known k
-    WHERE k.item = -1 AND k.children > 500)
+    WHERE k.item = -1 AND k.is_wide)
   SELECT ARRAY(
            SELECT c FROM known k
            CROSS JOIN LATERAL pgcron.counts_of(k.workflow, k.definition, k.number, k.outcome,
                                   k.is_optional, 0, 500) c
-           WHERE k.item = -1 AND k.children <= 500
+           WHERE k.item = -1 AND NOT k.is_wide
            UNION ALL
            SELECT ROW(k.workflow, k.number, true, 1, (k.outcome = 'succeeded')::int,
                       (pgcron.counts_as(k.outcome, false) = 'skipped')::int)::pgcron.step_count
@@ -270,12 +273,10 @@ BEGIN
   FOR one IN SELECT s.step, d AS definition, e.result, e.nth
       FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
       CROSS JOIN LATERAL (SELECT x AS step FROM pgcron.step x
-                          WHERE x.workflow = e.workflow AND x.number = e.number
-                            AND x.item = e.item AND x.state = 'running' LIMIT 1) s
+                          WHERE x.ctid = places[e.nth] AND x.state = 'running') s
       CROSS JOIN LATERAL pgcron.definition_of((s.step).definition, e.number) d
       -- a success with a reason is a person's
-      WHERE e.outcome = 'succeeded' AND e.reason IS NULL AND d.repeat_while IS NOT NULL
-        AND places[e.nth] IS NOT NULL LOOP
+      WHERE e.outcome = 'succeeded' AND e.reason IS NULL AND d.repeat_while IS NOT NULL LOOP
     ends[one.nth] := pgcron.repeat_step(one.step, one.definition, one.result);
   END LOOP;
   RETURN ends;

@@ -76,6 +76,8 @@ COMMENT ON TABLE pgcron.step IS 'The steps of workflows that run or ran.';
 CREATE UNIQUE INDEX step_run ON pgcron.step (run);
 CREATE INDEX step_ready ON pgcron.step (workflow, number, item) WHERE state = 'ready';
 CREATE INDEX step_due ON pgcron.step (due) WHERE due IS NOT NULL AND state = 'running';
+-- Of most steps no result is kept: so those that others come after are found without their rows.
+CREATE INDEX step_result ON pgcron.step (workflow, number) WHERE result IS NOT NULL AND item = -1;
 CREATE INDEX step_failed ON pgcron.step (workflow, number)
   WHERE state IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed');
 

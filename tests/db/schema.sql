@@ -2368,6 +2368,8 @@ CREATE INDEX step_outbox_workflow ON pgcron.step_outbox USING btree (workflow, i
 
 CREATE INDEX step_ready ON pgcron.step USING btree (workflow, number, item) WHERE (state = 'ready'::text);
 
+CREATE INDEX step_result ON pgcron.step USING btree (workflow, number) WHERE ((result IS NOT NULL) AND (item = '-1'::integer));
+
 CREATE UNIQUE INDEX step_run ON pgcron.step USING btree (run);
 
 CREATE INDEX unique_period_until ON pgcron.unique_period USING btree (until);

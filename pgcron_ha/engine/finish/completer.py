@@ -44,6 +44,9 @@ from pgcron_ha.telemetry.log import emit
 BATCH: Final = 1000
 """Completions in one statement: beyond this the statement's own time outweighs what is saved."""
 
+WORKFLOWS: Final = 20
+"""Workflows whose first steps one statement writes: 200 of each."""
+
 MOST_PENDING: Final = 2 * BATCH
 """Ends that the database has not taken; with more of them a node claims nothing, and so executes
 no more for which there may be no room in memory.
@@ -123,7 +126,8 @@ class Completer(Service):
     async def _report_all(self, batch: list[Ended]) -> None:
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
         if workflows := [ended for ended in batch if is_workflow(ended)]:
-            await self._report(workflows, self._start)
+            for first in range(0, len(workflows), WORKFLOWS):
+                await self._report(workflows[first : first + WORKFLOWS], self._start)
             batch = [ended for ended in batch if not is_workflow(ended)]
         successes = [ended for ended in batch if is_success(ended)]
         declaring = [ended for ended in successes if ended[0]._declared]

@@ -1,0 +1,75 @@
+"""No transaction does much of a workflow, however many of its steps end or may begin at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+
+from tests.db.control import Connection, call, claim
+from tests.db.workflows import Stage, stage, step
+
+
+@pytest.fixture
+async def flow(connection: Connection) -> AsyncIterator[Stage]:
+    made = await stage(connection)
+    yield made
+    await made.check()
+
+
+async def test_what_many_ends_lead_to_is_left_to_more_than_one_statement(
+    flow: Stage, connection: Connection
+) -> None:
+    """Each counts 2,000 ends at most for the steps that wait for them."""
+    above = [f"a{n}" for n in range(12)]
+    run = await flow.run(
+        *(step(name, handler="py:a") for name in above),
+        *(step(f"b{n}", *above, handler="py:b") for n in range(400)),
+    )
+    rows = await claim(connection, flow.node, 12)
+    names = {row["id"]: "a" for row in rows}
+    left = "SELECT count(*) FROM pgcron.step_outbox WHERE parent IS NOT NULL"
+
+    await flow.end(rows, names, {"a": None})
+    assert await connection.fetchval(left) == 7
+    assert await connection.fetchval(f"SELECT pgcron.advance_workflow({run})") is True
+    assert await connection.fetchval(left) == 2
+
+    await flow.work()
+    assert len(flow.began) == 400
+    assert await flow.state(run) == "succeeded"
+
+
+async def test_ends_that_count_for_no_other_step_are_all_done_at_once(
+    flow: Stage, connection: Connection
+) -> None:
+    run = await flow.run(*(step(f"s{n}", handler="py:b") for n in range(20)))
+    await connection.execute(
+        "SELECT pgcron.cancel_run(id) FROM pgcron.run WHERE origin = 'step' ORDER BY id"
+    )
+    left = "SELECT count(*) FROM pgcron.step_outbox WHERE run IS NOT NULL"
+    assert await connection.fetchval(left) == 20
+
+    await connection.execute(f"SELECT pgcron.advance_workflow({run})")
+
+    assert await connection.fetchval(left) == 0
+    await flow.work()
+
+
+async def test_steps_that_wait_for_nothing_begin_500_in_a_transaction(
+    flow: Stage, connection: Connection
+) -> None:
+    await flow.put("w", *(step(f"s{n}", handler="py:b") for n in range(1200)))
+    run = await connection.fetchval("SELECT pgcron.start_workflow('w'::text)")
+    [claimed] = await claim(connection, flow.node)
+    claims = {"run_ids": [claimed["id"]], "tokens": [claimed["token"]]}
+    await call(connection, "start_claimed_workflows", **claims, node="n")
+
+    begun, is_more = [0], True
+    while is_more:
+        is_more = await connection.fetchval(f"SELECT pgcron.advance_workflow({run})")
+        begun.append(await connection.fetchval("SELECT count(*) FROM pgcron.run") - 1)
+
+    assert begun[-1] == 1200
+    assert max(after - before for before, after in pairwise(begun)) <= 500
