@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -272,3 +273,16 @@ async def test_buttons_of_what_may_not_be_done_are_disabled(cluster: Cluster) ->
     assert f'action="/schedules/{OWN}-nightly/rename"' not in own
     assert 'method="post"' not in foreign
     assert "disabled" in foreign
+
+
+async def test_a_form_that_may_not_be_sent_has_disabled_buttons(cluster: Cluster) -> None:
+    cluster.pages.come(Grant("viewer"))
+
+    for path, verb in ((f"/schedules/{OWN}-nightly/edit", "Save"), ("/new-schedule", "Create")):
+        page = (await cluster.pages.get(path)).text
+        assert 'method="post"' not in page
+        assert 'name="do"' not in page
+        assert re.search(f"<button[^>]* disabled [^>]*>{verb}</button>", page)
+        assert "Your roles do not let you do this here." in page
+    cluster.pages.come(Grant("editor"))
+    assert 'method="post"' in (await cluster.pages.get("/new-schedule")).text
