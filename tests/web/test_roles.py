@@ -37,21 +37,21 @@ FORMS = {
         "queue": "{team}-mail",
         "owner": "{team}",
     },
-    "save_calendar": {"name": "{team}-days", "content": "yearly 12-26"},
-    "rename": {"name": "{team}-renamed"},
+    "edit_calendar": {"name": "{team}-days", "content": "yearly 12-26"},
+    "rename_schedule": {"name": "{team}-renamed"},
     "delete_schedule": {"sure": "yes"},
-    "save": {"description": "by another"},
-    "restore": {"version": "1"},
-    "ask_backfill": {"since": "2026-01-01"},
-    "skip_fire": {"fire_time": "2030-01-01 03:00"},
-    "move_fire": {"fire_time": "2030-01-02 03:00", "due_at": "2030-01-02 04:00"},
-    "edit_fire": {"fire_time": "2030-01-03 03:00", "args": "{{}}"},
-    "restore_fire": {"fire_time": "2030-01-01 03:00"},
-    "set_step_args": {"args": "{{}}"},
+    "edit_schedule": {"description": "by another"},
+    "restore_schedule": {"version": "1"},
+    "start_backfill": {"since": "2026-01-01"},
+    "skip_occurrence": {"fire_time": "2030-01-01 03:00"},
+    "move_occurrence": {"fire_time": "2030-01-02 03:00", "due_at": "2030-01-02 04:00"},
+    "edit_occurrence": {"fire_time": "2030-01-03 03:00", "args": "{{}}"},
+    "restore_occurrence": {"fire_time": "2030-01-01 03:00"},
+    "set_args_step": {"args": "{{}}"},
 }
-ADDRESSES = dict.fromkeys(("redrive_cause", "archive_cause"), "?handler=py:{team}.fails")
+ADDRESSES = dict.fromkeys(("redrive_runs", "archive_runs"), "?handler=py:{team}.fails")
 # They leave nothing for the others.
-LAST = ["succeed_step", "rename", "delete_schedule", "delete_calendar"]
+LAST = ["succeed_step", "rename_schedule", "delete_schedule", "delete_calendar"]
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ async def test_what_was_refused_is_in_the_audit(cluster: Cluster) -> None:
     answer = await cluster.pages.post(f"/schedules/{OWN}-nightly/pause")
 
     assert answer.status_code == REFUSED
-    assert "it needs the permission schedules:pause for schedules zebra-nightly" in answer.text
+    assert "it needs the permission schedules:pause for schedule zebra-nightly" in answer.text
     assert "Your roles give it for nothing." in answer.text
     connection = await own_session(cluster.dsn)
     kept = await connection.fetchrow("SELECT * FROM pgcron.audit WHERE outcome = 'refused'")
@@ -210,11 +210,34 @@ async def test_what_was_refused_is_in_the_audit(cluster: Cluster) -> None:
     assert kept is not None
     assert [kept[name] for name in ("verb", "kind", "name", "actor", "interface", "address")] == [
         "pause",
-        "schedules",
+        "schedule",
         "zebra-nightly",
         "ui:me",
         "ui",
         "127.0.0.1",
+    ]
+
+
+async def test_an_attempt_beyond_the_scope_is_in_the_audit_and_reveals_nothing(
+    cluster: Cluster,
+) -> None:
+    cluster.pages.come(*scoped("operator"))
+    paths = [f"/schedules/{FOREIGN}-nightly/run", f"/queues/{FOREIGN}-mail/pause"]
+    for path in (*paths, f"/runs/{cluster.foreign.waiting}/cancel", "/schedules/nobody/run"):
+        answer = await cluster.pages.post(path)
+        assert answer.status_code == NO_SUCH
+        assert "Or it is none of those that your roles are for." in answer.text
+    await cluster.pages.get(f"/schedules/{FOREIGN}-nightly")
+
+    connection = await own_session(cluster.dsn)
+    kept = await connection.fetch(
+        "SELECT verb, kind, name, actor FROM pgcron.audit WHERE outcome = 'refused' ORDER BY id"
+    )
+    await connection.close()
+    assert [tuple(row) for row in kept] == [
+        ("run", "schedule", f"{FOREIGN}-nightly", "ui:me"),
+        ("pause", "queue", f"{FOREIGN}-mail", "ui:me"),
+        ("cancel", "run", str(cluster.foreign.waiting), "ui:me"),
     ]
 
 

@@ -331,5 +331,8 @@ def _schedule(link: Link, row: Row, health: Health) -> Attention:
     about = name, link("schedule", name=name), health.since, health.reason
     if health.word == "invalid":
         return Attention(mark_of(health.word), *about, row["error_hint"])
-    actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
+    actions = (
+        ("Run now", link("run_schedule", name=name)),
+        ("Pause", link("pause_schedule", name=name)),
+    )
     return Attention(mark_of(health.word), *about, actions=actions)
