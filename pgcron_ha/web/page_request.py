@@ -185,6 +185,12 @@ class PageRequest:
 
     def refusal(self) -> Refused:
         """That the person may not do what the route does, here or anywhere."""
+        if not self.person.grants:
+            return Refused(
+                "you have no role yet",
+                f"This page needs the permission {self.permission}.",
+                "Ask an administrator for a role: a viewer reads, an operator acts.",
+            )
         role = ROLE_OF[self.permission]
         here = "" if self.object is None else f" for {singular(self.object[0])} {self.object[1]}"
         of_cluster = self.permission in OF_THE_CLUSTER

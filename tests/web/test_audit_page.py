@@ -154,7 +154,7 @@ async def test_a_refusal_has_the_verb_and_the_kind_of_what_was_not_done(
         pages.come()
         for route, post in POSTS.items():
             answer = await pages.post(post.path.format(**world, node=node), **post.fields)
-            row = await connection.fetchrow("SELECT * FROM pgcron.audit ORDER BY id DESC LIMIT 1")
+            (row,) = await connection.fetch("SELECT * FROM pgcron.audit ORDER BY id DESC LIMIT 1")
             assert (answer.status_code, row["outcome"]) == (httpx.codes.FORBIDDEN, "refused")
             found[route] = [row["verb"], row["kind"]]
             if route == "cordon_node":

@@ -195,6 +195,7 @@ async def test_who_has_no_role_opens_nothing(cluster: Cluster) -> None:
     for route in GUARDED:
         for tenant in (cluster.own, cluster.foreign):
             assert await cluster.send(route, tenant) == REFUSED, route.name
+    assert "you have no role yet" in (await cluster.pages.get("/")).text
 
 
 async def test_what_was_refused_is_in_the_audit(cluster: Cluster) -> None:
@@ -239,6 +240,33 @@ async def test_an_attempt_beyond_the_scope_is_in_the_audit_and_reveals_nothing(
         ("pause", "queue", f"{FOREIGN}-mail", "ui:me"),
         ("cancel", "run", str(cluster.foreign.waiting), "ui:me"),
     ]
+
+
+async def test_who_has_a_scope_sees_no_nodes_on_the_overview(cluster: Cluster) -> None:
+    cluster.pages.come(*scoped("operator"))
+    scoped_page = (await cluster.pages.get("/")).text
+    cluster.pages.come(Grant("viewer"))
+    page = (await cluster.pages.get("/")).text
+
+    for word in ("berlin-1", "slots used", "Nodes and their leases"):
+        assert word in page
+        assert word not in scoped_page
+
+
+async def test_a_queue_of_which_only_some_runs_are_in_scope_has_no_page_and_no_link(
+    cluster: Cluster,
+) -> None:
+    page = f"/queues/{OWN}-mail"
+    for grant, status in (
+        (Grant("viewer", "tag", f"{OWN}-tag"), NO_SUCH),
+        (Grant("viewer", "queue", f"{OWN}-mail"), HTTPStatus.OK),
+    ):
+        cluster.pages.come(grant)
+        assert (await cluster.pages.get(page)).status_code == status
+        for path in ("/", "/queues"):
+            text = (await cluster.pages.get(path)).text
+            assert (f'href="{page}"' in text) is (status == HTTPStatus.OK)
+            assert (f"{OWN}-mail" in text) is (path == "/" or status == HTTPStatus.OK)
 
 
 @pytest.mark.parametrize(
