@@ -62,6 +62,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "failing": ask.failing_candidates,
     "invalid": ask.invalid_schedules,
     "next": partial(ask_schedules.next_schedules, limit=TRACKS),
+    "paused": partial(ask_schedules.lately_paused, limit=TRACKS),
     "nodes": partial(ask_nodes.nodes, ended_within=_ENDED_WITHIN, names=0, limit=ask.ROWS),
     "waiting": ask.waiting,
     "breakers": ask_queues.open_breakers,
@@ -85,7 +86,7 @@ class Facts(SimpleNamespace):
 async def read_facts(session: Session, length: timedelta) -> Facts:
     """Everything the page shows, in one read-only transaction."""
     seen = Facts(**{name: await session.call(query) for name, query in _READ.items()})
-    candidates = [*seen.invalid, *seen.failing, *seen.due, *seen.running, *seen.next]
+    candidates = [*seen.invalid, *seen.failing, *seen.due, *seen.running, *seen.next, *seen.paused]
     known = dict.fromkeys(
         row["schedule_id"] for row in candidates if row["schedule_id"] is not None
     )
