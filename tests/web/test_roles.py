@@ -251,6 +251,16 @@ async def test_who_has_a_scope_sees_no_nodes_on_the_overview(cluster: Cluster) -
     for word in ("berlin-1", "slots used", "Nodes and their leases"):
         assert word in page
         assert word not in scoped_page
+    for path in ("/queues", f"/queues/{OWN}-mail"):
+        page = (await cluster.pages.get(path)).text
+        assert 'href="/nodes?queue=' in page
+        assert re.search(r"\d of \d+ slots free", page)
+    cluster.pages.come(*scoped("operator"), Grant("operator", "queue", f"{OWN}-*"))
+    for path in ("/queues", f"/queues/{OWN}-mail"):
+        page = (await cluster.pages.get(path)).text
+        assert "1 node" in page
+        assert 'href=""' not in page
+        assert "slots free" not in page
 
 
 async def test_a_queue_of_which_only_some_runs_are_in_scope_has_no_page_and_no_link(
