@@ -123,11 +123,16 @@ LANGUAGE sql STABLE AS $$
              pgcron.scope_words(pgcron.scopes())),
            'Stay within it, or ask an administrator for a role there.') $$;
 
--- What serves the pages may add refusals to the audit, and nothing else.
+-- What serves the pages may add refusals to the audit, and nothing else. Addresses have a node's
+-- incarnation; the audit has its name.
 CREATE FUNCTION pgcron.record_refusal(verb text, kind text, name text, note text, actor text)
   RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
-  SELECT pgcron.record_audit(verb, kind, name, actor, note, outcome => 'refused') $$;
+  SELECT pgcron.record_audit(verb, kind,
+           coalesce((SELECT n.name FROM pgcron.node n
+                     WHERE record_refusal.kind = 'node'
+                       AND n.incarnation::text = record_refusal.name), record_refusal.name),
+           actor, note, outcome => 'refused') $$;
 
 CREATE FUNCTION pgcron.keep_schedule_in_scope() RETURNS trigger
 LANGUAGE plpgsql AS $$

@@ -19,6 +19,7 @@ from pgcron_ha.errors import InvalidInput, NotFound
 
 MOST_FIELDS: Final = 80
 _NEAR: Final = 5
+_ONE: Final = {"dead": "dead letter", "storage": "table"}
 
 
 class Segment(Convertor[str]):
@@ -51,6 +52,11 @@ register_url_convertor("number", Number())
 def starlette_path(path: str) -> str:
     """``/runs/{id}`` as Starlette's router reads it: ids are numbers, all else is a `Segment`."""
     return path.replace("}", ":segment}").replace("{id:segment}", "{id:number}")
+
+
+def singular(kind: str) -> str:
+    """One of what a path begins with: ``schedule`` of ``/schedules/{name}``."""
+    return _ONE.get(kind, kind.removesuffix("s"))
 
 
 def filled(path: str, segments: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from pgcron_ha.model.permissions import NOBODY, ROLES, Grant, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import BadToken, Entry
-from pgcron_ha.web.address import starlette_path
+from pgcron_ha.web.address import singular, starlette_path
 from pgcron_ha.web.failures import failure_page
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import turned_away
@@ -113,8 +113,9 @@ async def _answer(request: Request, services: Services, route: WebRoute) -> Resp
     except BadToken:
         return PlainTextResponse(_BAD_TOKEN, 401, {"www-authenticate": "Bearer"})
     except PgcronError as error:
-        if isinstance(error, Refused) and page_request.permission:
-            await _keep_refusal(page_request, route.name, error)
+        refused = error if isinstance(error, Refused) else error.__cause__
+        if isinstance(refused, Refused) and page_request.permission:
+            await _keep_refusal(page_request, route, refused)
         return await failure_page(page_request, error)
     except BodyTooLarge:
         return PlainTextResponse("The body is too large.\n", 413)
@@ -148,25 +149,28 @@ async def _authorize(page_request: PageRequest, permission: str, path: str) -> N
     kind, name = page_request.object
     found = await page_request.read("reached", reached, kind, name, *person.scopes_as.values())
     if not found.value["viewer"]:
-        what = "dead letter" if kind == "dead" else kind[:-1]
+        what = singular(kind)
+        is_attempt = page_request.request.method == "POST" and found.value["viewer"] is not None
+        # The person learns no more than of a name that nothing has; the audit has the attempt.
         raise NotFound(
             f"{what} '{name[:200]}' does not exist",
             "Or it is none of those that your roles are for.",
             f"Look for it in the list of {what}s.",
-        )
+        ) from (page_request.refusal() if is_attempt else None)
     page_request.roles = {role: bool(found.value[role]) for role in ROLES}
     if not page_request.may(permission):
         raise page_request.refusal()
 
 
-async def _keep_refusal(page_request: PageRequest, route: str, error: Refused) -> None:
+async def _keep_refusal(page_request: PageRequest, route: WebRoute, error: Refused) -> None:
     """Records what was refused; where that can't be, the refusal stands."""
-    kind, name = page_request.object or ("page", "")
+    about, name = page_request.object or (route.permission.partition(":")[0], None)
+    verb, kind = route.audited or ("read", singular(about))
     with suppress(PgcronError):
         async with page_request.session() as session:
-            await session.act(record_refusal, route, kind, name, error.message)
+            await session.act(record_refusal, verb, kind, name, error.message)
             return
-    logging.getLogger(LOGGER).warning("%s of %s %s was refused: %s", route, kind, name, error)
+    logging.getLogger(LOGGER).warning("%s of %s %s was refused: %s", verb, kind, name, error)
 
 
 def _no_route(services: Services) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -27,6 +27,7 @@ from pgcron_ha.web.address import (
     fields,
     filled,
     near_names,
+    singular,
 )
 from pgcron_ha.web.formats import plain
 from pgcron_ha.web.reading import LIFE_SECONDS, Snapshot
@@ -184,8 +185,14 @@ class PageRequest:
 
     def refusal(self) -> Refused:
         """That the person may not do what the route does, here or anywhere."""
+        if not self.person.grants:
+            return Refused(
+                "you have no role yet",
+                f"This page needs the permission {self.permission}.",
+                "Ask an administrator for a role: a viewer reads, an operator acts.",
+            )
         role = ROLE_OF[self.permission]
-        here = "" if self.object is None else " for " + " ".join(self.object)
+        here = "" if self.object is None else f" for {singular(self.object[0])} {self.object[1]}"
         of_cluster = self.permission in OF_THE_CLUSTER
         held = ", ".join(one.words for one in self.person.grants_as(role))
         more = " Only a role for everything gives it." if of_cluster else ""

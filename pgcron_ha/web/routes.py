@@ -46,6 +46,14 @@ class WebRoute(NamedTuple):
     permission: str
     endpoint: Endpoint
 
+    @property
+    def audited(self) -> tuple[str, str] | None:
+        """The verb and the kind that the audit has of a POST, which is named after them:
+        ``skip_occurrence``; ``redrive_runs`` of many at once. None of a GET.
+        """
+        verb, _, kind = self.name.rpartition("_")
+        return (verb, kind.removesuffix("s")) if self.method == "POST" else None
+
 
 # Of paths that begin alike: the method, the rest of the path, the name, the permission, the page.
 _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
@@ -86,23 +94,23 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
     ),
     "/schedules/{name}": (
         ("GET", "", "schedule", "schedules:read", schedules.show_schedule),
-        ("POST", "/run", "run_now", "schedules:run", schedule_verbs.run_now),
-        ("POST", "/pause", "pause", "schedules:pause", schedule_verbs.pause),
-        ("POST", "/rename", "rename", "schedules:write", schedule_verbs.rename),
+        ("POST", "/run", "run_schedule", "schedules:run", schedule_verbs.run_now),
+        ("POST", "/pause", "pause_schedule", "schedules:pause", schedule_verbs.pause),
+        ("POST", "/rename", "rename_schedule", "schedules:write", schedule_verbs.rename),
         ("POST", "/delete", "delete_schedule", "schedules:write", schedule_verbs.delete),
-        ("POST", "/resume", "resume", "schedules:pause", schedule_verbs.resume),
+        ("POST", "/resume", "resume_schedule", "schedules:pause", schedule_verbs.resume),
         ("GET", "/edit", "edit", "schedules:read", schedule_edit.show_edit),
-        ("POST", "/save", "save", "schedules:edit", schedule_edit.save),
+        ("POST", "/save", "edit_schedule", "schedules:edit", schedule_edit.save),
         ("GET", "/versions", "versions", "schedules:read", schedule_edit.show_versions),
-        ("POST", "/restore", "restore", "schedules:edit", schedule_edit.restore),
-        ("POST", "/backfill", "ask_backfill", "schedules:backfill", backfills.ask_for),
+        ("POST", "/restore", "restore_schedule", "schedules:edit", schedule_edit.restore),
+        ("POST", "/backfill", "start_backfill", "schedules:backfill", backfills.ask_for),
     ),
     "/schedules/{name}/occurrences": (
         ("GET", "", "occurrences", "schedules:read", ledger.show_ledger),
-        ("POST", "/skip", "skip_fire", "schedules:pause", schedule_verbs.skip_fire),
-        ("POST", "/move", "move_fire", "schedules:pause", schedule_verbs.move_fire),
-        ("POST", "/edit", "edit_fire", "schedules:edit", schedule_verbs.edit_fire),
-        ("POST", "/restore", "restore_fire", "schedules:edit", schedule_verbs.restore_fire),
+        ("POST", "/skip", "skip_occurrence", "schedules:pause", schedule_verbs.skip_fire),
+        ("POST", "/move", "move_occurrence", "schedules:pause", schedule_verbs.move_fire),
+        ("POST", "/edit", "edit_occurrence", "schedules:edit", schedule_verbs.edit_fire),
+        ("POST", "/restore", "restore_occurrence", "schedules:edit", schedule_verbs.restore_fire),
     ),
     "/backfills/{id}": (
         ("GET", "", "backfill", "schedules:read", backfills.show_backfill),
@@ -113,15 +121,15 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
     "/calendars": (
         ("GET", "", "calendars", "schedules:read", calendars.show_calendars),
         ("GET", "/{name}", "calendar", "schedules:read", calendars.show_calendar),
-        ("POST", "", "save_calendar", "calendars:write", calendars.save),
+        ("POST", "", "edit_calendar", "calendars:write", calendars.save),
         ("POST", "/{name}/delete", "delete_calendar", "calendars:write", calendars.delete),
     ),
     "/dead": (
         ("GET", "", "dead", "dead:read", dead_letters.show_dead_letters),
-        ("POST", "/redrive", "redrive_cause", "dead:redrive", dead_letters.redrive_cause),
-        ("POST", "/{id}/redrive", "redrive", "dead:redrive", dead_letters.redrive),
-        ("POST", "/archive", "archive_cause", "dead:archive", dead_letters.archive),
-        ("POST", "/{id}/archive", "archive", "dead:archive", dead_letters.archive),
+        ("POST", "/redrive", "redrive_runs", "dead:redrive", dead_letters.redrive_cause),
+        ("POST", "/{id}/redrive", "redrive_run", "dead:redrive", dead_letters.redrive),
+        ("POST", "/archive", "archive_runs", "dead:archive", dead_letters.archive),
+        ("POST", "/{id}/archive", "archive_run", "dead:archive", dead_letters.archive),
     ),
     "/queues": (
         ("GET", "", "queues", "queues:read", queues.show_queues),
@@ -132,17 +140,17 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
     "/nodes": (
         ("GET", "", "nodes", "nodes:read", nodes.show_nodes),
         ("GET", "/{incarnation}", "node", "nodes:read", nodes.show_node),
-        ("POST", "/{incarnation}/cordon", "cordon", "nodes:drain", nodes.cordon),
-        ("POST", "/{incarnation}/uncordon", "uncordon", "nodes:drain", nodes.uncordon),
+        ("POST", "/{incarnation}/cordon", "cordon_node", "nodes:drain", nodes.cordon),
+        ("POST", "/{incarnation}/uncordon", "uncordon_node", "nodes:drain", nodes.uncordon),
     ),
     "/runs/{id}": (
         ("GET", "", "run", "runs:read", run.show_run),
         ("GET", "/log", "run_log", "runs:logs", run.show_log),
-        ("POST", "/cancel", "cancel", "runs:cancel", run.cancel),
-        ("POST", "/kill", "kill", "runs:cancel", run.kill),
-        ("POST", "/retry", "retry", "runs:retry", run.retry),
-        ("POST", "/pause", "pause_workflow", "workflows:pause", steps.pause),
-        ("POST", "/resume", "resume_workflow", "workflows:pause", steps.resume),
+        ("POST", "/cancel", "cancel_run", "runs:cancel", run.cancel),
+        ("POST", "/kill", "kill_run", "runs:cancel", run.kill),
+        ("POST", "/retry", "retry_run", "runs:retry", run.retry),
+        ("POST", "/pause", "pause_run", "workflows:pause", steps.pause),
+        ("POST", "/resume", "resume_run", "workflows:pause", steps.resume),
     ),
     "/runs/{id}/steps/{step}": (
         ("GET", "", "step", "runs:read", steps.show_step),
@@ -152,7 +160,7 @@ _ROUTES: Final[dict[str, tuple[tuple[str, str, str, str, Endpoint], ...]]] = {
         ("POST", "/skip", "skip_step", "workflows:repair", steps.skip),
         ("POST", "/succeed", "succeed_step", "workflows:repair", steps.succeed),
         ("POST", "/clear", "clear_step", "workflows:repair", steps.clear),
-        ("POST", "/args", "set_step_args", "workflows:repair", steps.set_args),
+        ("POST", "/args", "set_args_step", "workflows:repair", steps.set_args),
     ),
     "/workflows/{name}": (
         ("GET", "", "workflow", "workflows:read", workflows.show_workflow),

@@ -103,6 +103,8 @@ DOCUMENTS: Final = {
     "storage": "settings",
     "audit": "audit",
     "roles": "roles",
+    "login": "log-in",
+    "account": "log-in",
     "docs": "glossary",
 }
 """The document that explains the pages of a section; of the others it is the one for on call."""

@@ -7,6 +7,7 @@ import re
 import asyncpg
 import pytest
 
+from tests.db.control import claim_both, finish, join
 from tests.sessions import own_session
 from tests.web.conftest import Serve, Site
 
@@ -211,6 +212,25 @@ async def test_a_schedule_that_no_node_has_read_yet_is_not_said_to_be_missing(
     timeline = page.text.partition('id="timeline"')[2].partition("</section>")[0]
     assert "No fire is known of 1 schedule:" in timeline
     assert "No schedules." not in timeline
+
+
+async def test_the_timeline_has_what_ran_of_a_schedule_that_is_paused_now(
+    site: Site, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await connection.execute(
+        "SELECT pgcron.put_schedule('rests', '@daily', 'py:a', overlap => 'allow')"
+    )
+    node = await join(connection, handlers=["py:a"], queues=["default"])
+    run = await connection.fetchval("SELECT pgcron.run_now('rests')")
+    await finish(connection, await claim_both(connection, node, 1))
+    await connection.execute("SELECT pgcron.pause_schedule('rests')")
+    await connection.close()
+
+    page = await site.get("/")
+
+    timeline = page.text.partition('id="timeline"')[2].partition("</section>")[0]
+    assert 'href="/schedules/rests"' in timeline
+    assert f'href="/runs/{run}"' in timeline
 
 
 async def test_a_long_past_is_shown_whole(read_site: Site) -> None:

@@ -17,6 +17,7 @@ from tests.product.web import ROUTES
 from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME
+from tests.web.tenants import pages_of
 
 FIRE: Final = "2031-05-01 00:00"
 STEP: Final = "/runs/{flow}/steps"
@@ -37,28 +38,30 @@ POSTS: Final[dict[str, Post]] = {
         "create schedule new",
         {"name": "new", "spec": "@daily", "handler": "py:work"},
     ),
-    "save": Post("/schedules/job/save", "edit schedule job", {"spec": "@hourly", "note": "why"}),
-    "run_now": Post("/schedules/job/run", "run schedule job"),
-    "pause": Post("/schedules/job/pause", "pause schedule job", {"note": "why"}),
-    "resume": Post("/schedules/job/resume", "resume schedule job"),
-    "restore": Post("/schedules/job/restore", "edit schedule job", {"version": "1"}),
-    "skip_fire": Post(
+    "edit_schedule": Post(
+        "/schedules/job/save", "edit schedule job", {"spec": "@hourly", "note": "why"}
+    ),
+    "run_schedule": Post("/schedules/job/run", "run schedule job"),
+    "pause_schedule": Post("/schedules/job/pause", "pause schedule job", {"note": "why"}),
+    "resume_schedule": Post("/schedules/job/resume", "resume schedule job"),
+    "restore_schedule": Post("/schedules/job/restore", "edit schedule job", {"version": "1"}),
+    "skip_occurrence": Post(
         "/schedules/job/occurrences/skip", "skip occurrence job", {"fire_time": FIRE}
     ),
-    "restore_fire": Post(
+    "restore_occurrence": Post(
         "/schedules/job/occurrences/restore", "restore occurrence job", {"fire_time": FIRE}
     ),
-    "move_fire": Post(
+    "move_occurrence": Post(
         "/schedules/job/occurrences/move",
         "move occurrence job",
         {"fire_time": FIRE, "due_at": "2031-05-01 07:00"},
     ),
-    "edit_fire": Post(
+    "edit_occurrence": Post(
         "/schedules/job/occurrences/edit",
         "edit occurrence job",
         {"fire_time": FIRE, "args": '{"a": 1}'},
     ),
-    "ask_backfill": Post(
+    "start_backfill": Post(
         "/schedules/job/backfill",
         "start backfill 2",
         {"since": "2026-01-01", "until": "2026-01-03"},
@@ -66,31 +69,31 @@ POSTS: Final[dict[str, Post]] = {
     "pause_backfill": Post("/backfills/2/pause", "pause backfill 2"),
     "resume_backfill": Post("/backfills/2/resume", "resume backfill 2"),
     "stop_backfill": Post("/backfills/2/stop", "stop backfill 2", {"note": "why"}),
-    "rename": Post("/schedules/job/rename", "rename schedule job", {"name": "work"}),
+    "rename_schedule": Post("/schedules/job/rename", "rename schedule job", {"name": "work"}),
     "delete_schedule": Post("/schedules/work/delete", "delete schedule work", {"sure": "yes"}),
-    "save_calendar": Post("/calendars", "edit calendar days", {"name": "days", "content": "sun"}),
+    "edit_calendar": Post("/calendars", "edit calendar days", {"name": "days", "content": "sun"}),
     "delete_calendar": Post("/calendars/spare/delete", "delete calendar spare"),
-    "redrive": Post("/dead/{dead}/redrive", "redrive run {dead}"),
-    "archive": Post("/dead/{last}/archive", "archive run {last}", {"note": "why"}),
-    "redrive_cause": Post("/dead/redrive?group=cause 2", "redrive run None"),
-    "archive_cause": Post("/dead/archive?group=cause 3", "archive run *", {"note": "why"}),
+    "redrive_run": Post("/dead/{dead}/redrive", "redrive run {dead}"),
+    "archive_run": Post("/dead/{last}/archive", "archive run {last}", {"note": "why"}),
+    "redrive_runs": Post("/dead/redrive?group=cause 2", "redrive run None"),
+    "archive_runs": Post("/dead/archive?group=cause 3", "archive run *", {"note": "why"}),
     "pause_queue": Post("/queues/mail/pause", "pause queue mail", {"note": "why"}),
     "resume_queue": Post("/queues/mail/resume", "resume queue mail"),
     "reset_breaker": Post("/breakers/py:b/reset", "reset breaker py:b"),
-    "cordon": Post("/nodes/{node}/cordon", "cordon node n1", {"note": "why"}),
-    "uncordon": Post("/nodes/{node}/uncordon", "uncordon node n1"),
-    "cancel": Post("/runs/{waiting}/cancel", "cancel run {waiting}", {"note": "why"}),
-    "retry": Post("/runs/{ended}/retry", "retry run {ended}"),
-    "pause_workflow": Post("/runs/{flow}/pause", "pause run {flow}", {"note": "why"}),
-    "resume_workflow": Post("/runs/{flow}/resume", "resume run {flow}"),
-    "set_step_args": Post(f"{STEP}/last/args", "set_args step {flow}", {"args": '{"a": 1}'}),
+    "cordon_node": Post("/nodes/{node}/cordon", "cordon node n1", {"note": "why"}),
+    "uncordon_node": Post("/nodes/{node}/uncordon", "uncordon node n1"),
+    "cancel_run": Post("/runs/{waiting}/cancel", "cancel run {waiting}", {"note": "why"}),
+    "retry_run": Post("/runs/{ended}/retry", "retry run {ended}"),
+    "pause_run": Post("/runs/{flow}/pause", "pause run {flow}", {"note": "why"}),
+    "resume_run": Post("/runs/{flow}/resume", "resume run {flow}"),
+    "set_args_step": Post(f"{STEP}/last/args", "set_args step {flow}", {"args": '{"a": 1}'}),
     "clear_step": Post(f"{STEP}/paid/clear", "clear step {flow}", {"note": "why"}),
     "signal_step": Post(f"{STEP}/paid/signal", "signal step {flow}", {"payload": "1"}),
     "approve_step": Post(f"{STEP}/boss/approve", "approve step {flow}", {"note": "why"}),
     "reject_step": Post(f"{STEP}/boss/reject", "reject step {flow}", {"note": "why"}),
     "skip_step": Post(f"{STEP}/boss/skip", "skip step {flow}", {"note": "why"}),
     "succeed_step": Post(f"{STEP}/paid/succeed", "succeed step {flow}", {"note": "why"}),
-    "kill": Post("/runs/{flow}/kill", "kill run {flow}"),
+    "kill_run": Post("/runs/{flow}/kill", "kill run {flow}"),
 }
 # Its run says who started it.
 NOT_RECORDED: Final = {"start_workflow"}
@@ -136,6 +139,37 @@ async def test_each_verb_of_the_pages_is_recorded_once(site: Site, connection: C
             wrong[route] = answer.status_code, rows
 
     assert wrong == {}
+
+
+async def test_a_refusal_has_the_verb_and_the_kind_of_what_was_not_done(
+    database: str, connection: Connection
+) -> None:
+    world = await make_world(connection)
+    node = await connection.fetchval("SELECT incarnation FROM pgcron.node WHERE name = 'n1'")
+    wanted = {route: post.recorded.split()[:2] for route, post in POSTS.items()}
+    wanted["restore_schedule"] = ["restore", "schedule"]  # when it is done it is an edit
+    found: dict[str, list[str]] = {}
+
+    async with pages_of(database) as pages:
+        pages.come()
+        for route, post in POSTS.items():
+            answer = await pages.post(post.path.format(**world, node=node), **post.fields)
+            (row,) = await connection.fetch("SELECT * FROM pgcron.audit ORDER BY id DESC LIMIT 1")
+            assert (answer.status_code, row["outcome"]) == (httpx.codes.FORBIDDEN, "refused")
+            found[route] = [row["verb"], row["kind"]]
+            if route == "cordon_node":
+                assert row["name"] == "n1"
+        await pages.get("/schedules/job/edit")
+        await pages.get("/audit")
+
+    assert found == wanted
+    read = await connection.fetch(
+        "SELECT verb, kind, name FROM pgcron.audit ORDER BY id DESC LIMIT 2"
+    )
+    assert [tuple(row) for row in read] == [
+        ("read", "audit", None),
+        ("read", "schedule", "job"),
+    ]
 
 
 def test_each_verb_of_the_pages_has_a_form_here() -> None:

@@ -98,7 +98,7 @@ async def test_a_change_of_a_fire_is_taken_back_with_the_right_that_it_needed(
     site: Site, database: str
 ) -> None:
     needs = {route.name: route.permission for route in ROUTES}
-    assert needs["restore_fire"] == needs["edit_fire"] == needs["save"]
+    assert needs["restore_occurrence"] == needs["edit_occurrence"] == needs["edit_schedule"]
     connection = await own_session(database)
     await connection.execute(
         "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('daily', '0 0 * * *', 'py:x')"

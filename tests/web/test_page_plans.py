@@ -54,6 +54,7 @@ FILL = """
         ("page_failing_candidates", 500),
         ("page_schedules", 2_000),
         ("page_next_schedules", 200),
+        ("page_lately_paused", 2_500),
         ("page_occurrences", 700),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -36,21 +37,21 @@ FORMS = {
         "queue": "{team}-mail",
         "owner": "{team}",
     },
-    "save_calendar": {"name": "{team}-days", "content": "yearly 12-26"},
-    "rename": {"name": "{team}-renamed"},
+    "edit_calendar": {"name": "{team}-days", "content": "yearly 12-26"},
+    "rename_schedule": {"name": "{team}-renamed"},
     "delete_schedule": {"sure": "yes"},
-    "save": {"description": "by another"},
-    "restore": {"version": "1"},
-    "ask_backfill": {"since": "2026-01-01"},
-    "skip_fire": {"fire_time": "2030-01-01 03:00"},
-    "move_fire": {"fire_time": "2030-01-02 03:00", "due_at": "2030-01-02 04:00"},
-    "edit_fire": {"fire_time": "2030-01-03 03:00", "args": "{{}}"},
-    "restore_fire": {"fire_time": "2030-01-01 03:00"},
-    "set_step_args": {"args": "{{}}"},
+    "edit_schedule": {"description": "by another"},
+    "restore_schedule": {"version": "1"},
+    "start_backfill": {"since": "2026-01-01"},
+    "skip_occurrence": {"fire_time": "2030-01-01 03:00"},
+    "move_occurrence": {"fire_time": "2030-01-02 03:00", "due_at": "2030-01-02 04:00"},
+    "edit_occurrence": {"fire_time": "2030-01-03 03:00", "args": "{{}}"},
+    "restore_occurrence": {"fire_time": "2030-01-01 03:00"},
+    "set_args_step": {"args": "{{}}"},
 }
-ADDRESSES = dict.fromkeys(("redrive_cause", "archive_cause"), "?handler=py:{team}.fails")
+ADDRESSES = dict.fromkeys(("redrive_runs", "archive_runs"), "?handler=py:{team}.fails")
 # They leave nothing for the others.
-LAST = ["succeed_step", "rename", "delete_schedule", "delete_calendar"]
+LAST = ["succeed_step", "rename_schedule", "delete_schedule", "delete_calendar"]
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,7 @@ async def test_who_has_no_role_opens_nothing(cluster: Cluster) -> None:
     for route in GUARDED:
         for tenant in (cluster.own, cluster.foreign):
             assert await cluster.send(route, tenant) == REFUSED, route.name
+    assert "you have no role yet" in (await cluster.pages.get("/")).text
 
 
 async def test_what_was_refused_is_in_the_audit(cluster: Cluster) -> None:
@@ -201,7 +203,7 @@ async def test_what_was_refused_is_in_the_audit(cluster: Cluster) -> None:
     answer = await cluster.pages.post(f"/schedules/{OWN}-nightly/pause")
 
     assert answer.status_code == REFUSED
-    assert "it needs the permission schedules:pause for schedules zebra-nightly" in answer.text
+    assert "it needs the permission schedules:pause for schedule zebra-nightly" in answer.text
     assert "Your roles give it for nothing." in answer.text
     connection = await own_session(cluster.dsn)
     kept = await connection.fetchrow("SELECT * FROM pgcron.audit WHERE outcome = 'refused'")
@@ -209,12 +211,72 @@ async def test_what_was_refused_is_in_the_audit(cluster: Cluster) -> None:
     assert kept is not None
     assert [kept[name] for name in ("verb", "kind", "name", "actor", "interface", "address")] == [
         "pause",
-        "schedules",
+        "schedule",
         "zebra-nightly",
         "ui:me",
         "ui",
         "127.0.0.1",
     ]
+
+
+async def test_an_attempt_beyond_the_scope_is_in_the_audit_and_reveals_nothing(
+    cluster: Cluster,
+) -> None:
+    cluster.pages.come(*scoped("operator"))
+    paths = [f"/schedules/{FOREIGN}-nightly/run", f"/queues/{FOREIGN}-mail/pause"]
+    for path in (*paths, f"/runs/{cluster.foreign.waiting}/cancel", "/schedules/nobody/run"):
+        answer = await cluster.pages.post(path)
+        assert answer.status_code == NO_SUCH
+        assert "Or it is none of those that your roles are for." in answer.text
+    await cluster.pages.get(f"/schedules/{FOREIGN}-nightly")
+
+    connection = await own_session(cluster.dsn)
+    kept = await connection.fetch(
+        "SELECT verb, kind, name, actor FROM pgcron.audit WHERE outcome = 'refused' ORDER BY id"
+    )
+    await connection.close()
+    assert [tuple(row) for row in kept] == [
+        ("run", "schedule", f"{FOREIGN}-nightly", "ui:me"),
+        ("pause", "queue", f"{FOREIGN}-mail", "ui:me"),
+        ("cancel", "run", str(cluster.foreign.waiting), "ui:me"),
+    ]
+
+
+async def test_who_has_a_scope_sees_no_nodes_on_the_overview(cluster: Cluster) -> None:
+    cluster.pages.come(*scoped("operator"))
+    scoped_page = (await cluster.pages.get("/")).text
+    cluster.pages.come(Grant("viewer"))
+    page = (await cluster.pages.get("/")).text
+
+    for word in ("berlin-1", "slots used", "Nodes and their leases"):
+        assert word in page
+        assert word not in scoped_page
+    for path in ("/queues", f"/queues/{OWN}-mail"):
+        page = (await cluster.pages.get(path)).text
+        assert 'href="/nodes?queue=' in page
+        assert re.search(r"\d of \d+ slots free", page)
+    cluster.pages.come(*scoped("operator"), Grant("operator", "queue", f"{OWN}-*"))
+    for path in ("/queues", f"/queues/{OWN}-mail"):
+        page = (await cluster.pages.get(path)).text
+        assert "1 node" in page
+        assert 'href=""' not in page
+        assert "slots free" not in page
+
+
+async def test_a_queue_of_which_only_some_runs_are_in_scope_has_no_page_and_no_link(
+    cluster: Cluster,
+) -> None:
+    page = f"/queues/{OWN}-mail"
+    for grant, status in (
+        (Grant("viewer", "tag", f"{OWN}-tag"), NO_SUCH),
+        (Grant("viewer", "queue", f"{OWN}-mail"), HTTPStatus.OK),
+    ):
+        cluster.pages.come(grant)
+        assert (await cluster.pages.get(page)).status_code == status
+        for path in ("/", "/queues"):
+            text = (await cluster.pages.get(path)).text
+            assert (f'href="{page}"' in text) is (status == HTTPStatus.OK)
+            assert (f"{OWN}-mail" in text) is (path == "/" or status == HTTPStatus.OK)
 
 
 @pytest.mark.parametrize(
@@ -271,4 +333,18 @@ async def test_buttons_of_what_may_not_be_done_are_disabled(cluster: Cluster) ->
     assert f'action="/schedules/{OWN}-nightly/run"' in own
     assert f'action="/schedules/{OWN}-nightly/rename"' not in own
     assert 'method="post"' not in foreign
-    assert "disabled" in foreign
+    for verb in ("Run now", "Pause", "Edit", "Copy", "Rename", "Delete", "Backfill", "Skip"):
+        assert re.search(f"<button[^>]* disabled [^>]*>{verb}</button>", foreign), verb
+
+
+async def test_a_form_that_may_not_be_sent_has_disabled_buttons(cluster: Cluster) -> None:
+    cluster.pages.come(Grant("viewer"))
+
+    for path, verb in ((f"/schedules/{OWN}-nightly/edit", "Save"), ("/new-schedule", "Create")):
+        page = (await cluster.pages.get(path)).text
+        assert 'method="post"' not in page
+        assert 'name="do"' not in page
+        assert re.search(f"<button[^>]* disabled [^>]*>{verb}</button>", page)
+        assert "Your roles do not let you do this here." in page
+    cluster.pages.come(Grant("editor"))
+    assert 'method="post"' in (await cluster.pages.get("/new-schedule")).text

@@ -214,7 +214,7 @@ async def test_the_address_of_a_login_and_of_a_verb_is_the_last_that_is_no_proxy
         refused = await through.post("/calendars", name="days", content="sat")
     rows = await login.execute("SELECT address FROM pgcron.web_session ORDER BY created_at")
     verbs = await login.execute(
-        "SELECT address, outcome FROM pgcron.audit WHERE verb IN ('pause', 'save_calendar')"
+        "SELECT address, outcome FROM pgcron.audit WHERE verb IN ('pause', 'edit')"
     )
 
     assert [row["address"] for row in rows] == [known, "127.0.8.1"]

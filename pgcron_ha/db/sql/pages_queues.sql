@@ -43,6 +43,11 @@ WHERE n.state = 'alive' AND n.lease_until > now()
   AND pgcron.in_scope(NULL, q.queue, NULL, NULL, NULL)
 GROUP BY q.queue ORDER BY q.queue LIMIT :limit::int;
 
+-- name: page_queues_within
+-- Of these queues those that are in the person's scope, and not only some of their runs.
+SELECT q.name FROM unnest(:queues::text[]) q(name)
+WHERE pgcron.in_scope(NULL, q.name, NULL, NULL, NULL) LIMIT :limit::int;
+
 -- name: page_queue_dead
 -- Of the newest :look open dead letters.
 SELECT d.queue, count(*) AS letters

@@ -74,6 +74,14 @@ FROM (SELECT e.schedule_id, e.next_fire FROM pgcron.cursor e
 WHERE pgcron.id_in_scope(c.schedule_id)
 ORDER BY c.next_fire LIMIT :limit::int;
 
+-- name: page_lately_paused
+-- Paused schedules of the newest :look ended runs.
+SELECT DISTINCT h.schedule_id
+FROM (SELECT e.* FROM pgcron.history e ORDER BY e.id DESC LIMIT :look::int) h
+JOIN pgcron.cursor c ON c.schedule_id = h.schedule_id AND c.is_paused
+WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags)
+LIMIT :limit::int;
+
 -- name: page_schedule_names
 -- For a name that does not exist: those that contain it, or that it begins with.
 SELECT s.name FROM pgcron.schedule s

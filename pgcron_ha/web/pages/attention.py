@@ -62,6 +62,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "failing": ask.failing_candidates,
     "invalid": ask.invalid_schedules,
     "next": partial(ask_schedules.next_schedules, limit=TRACKS),
+    "paused": partial(ask_schedules.lately_paused, limit=TRACKS),
     "nodes": partial(ask_nodes.nodes, ended_within=_ENDED_WITHIN, names=0, limit=ask.ROWS),
     "waiting": ask.waiting,
     "breakers": ask_queues.open_breakers,
@@ -77,14 +78,15 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
 class Facts(SimpleNamespace):
     """What was read for the overview: rows of each statement of `_READ`, by its name. `judged` are
     schedules that may be unhealthy, and those that fire next, with their health; `tracks` ended
-    runs of some of them within the window; `now` when it was read, by the database's clock.
+    runs of some of them within the window; `queues_within` those queues of rows whose pages the
+    person may see; `now` when it was read, by the database's clock.
     """
 
 
 async def read_facts(session: Session, length: timedelta) -> Facts:
     """Everything the page shows, in one read-only transaction."""
     seen = Facts(**{name: await session.call(query) for name, query in _READ.items()})
-    candidates = [*seen.invalid, *seen.failing, *seen.due, *seen.running, *seen.next]
+    candidates = [*seen.invalid, *seen.failing, *seen.due, *seen.running, *seen.next, *seen.paused]
     known = dict.fromkeys(
         row["schedule_id"] for row in candidates if row["schedule_id"] is not None
     )
@@ -92,12 +94,21 @@ async def read_facts(session: Session, length: timedelta) -> Facts:
     schedules = await session.call(ask_schedules.schedules, ids=ids, limit=len(ids))
     seen.now = now = seen.cluster["now"]
     seen.nodes = [node_row(row, now) for row in seen.nodes]
+    queues = {row["queue"] for row in (*seen.due, *seen.waiting, *seen.running, *seen.broken)}
+    seen.queues_within = await session.call(ask_queues.within, queues=sorted(queues))
     seen.paused_queues = [row for row in seen.queues if row["paused_at"]]
     seen.judged = [(row, judge(row, now)) for row in schedules]
     chosen = [row["id"] for row, _ in for_timeline(seen.judged, now)]
     since = now - length * 2 / 3
     seen.tracks = await session.call(ask.timeline_runs, schedule_ids=chosen, since=since)
     return seen
+
+
+def queue_link(link: Link, seen: Facts, name: str) -> str:
+    """The page of a queue; of one that is not in the person's scope the runs that are."""
+    if name in seen.queues_within:
+        return link("queue", name=name)
+    return link("runs", {"queue": name})
 
 
 def for_timeline(judged: Judged, now: datetime) -> Judged:
@@ -165,8 +176,8 @@ def _cluster(link: Link, seen: Facts) -> Iterator[Attention]:
 
 
 def _nodes(link: Link, seen: Facts) -> Iterator[Attention]:
-    """That none lives; those that died or are silent; cordons, of which a forgotten one costs
-    capacity; and slots that only the end of a handler, or of the node, frees.
+    """That none lives. To who may see nodes: those that died or are silent; cordons, of which a
+    forgotten one costs capacity; and slots that only the end of a handler, or of the node, frees.
     """
     nodes = seen.nodes
     if not any(node["word"] in ("alive", "cordoned", "draining") for node in nodes):
@@ -174,6 +185,8 @@ def _nodes(link: Link, seen: Facts) -> Iterator[Attention]:
         why, hint = "Nothing fires and nothing runs.", "Start one: pgcron-ha node"
         mark = Mark("✕", "none", "fail")
         yield Attention(mark, "No node is alive", link("nodes"), since, why, hint)
+    if not link("nodes"):
+        return
     alive = {node["name"] for node in nodes if node["word"] in ("alive", "cordoned")}
     takes_work = any(node["word"] == "alive" for node in nodes)
     for node in nodes:
@@ -218,8 +231,10 @@ def _since(seen: Facts, seconds: float | None) -> datetime | None:
 
 def _troubled_services(link: Link, seen: Facts) -> Iterator[Attention]:
     """Services that fail, and rows that others have set aside: one row for each cause, however many
-    nodes have it.
+    nodes have it, to who may see nodes.
     """
+    if not link("nodes"):
+        return
     set_aside = Mark("▲", "set aside", "late")
     nodes = seen.nodes
     living = {node["name"]: node["incarnation"] for node in nodes if node["state"] != "dead"}
@@ -283,7 +298,7 @@ def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     """Work that no live node can take: blocked, not offered, or too heavy."""
     for row in ask.unserved(seen.waiting):
         waiting = plural(row["runs"], "run waits", "runs wait")
-        href, why = link("queue", name=row["queue"]), f"{waiting}: {row['waits_detail']}."
+        href, why = queue_link(link, seen, row["queue"]), f"{waiting}: {row['waits_detail']}."
         hint = (
             "Start one that does; they run then. Or cancel the runs, and delete the schedule that"
             f" makes them: pgcron-ha schedules list --handler {row['handler']}"
@@ -337,5 +352,8 @@ def _schedule(link: Link, row: Row, health: Health) -> Attention:
     about = name, link("schedule", name=name), health.since, health.reason
     if health.word == "invalid":
         return Attention(mark_of(health.word), *about, row["error_hint"])
-    actions = (("Run now", link("run_now", name=name)), ("Pause", link("pause", name=name)))
+    actions = (
+        ("Run now", link("run_schedule", name=name)),
+        ("Pause", link("pause_schedule", name=name)),
+    )
     return Attention(mark_of(health.word), *about, actions=actions)

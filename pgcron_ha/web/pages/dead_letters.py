@@ -131,7 +131,7 @@ def _group(page_request: PageRequest, row: Row, filters: dict[str, str]) -> dict
         **row,
         "is_closed": not row["open"],
         "href": page_request.link("dead", {**filters, **cause}),
-        "redrive_href": page_request.link("redrive_cause", {**chosen, **cause}),
-        "archive_href": page_request.link("archive_cause", {**chosen, **cause}),
+        "redrive_href": page_request.link("redrive_runs", {**chosen, **cause}),
+        "archive_href": page_request.link("archive_runs", {**chosen, **cause}),
         "is_chosen": all(filters.get(name) == value for name, value in cause.items()),
     }

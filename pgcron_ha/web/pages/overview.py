@@ -17,7 +17,15 @@ from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.web.address import choice
 from pgcron_ha.web.formats import Mark, duration, number, plural, who_and_why
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.attention import Facts, Link, causes, for_timeline, read_facts, shortlist
+from pgcron_ha.web.pages.attention import (
+    Facts,
+    Link,
+    causes,
+    for_timeline,
+    queue_link,
+    read_facts,
+    shortlist,
+)
 from pgcron_ha.web.plots import distance, timeline
 
 # Two thirds of the axis are past.
@@ -86,8 +94,8 @@ async def show_overview(page_request: PageRequest) -> Response:
         cluster=seen.cluster,
         recent=seen.recent,
         windows=page_request.choices("overview", "window", tuple(WINDOWS), {}, window),
-        queues=_queue_lines(seen),
-        nodes=seen.nodes[:_NODES],
+        queues=_queue_lines(page_request.link, seen),
+        nodes=seen.nodes[:_NODES] if page_request.may_open("nodes") else None,
         is_empty=not is_used,  # somebody has just installed it
     )
 
@@ -138,7 +146,7 @@ def future_fires(row: Row, now: datetime, until: datetime, distance: timedelta) 
     return fires
 
 
-def _queue_lines(seen: Facts) -> list[Row]:
+def _queue_lines(link: Link, seen: Facts) -> list[Row]:
     """The queues with work, or paused; ``is_cut`` says that ``due`` is a lower bound."""
     paused = {
         row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues
@@ -151,6 +159,7 @@ def _queue_lines(seen: Facts) -> list[Row]:
         runs = sum(row["runs"] for row in due)
         line = {
             "name": name,
+            "href": queue_link(link, seen, name),
             "due": runs,
             "blocked": sum(row["runs"] for row in blocked),
             "oldest_due": min((row["oldest_due"] for row in [*due, *blocked]), default=None),
@@ -164,12 +173,12 @@ def _queue_lines(seen: Facts) -> list[Row]:
 
 
 def _tiles(link: Link, seen: Facts) -> list[Tile]:
-    """Failing, late, dead letters, nodes, worst queue lag, start delay."""
+    """Failing, late, dead letters, nodes (to who may see them), worst queue lag, start delay."""
     return [
         _failing(link, seen),
         _late(link, seen),
         _dead(link, seen),
-        _nodes(link, seen),
+        *([_nodes(link, seen)] if link("nodes") else ()),
         _lag(link, seen),
         _delay(seen),
     ]
@@ -236,7 +245,7 @@ def _lag(link: Link, seen: Facts) -> Tile:
     # A number that is read from afar: no seconds beside many minutes.
     shown = seconds if seconds < LAG_BAD_SECONDS else seconds - seconds % 60
     queue = worst["queue"]
-    return Tile(label, duration(shown), mark, f"queue {queue}", link("queue", name=queue))
+    return Tile(label, duration(shown), mark, f"queue {queue}", queue_link(link, seen, queue))
 
 
 def _delay(seen: Facts) -> Tile:

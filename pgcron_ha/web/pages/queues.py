@@ -102,8 +102,16 @@ def circuit_sentence(row: Row) -> str:
 
 
 async def _read_queues(session: Session) -> SimpleNamespace:
-    """The rows of each statement of `_READ`, by its name."""
-    return SimpleNamespace(**{name: await session.call(query) for name, query in _READ.items()})
+    """The rows of each statement of `_READ`, by its name; the `names` of the queues."""
+    facts = SimpleNamespace(**{name: await session.call(query) for name, query in _READ.items()})
+    read = [*facts.depths, *facts.running, *facts.waiting, *facts.servers, *facts.broken]
+    names = {
+        *(row["name"] for row in facts.settings),
+        *(row["queue"] for row in [*read, *facts.dead]),
+        *facts.scheduled,
+    }
+    facts.names = await session.call(ask.within, queues=sorted(names))
+    return facts
 
 
 async def _read_queue(session: Session, queue: str) -> SimpleNamespace:
@@ -121,13 +129,7 @@ def _pause_of(cluster: Row) -> str | None:
 
 
 def _rows(facts: SimpleNamespace, now: datetime) -> list[Row]:
-    read = [*facts.depths, *facts.running, *facts.waiting, *facts.servers, *facts.broken]
-    names = {
-        *(row["name"] for row in facts.settings),
-        *(row["queue"] for row in [*read, *facts.dead]),
-        *facts.scheduled,
-    }
-    rows = [_row(facts, name, now) for name in sorted(names)]
+    rows = [_row(facts, name, now) for name in sorted(facts.names)]
     return sorted(rows, key=lambda row: _GRAVITY.get(row["judged"][0].tone, 2))
 
 

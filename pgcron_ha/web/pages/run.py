@@ -90,7 +90,7 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     word, letter, attempts = run_word(row, now), row["letter"], row["attempts"]
     shown = attempts[: ask.ATTEMPTS]
     is_open_letter = letter is not None and letter["closed_at"] is None
-    redrive_href = page_request.link("redrive", id=row["id"]) if is_open_letter else None
+    redrive_href = page_request.link("redrive_run", id=row["id"]) if is_open_letter else None
     # An unfolded one holds its region as it is, so while more may come all are folded.
     with_traceback = (one["attempt"] for one in shown if one["traceback"] and row["finished_at"])
     return {

@@ -49,11 +49,19 @@ async def test_a_user_logs_in_makes_a_token_and_logs_out(
     async with login.serve(local=True) as url, windows.tab(url, script=script, width=width) as tab:
         await tab.open("/runs?state=dead")
         assert tab.place.startswith("/login?next=")
+        assert await tab.page.locator("header nav a").count() == 0
+        field = await tab.page.get_by_label("Name", exact=True).bounding_box()
+        assert field is not None
+        assert field["width"] < 400
         await look(tab)
         await fill(tab, "alice", "a wrong password")
         await expect(tab.page.get_by_role("alert")).to_contain_text("No user has this name")
         await fill(tab, "alice", PASSWORD)
         await tab.page.wait_for_url("**/runs?state=dead")
+        if width == 1280:  # one row, also of who may see every page
+            header = await tab.page.locator("header").bounding_box()
+            assert header is not None
+            assert header["height"] < 60
         await tab.page.get_by_role("link", name="alice").click()
         await tab.page.wait_for_url("**/account")
         await look(tab)

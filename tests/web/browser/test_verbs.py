@@ -507,16 +507,17 @@ async def test_no_verb_is_left_out() -> None:
     verbs = {route.name for route in ROUTES if route.method == "POST"}
 
     assert verbs == {
-        *("run_now", "pause", "resume", "rename", "cancel", "retry", "redrive", "redrive_cause"),
-        *("delete_schedule", "archive", "archive_cause"),
-        *("skip_fire", "move_fire", "edit_fire", "restore_fire"),
-        *("create_schedule", "save", "restore", "save_calendar", "delete_calendar"),
-        *("ask_backfill", "pause_backfill", "resume_backfill", "stop_backfill"),
-        *("pause_queue", "resume_queue", "kill", "cordon", "uncordon", "reset_breaker"),
+        *("run_schedule", "pause_schedule", "resume_schedule", "rename_schedule"),
+        *("create_schedule", "edit_schedule", "restore_schedule", "delete_schedule"),
+        *("skip_occurrence", "move_occurrence", "edit_occurrence", "restore_occurrence"),
+        *("cancel_run", "kill_run", "retry_run", "redrive_run", "redrive_runs"),
+        *("archive_run", "archive_runs", "edit_calendar", "delete_calendar"),
+        *("start_backfill", "pause_backfill", "resume_backfill", "stop_backfill"),
+        *("pause_queue", "resume_queue", "cordon_node", "uncordon_node", "reset_breaker"),
         # Those of `test_workflow_verbs`.
-        *("start_workflow", "pause_workflow", "resume_workflow"),
+        *("start_workflow", "pause_run", "resume_run"),
         *("signal_step", "approve_step", "reject_step", "skip_step", "succeed_step"),
-        *("clear_step", "set_step_args"),
+        *("clear_step", "set_args_step"),
         # Those of `test_logging_in`.
         *("log_in", "log_out", "add_token", "revoke_token", "set_password"),
         *("end_session", "end_sessions"),

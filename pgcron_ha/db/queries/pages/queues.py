@@ -33,6 +33,9 @@ running: Final = Query("page_queue_running", look=LOOK, limit=QUEUES)
 servers: Final = Query("page_queue_servers", limit=QUEUES)
 """How many living `nodes` take from each queue, with how many `slots`, `free` ones of them."""
 
+within: Final = Query("page_queues_within", limit=10 * QUEUES).names
+"""Those of the ``queues`` whose pages the person may see."""
+
 dead: Final = Query("page_queue_dead", look=LOOK, limit=QUEUES)
 """Open dead letters by queue, of the newest `LOOK`."""
 

@@ -31,6 +31,9 @@ the name before the first row. Arrays `ids`,
 next_schedules: Final = Query("page_next_schedules", look=NEW_LOOK)
 """The ``limit`` schedules (`schedule_id`) that fire next."""
 
+lately_paused: Final = Query("page_lately_paused", look=1_000)
+"""At most ``limit`` paused schedules (`schedule_id`) whose runs are among the newest that ended."""
+
 occurrences: Final = Query("page_occurrences", "schedule_id", look=LEDGER_LOOK, limit=PAGE_ROWS + 1)
 """Decisions on the fires of ``schedule_id`` ``before`` an instant (None: all), newest first: a
 single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
