@@ -154,12 +154,15 @@ class ConfigError(PgcronError):
 class RunNotSucceeded(PgcronError):
     """A run that was waited for ended without success: `run_id`, its `outcome` and `error`."""
 
-    def __init__(self, run_id: int, outcome: str, error: str | None = None) -> None:
+    def __init__(
+        self, run_id: int, outcome: str, error: str | None = None, *, has_steps: bool = False
+    ) -> None:
         first, _, more = (error or "").partition("\n")
+        kind, parts = ("workflows", "steps") if has_steps else ("runs", "attempts")
         super().__init__(
             f"run {run_id} ended {outcome}" + (f": {first[:200]}" if first else ""),
             error if more or first[200:] else None,
-            f"`pgcron-ha runs show {run_id}` shows its attempts.",
+            f"`pgcron-ha {kind} show {run_id}` shows its {parts}.",
         )
         self.run_id = run_id
         self.outcome = outcome

@@ -234,6 +234,20 @@ def test_a_workflow_is_waited_for_and_prints_its_result(cli: Cli, played: Played
     assert [row.get("result") for row in answer.rows] == [None, {"rows": 3}]
 
 
+def test_of_a_workflow_that_failed_the_steps_are_named(
+    cli: Cli, played: Played
+) -> None:
+    run = start(cli)
+    played.work(a=ValueError("no"))
+
+    failed = cli("runs", "watch", run)
+    assert failed.code == 1
+    assert f"`pgcron-ha workflows show {run}` shows its steps" in failed.err
+    never = start(cli)
+    cli("runs", "cancel", never)
+    assert f"`pgcron-ha runs show {never}` shows its attempts" in cli("runs", "watch", never).err
+
+
 def test_a_viewer_sees_workflows_and_an_operator_decides(
     cli: Cli, execute: Execute, database: str, role: str, played: Played
 ) -> None:
