@@ -221,10 +221,7 @@ def together(errors: Sequence[PgcronError]) -> PgcronError:
     """The only one of them, or an error whose detail names each (up to `MOST_REPORTED`)."""
     if len(errors) == 1:
         return errors[0]
-    lines = [
-        ": ".join(filter(None, (error.message, error.hint or error.detail)))
-        for error in errors[:MOST_REPORTED]
-    ]
+    lines = [_in_one_line(error) for error in errors[:MOST_REPORTED]]
     if len(errors) > MOST_REPORTED:
         lines.append(f"and {len(errors) - MOST_REPORTED} more")
     all_of_them = InvalidInput(
@@ -234,6 +231,14 @@ def together(errors: Sequence[PgcronError]) -> PgcronError:
     )
     all_of_them.parts = tuple(errors)
     return all_of_them
+
+
+def _in_one_line(error: PgcronError) -> str:
+    """What happened, and the rule; what to do where there is no rule. "did you mean" is enough."""
+    more = error.detail or error.hint
+    if not more or error.message.endswith("?"):
+        return error.message
+    return f"{error.message}{'. ' if more[0].isupper() else ': '}{more}"
 
 
 def from_sqlstate(

@@ -137,8 +137,8 @@ def choice(what: str, value: object, known: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in known:
         raise InvalidInput(
             f"{what} '{str(value)[:100]}' is not known",
-            f"This version knows {', '.join(known[:-1])} and {known[-1]}.",
-            f"Leave it out for {known[0]}.",
+            f"It is one of {', '.join(known)}.",
+            "Correct its spelling, or leave it out.",
         )
     return value
 

@@ -234,9 +234,7 @@ def test_a_workflow_is_waited_for_and_prints_its_result(cli: Cli, played: Played
     assert [row.get("result") for row in answer.rows] == [None, {"rows": 3}]
 
 
-def test_of_a_workflow_that_failed_the_steps_are_named(
-    cli: Cli, played: Played
-) -> None:
+def test_of_a_workflow_that_failed_the_steps_are_named(cli: Cli, played: Played) -> None:
     run = start(cli)
     played.work(a=ValueError("no"))
 
