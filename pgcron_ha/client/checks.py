@@ -164,7 +164,7 @@ def duration(
         return found
     rule = "positive" if least == timedelta.resolution else f"at least {least.seconds} s"
     raise InvalidInput(
-        f"{what} {found} is out of range",
+        f"{what} {seconds:.10g} s is out of range",
         f"It must be {rule} and at most {most.days} days.",
         _DURATION_HINT,
     )

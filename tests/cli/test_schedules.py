@@ -178,6 +178,7 @@ def test_a_pause_ends_after_a_time_or_at_an_instant(cli: Cli, execute: Execute) 
 
     answer = cli("schedules", "pause", "s", "--until", "2h", "--note", "holiday")
     assert re.fullmatch(r"schedule 's' is paused until 20[\dT:-]+Z\n", answer.out)
+    assert re.search(r"paused +until 20[\dT:-]+Z", cli("schedules", "list").out)
     assert execute(ends) == [(True,)]
     local = cli("schedules", "pause", "s", "--until", "2090-01-10T03:00", "--json")
     assert local.rows[0]["until"] == "2090-01-10T02:00:00Z"
