@@ -103,7 +103,8 @@ def read_definitions(paths: Iterable[Path]) -> Definitions:
                         )
                     found[table][name] = judged
     mistakes.raise_any()
-    return Definitions(*(dict(sorted(found[table].items())) for table in _TABLES), places=places)
+    ordered = {table: dict(sorted(found[table].items())) for table in _TABLES}
+    return Definitions(**ordered, places=places)
 
 
 def judged_schedule(name: str, values: object) -> dict[str, Any]:

@@ -84,8 +84,8 @@ async def test_a_definition_that_can_not_work_is_refused_with_its_place(
 
 async def test_the_context_of_a_refusal_quotes_no_other_rule(connection: Connection) -> None:
     for wrong in ('[{"name": "a"}]', '[{"name": "a", "handler": "py:a", "tolerate": 2}]'):
+        definition = f'{{"steps": {wrong}}}'
         with pytest.raises(asyncpg.PostgresError) as refusal:
-            definition = f'{{"steps": {wrong}}}'
             await connection.execute("SELECT pgcron.put_workflow('w', $1)", definition)
         assert refusal.value.sqlstate == "PC001"
         assert "compensat" not in str(refusal.value.context)
