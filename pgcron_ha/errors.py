@@ -154,12 +154,15 @@ class ConfigError(PgcronError):
 class RunNotSucceeded(PgcronError):
     """A run that was waited for ended without success: `run_id`, its `outcome` and `error`."""
 
-    def __init__(self, run_id: int, outcome: str, error: str | None = None) -> None:
+    def __init__(
+        self, run_id: int, outcome: str, error: str | None = None, *, has_steps: bool = False
+    ) -> None:
         first, _, more = (error or "").partition("\n")
+        kind, parts = ("workflows", "steps") if has_steps else ("runs", "attempts")
         super().__init__(
             f"run {run_id} ended {outcome}" + (f": {first[:200]}" if first else ""),
             error if more or first[200:] else None,
-            f"`pgcron-ha runs show {run_id}` shows its attempts.",
+            f"`pgcron-ha {kind} show {run_id}` shows its {parts}.",
         )
         self.run_id = run_id
         self.outcome = outcome
@@ -218,10 +221,7 @@ def together(errors: Sequence[PgcronError]) -> PgcronError:
     """The only one of them, or an error whose detail names each (up to `MOST_REPORTED`)."""
     if len(errors) == 1:
         return errors[0]
-    lines = [
-        ": ".join(filter(None, (error.message, error.hint or error.detail)))
-        for error in errors[:MOST_REPORTED]
-    ]
+    lines = [_in_one_line(error) for error in errors[:MOST_REPORTED]]
     if len(errors) > MOST_REPORTED:
         lines.append(f"and {len(errors) - MOST_REPORTED} more")
     all_of_them = InvalidInput(
@@ -231,6 +231,14 @@ def together(errors: Sequence[PgcronError]) -> PgcronError:
     )
     all_of_them.parts = tuple(errors)
     return all_of_them
+
+
+def _in_one_line(error: PgcronError) -> str:
+    """What happened, and the rule; what to do where there is no rule. "did you mean" is enough."""
+    more = error.detail or error.hint
+    if not more or error.message.endswith("?"):
+        return error.message
+    return f"{error.message}{'. ' if more[0].isupper() else ': '}{more}"
 
 
 def from_sqlstate(

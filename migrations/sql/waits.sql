@@ -17,12 +17,26 @@ LANGUAGE sql IMMUTABLE
 RETURN format(' is paused by %s', coalesce(who, 'somebody'))
          || coalesce(' (' || left(nullif(note, ''), 80) || ')', '');
 
+-- That a workflow is not defined, and which one is named like it; NULL for any other handler.
+CREATE FUNCTION pgcron.undefined_workflow(handler text) RETURNS text
+LANGUAGE sql STABLE AS $$
+  SELECT format('workflow %L does not exist', given.name)
+         || coalesce((SELECT format(' (did you mean %L?)', min(d.name))
+                      FROM pgcron.workflow_definition d
+                      WHERE left(d.name, 2) = left(given.name, 2) AND d.name <> 'ad_hoc'
+                        AND d.deleted_at IS NULL
+                        AND pgcron.in_scope(NULL, NULL, 'workflow:' || d.name, NULL, NULL)), '')
+  FROM (SELECT substr(handler, 10)) given(name)
+  WHERE handler LIKE 'workflow:%' AND handler <> 'workflow:ad_hoc'
+    AND pgcron.newest_workflow(given.name) IS NULL $$;
+
 -- Why no live node takes such runs, and whether one is cordoned that could; with a weight the
 -- handler is offered, but by no node with so many slots.
 CREATE FUNCTION pgcron.nobody_offers(handler text, queue text, requires text[], weight int)
   RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN needed.words = '' THEN 'no live node ' || node.offers
+  SELECT coalesce(pgcron.undefined_workflow(handler),
+         CASE WHEN needed.words = '' THEN 'no live node ' || node.offers
               ELSE format('needs %s: no live node that %s %s', needed.words, node.offers,
                   CASE WHEN weight IS NULL THEN 'announces it' ELSE 'has so many' END) END
          || coalesce((SELECT format(' (node %s does, and is cordoned)', min(n.name))
@@ -30,7 +44,7 @@ LANGUAGE sql STABLE AS $$
                       WHERE o.handler = nobody_offers.handler AND n.state = 'cordoned'
                         AND nobody_offers.queue = ANY(n.queues) AND n.slots >= coalesce(weight, 1)
                         AND coalesce(requires, '{}') <@ pgcron.label_words(n.labels)
-                      HAVING count(*) > 0), '')
+                      HAVING count(*) > 0), ''))
   FROM (SELECT format('offers ''%s'' for queue ''%s''', handler, queue)) node(offers),
        (SELECT concat_ws(', ', VARIADIC coalesce(requires, '{}') || (weight || ' slots')))
          needed(words) $$;
@@ -123,6 +137,9 @@ BEGIN
       waits_for := 'workflow';
       waits_detail := (SELECT format('%s of %s steps are not over', w.waiting + w.ready + w.running,
                                 w.steps)
+                              || CASE WHEN w.paused_at IS NULL THEN ''
+                                      ELSE ', and it' || pgcron.is_paused_by(w.paused_by,
+                                                           w.paused_note) END
                        FROM pgcron.workflow_runs w WHERE w.run_id = r.id);
     WHEN paused IS NOT NULL THEN
       waits_for := 'paused'; waits_detail := paused;

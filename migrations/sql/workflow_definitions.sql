@@ -248,6 +248,9 @@ CREATE FUNCTION pgcron.put_workflow(workflow text, definition jsonb, actor text 
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   stored bigint;
+  fact text;
+  rule text;
+  remedy text;
 BEGIN
   PERFORM pgcron.act_as(put_workflow.actor, put_workflow.managed_by);
   PERFORM pgcron.is_handler('workflow:' || coalesce(workflow, ''));
@@ -255,8 +258,14 @@ BEGIN
     PERFORM pgcron.refuse('PC001', 'a workflow can''t have the name ad_hoc',
         'It is that of definitions without a name.', 'Choose another one.');
   END IF;
-  stored := pgcron.store_workflow(put_workflow.workflow, put_workflow.definition,
-      coalesce(put_workflow.managed_by, 'sql'), put_workflow.source, put_workflow.actor);
+  BEGIN
+    stored := pgcron.store_workflow(put_workflow.workflow, put_workflow.definition,
+        coalesce(put_workflow.managed_by, 'sql'), put_workflow.source, put_workflow.actor);
+  EXCEPTION WHEN SQLSTATE 'PC001' THEN      -- anew: its context would quote every other rule
+    GET STACKED DIAGNOSTICS fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
+      remedy = PG_EXCEPTION_HINT;
+    PERFORM pgcron.refuse('PC001', fact, rule, remedy);
+  END;
   RETURN (SELECT d.version FROM pgcron.workflow_definition d WHERE d.id = stored);
 END $$;
 COMMENT ON FUNCTION pgcron.put_workflow IS

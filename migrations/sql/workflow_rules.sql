@@ -122,8 +122,8 @@ BEGIN
   FROM (VALUES
       ((step ->> 'name' ~ '^(?!(args|item)$)[A-Za-z_][A-Za-z0-9_-]{0,99}$') IS NOT TRUE,
        'it has no name that a step may have',
-       'A name has 1 to 100 letters, digits, "_" and "-", begins with a letter, and is neither '
-       '"args" nor "item".', 'Write for example "name": "load".'),
+       'A name has 1 to 100 letters, digits, "_" and "-", begins with a letter or "_", and '
+       'is neither "args" nor "item".', 'Write for example "name": "load".'),
       (num_nonnulls(step ->> 'handler', wait_for) <> 1,
        'it has neither a handler nor wait_for, or both',
        'A step executes a handler, or waits for a signal, an approval or a timer.',

@@ -61,7 +61,7 @@ def enqueue_command(
     if file is not None and given["idempotency_key"] is not None:
         raise click.UsageError("--idempotency-key names one run; in a file each line has its own")
     mistakes = Mistakes()
-    given["args"] = args_of(pairs, given["args"])
+    given["args"] = mistakes.tried(args_of, pairs, given["args"])
     given["due_at"] = mistakes.tried(due_instant, given["due_at"])
     requests: Iterable[RunRequest]
     if file is None:
@@ -95,7 +95,11 @@ def args_of(pairs: Sequence[str], args: str | None) -> str | None:
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator or not name:
-            raise click.UsageError(f"'{pair[:60]}' is no KEY=VALUE pair")
+            raise InvalidInput(
+                f"'{pair[:60]}' is no KEY=VALUE pair",
+                "A value is JSON, or text if it is none.",
+                "Write for example day=monday.",
+            )
         found[name] = json_or_text(text)
     return args_text(found)
 

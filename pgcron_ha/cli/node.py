@@ -123,8 +123,9 @@ async def live(
 def dev_command(reload: bool, **given: Any) -> int:
     """Run one node and its pages on an embedded PostgreSQL, for developing.
 
-    The database is kept from one time to the next, and its schema brought up to this version. Each
-    user has one, for all projects: "schedules delete" removes what another project has left. While
+    The database is kept from one time to the next, in pgcron_ha/embedded of XDG_STATE_HOME or of
+    ~/.local/state (of root in /var/lib), and its schema brought up to this version. Each user has
+    one, for all projects: "schedules delete" removes what another project has left. While
     it runs, commands of this user that are given no database work on this one. With a DSN
     (PGCRON_HA_DSN, --dsn or pgcron-ha.toml) it works there instead. Handlers find the database in
     PGCRON_HA_DSN.

@@ -27,8 +27,13 @@ def _shown_state(row: overview.Row) -> str:
     return f"{row['word']} ({more})" if more else str(row["word"])
 
 
+def _never_began(row: overview.Row) -> bool:
+    return row["finished_at"] is not None and row["started_at"] is None
+
+
 def _started(row: overview.Row) -> str:
-    return f"due {shown(row['due_at'])}" if row["started_at"] is None else shown(row["started_at"])
+    is_due = row["started_at"] is None and row["finished_at"] is None
+    return f"due {shown(row['due_at'])}" if is_due else shown(row["started_at"])
 
 
 def duration_of(row: overview.Row) -> str:
@@ -42,7 +47,7 @@ def duration_of(row: overview.Row) -> str:
 COLUMNS = columns(
     "ID HANDLER:24 SCHEDULE:16 STATE TRY STARTED DURATION NODE:12 ERROR:30",
     STATE=_shown_state,
-    TRY=lambda row: f"{row['attempt']}/{row['max_attempts']}",
+    TRY=lambda row: shown(None) if _never_began(row) else f"{row['attempt']}/{row['max_attempts']}",
     STARTED=_started,
     DURATION=duration_of,
 )

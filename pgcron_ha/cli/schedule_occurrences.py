@@ -92,7 +92,10 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
         zone = load_zone(row["timezone"])
         moment = attach(instant.last_wall(now, zone), zone)
     else:
-        moment = fires.last_fire(row, now - (instant or timedelta()))
+        then = now - (instant or timedelta())
+        kept: dict[str, Any] = {"before": then + fires.INSTANT_EARLIER, "limit": 1}
+        decided = await session.call(ledger, schedule_id=row["id"], **kept)
+        moment = fires.last_fire(row, then) or (decided[0]["fire_at"] if decided else then)
     found = fires.explain(row, moment, await session.call(reasons.why, name, moment))
     reported = found.reported
     fields = {"schedule": name, "instant": output.instant_text(found.instant), **reported._asdict()}

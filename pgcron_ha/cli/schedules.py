@@ -48,11 +48,17 @@ def _status(row: overview.Row) -> str:
     return "overruns" if row["overrunning"] else str(row["status"])
 
 
+def _next(row: overview.Row) -> object:
+    if row["enabled"]:
+        return row["next_fire"]
+    return f"until {shown(row['paused_until'])}" if row["paused_until"] else row["paused_note"]
+
+
 COLUMNS = columns(
-    "NAME:20 SPEC:18 ZONE:14 HANDLER:20 STATUS:9 NEXT:20 LAST:10",
+    "NAME:20 SPEC:18 ZONE:14 HANDLER:20 STATUS:9 NEXT:26 LAST:10",
     ZONE="timezone",
     STATUS=_status,
-    NEXT=lambda row: row["next_fire"] if row["enabled"] else row["paused_note"],
+    NEXT=_next,
     LAST="last_outcome",
 )
 _UNTIL = arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant)
@@ -301,7 +307,7 @@ def diff_command(name: str, first: int | None, second: int | None) -> None:
     """Show what changed between two versions.
 
     From version A to version B of a schedule: B is the newest one if it is left out, A the one
-    before B.
+    before B. What a file would change is shown by "schedules apply --dry-run".
     """
     rows = {row["version"]: row for row in call(ask.schedule_versions, name)}
     newer = _version(name, rows, max(rows) if second is None else second)

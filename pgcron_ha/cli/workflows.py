@@ -29,6 +29,11 @@ def _what(row: Row) -> str:
     return ", ".join(filter(None, (row["handler"], *remarks_on(row))))
 
 
+def _state(run: Row) -> str:
+    is_paused = run["paused_at"] is not None and run["finished_at"] is None
+    return f"{run['state']} (paused)" if is_paused else str(run["state"])
+
+
 COLUMNS: Final = columns(
     "NAME:32 VERSION STEPS LAST LAST_RUN STARTED MANAGED_BY DESCRIPTION:40",
     LAST="last_state",
@@ -37,6 +42,7 @@ COLUMNS: Final = columns(
 RUN_COLUMNS: Final = columns(
     "RUN VERSION STATE STARTED ENDED STEPS SUCCEEDED FAILED SKIPPED RUNNING",
     RUN="run_id",
+    STATE=_state,
     STARTED="started_at",
     ENDED="finished_at",
 )
@@ -86,7 +92,8 @@ async def show_command(session: Session, which: str, limit: int) -> None:
     is_run = "run_id" in found
     runs = [] if is_run else await session.call(workflows.workflow_runs, which, limit=_LAST_RUNS)
     output.report({**found, "steps": steps, **({} if is_run else {"runs": runs})})
-    output.print_fields({key: each for key, each in found.items() if "definition" not in key})
+    fields = {key: each for key, each in found.items() if "definition" not in key}
+    output.print_fields(fields | {"state": _state(found)} if is_run else fields)
     echo()
     output.print_table(steps, _STEP_COLUMNS if is_run else _DEFINED_COLUMNS, "no steps")
     if len(steps) == limit and not output.is_json():
@@ -136,7 +143,8 @@ def start_command(
     """
     mistakes = Mistakes()
     given["due_at"] = mistakes.tried(due_instant, due_at)
-    request = mistakes.tried(request_run, f"workflow:{name}", args_of(pairs, args), given)
+    args = mistakes.tried(args_of, pairs, args)
+    request = mistakes.tried(request_run, f"workflow:{name}", args, given)
     mistakes.raise_any()
     run_id = act(commands.start_workflow, name, request.args, **request.options)
     print_run_id(run_id)

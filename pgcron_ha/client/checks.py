@@ -137,8 +137,8 @@ def choice(what: str, value: object, known: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in known:
         raise InvalidInput(
             f"{what} '{str(value)[:100]}' is not known",
-            f"This version knows {', '.join(known[:-1])} and {known[-1]}.",
-            f"Leave it out for {known[0]}.",
+            f"It is one of {', '.join(known)}.",
+            "Correct its spelling, or leave it out.",
         )
     return value
 
@@ -164,7 +164,7 @@ def duration(
         return found
     rule = "positive" if least == timedelta.resolution else f"at least {least.seconds} s"
     raise InvalidInput(
-        f"{what} {found} is out of range",
+        f"{what} {seconds:.10g} s is out of range",
         f"It must be {rule} and at most {most.days} days.",
         _DURATION_HINT,
     )

@@ -16,7 +16,7 @@ from pgcron_ha.spec.spec import spec_of
 
 NO_FIRE: Final = "; the schedule does not fire then any more"
 
-_INSTANT_EARLIER: Final = timedelta(microseconds=1)
+INSTANT_EARLIER: Final = timedelta(microseconds=1)
 _UNDECIDED: Final = frozenset({"not_yet", "is_paused", "is_invalid"})
 _NOT_NAMED: Final = "The schedule does not name this instant."
 _NOT_THEN: Final = (
@@ -42,7 +42,7 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
     """The answer for an instant (aware) of a schedule; `row` has what `spec_of` reads."""
     try:
         spec = spec_of(row)
-        after = spec.next(instant - _INSTANT_EARLIER)
+        after = spec.next(instant - INSTANT_EARLIER)
         before = None if after == instant else spec.previous(instant)
     except PgcronError:  # another version wrote it, or this tzdata lacks its zone
         return Explained(instant, reported, None)
@@ -70,14 +70,14 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
     return Explained(instant, reported, False, before, after)
 
 
-def last_fire(row: Mapping[str, Any], instant: datetime) -> datetime:
-    """The last fire at or before an instant by the current definition; the instant itself where
-    there is none, or where this version can't read its spec.
+def last_fire(row: Mapping[str, Any], instant: datetime) -> datetime | None:
+    """The last fire at or before an instant by the current definition; None where there is none,
+    as of a schedule on assets, or where this version can't read its spec.
     """
     try:
-        return spec_of(row).previous(instant + _INSTANT_EARLIER) or instant
+        return spec_of(row).previous(instant + INSTANT_EARLIER)
     except PgcronError:
-        return instant
+        return None
 
 
 def require_fire(row: Mapping[str, Any], instant: datetime) -> None:
@@ -86,7 +86,7 @@ def require_fire(row: Mapping[str, Any], instant: datetime) -> None:
     `row` has name, spec, timezone, dst and uuid. Raises as `spec_of` for a spec of another version.
     """
     spec = spec_of(row)
-    after = spec.next(instant - _INSTANT_EARLIER)
+    after = spec.next(instant - INSTANT_EARLIER)
     if after == instant:
         return
     fires = (("before", spec.previous(instant)), ("after", after))
@@ -101,7 +101,7 @@ def require_fire(row: Mapping[str, Any], instant: datetime) -> None:
 def is_fire(row: Mapping[str, Any], instant: datetime) -> bool:
     """Whether the current definition fires then; yes if this version can't read its spec."""
     try:
-        return spec_of(row).next(instant - _INSTANT_EARLIER) == instant
+        return spec_of(row).next(instant - INSTANT_EARLIER) == instant
     except PgcronError:
         return True
 

@@ -55,4 +55,6 @@ def not_offered(handler: str, queue: str, offered: Mapping[str, Any]) -> str | N
     if handler in offered["handlers"]:
         return f"{said} until a node with that handler serves that queue, and has what it requires."
     near = get_close_matches(handler, offered["handlers"], n=1)
+    if handler.startswith("workflow:"):  # every node takes those that exist
+        said = f"Workflow '{handler[9:206]}' does not exist: its runs would wait"
     return f"{said} until one does." + (f" Did you mean {near[0]}?" if near else "")

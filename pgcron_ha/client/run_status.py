@@ -110,7 +110,9 @@ def require_success(status: RunStatus) -> RunStatus:
     outcome = str(status.outcome)
     if outcome == RunOutcome.SUCCEEDED:
         return status
-    raise _ERRORS.get(outcome, errors.RunFailed)(status.id, outcome, status.error)
+    has_steps = status.handler.startswith("workflow:") and status.started_at is not None
+    kind = _ERRORS.get(outcome, errors.RunFailed)
+    raise kind(status.id, outcome, status.error, has_steps=has_steps)
 
 
 def timed_out(run_id: int, timeout: float | None) -> errors.WaitTimedOut:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pgcron_ha.errors import InvalidInput, TooLarge
@@ -88,7 +88,8 @@ def following(
 
 
 def _check_range(since: datetime, until: datetime, now: datetime) -> None:
-    fact = f"a backfill from {since.isoformat()} to {until.isoformat()}"
+    first, end = (each.astimezone(UTC) for each in (since, until))
+    fact = f"a backfill from {first:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
     if since >= until:
         raise InvalidInput(
             fact,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -51,6 +51,19 @@ class Definitions:
     """As `pgcron_ha.client.judged_workflow` gives them."""
     calendars: Mapping[str, str]
     """A rule in each line, as `pgcron_ha.spec.calendars.calendar` reads them."""
+    places: Mapping[str, str]
+    """The file and line of each, by kind and name: ``workflow 'etl'``."""
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """What the database refuses of one of them names its place, too."""
+        try:
+            yield
+        except PgcronError as error:
+            of_what = error.message.partition(": ")[0]
+            if of_what not in self.places:
+                raise
+            raise error.about(self.places[of_what]) from error
 
 
 def files_of(path: Path) -> list[Path]:
@@ -80,23 +93,24 @@ def read_definitions(paths: Iterable[Path]) -> Definitions:
     """
     mistakes = Mistakes()
     found: dict[str, dict[str, Any]] = {table: {} for table in _TABLES}
-    places: dict[tuple[str, str], str] = {}
+    places: dict[str, str] = {}
     for path in paths:
         with mistakes.kept():
             document = _only_document(path)
             for table, name, value in _entries(document):
                 with mistakes.kept():
                     judged = _judged(document, table, name, value)
-                    where = document.where(table, name)
-                    if (first := places.setdefault((table, name), where)) != where:
+                    where, which = document.where(table, name), f"{_kind(table)} {name!r}"
+                    if (first := places.setdefault(which, where)) != where:
                         raise InvalidInput(
-                            f"{_kind(table)} {name!r} is defined twice: in {first}, and in {where}",
+                            f"{which} is defined twice: in {first}, and in {where}",
                             "One name has one definition.",
                             "Remove one of them, or choose another name.",
                         )
                     found[table][name] = judged
     mistakes.raise_any()
-    return Definitions(*(dict(sorted(found[table].items())) for table in _TABLES))
+    ordered = {table: dict(sorted(found[table].items())) for table in _TABLES}
+    return Definitions(**ordered, places=places)
 
 
 def judged_schedule(name: str, values: object) -> dict[str, Any]:

@@ -146,7 +146,8 @@ def test_all_or_nothing_is_applied_and_the_one_at_fault_is_named(
 
     refused = cli("schedules", "apply", file)
     message, detail, hint, read = refused.err.splitlines()
-    assert message == "error: schedule 'wrong': calendar 'nowhere' is not known"
+    place = f"{file}, line {NIGHTLY.count(chr(10)) + 1}"
+    assert message == f"error: {place}: schedule 'wrong': calendar 'nowhere' is not known"
     assert detail == "detail: A spec names calendars that exist, spelled exactly."
     assert hint == "hint: There are: none. `pgcron-ha calendars put` makes one."
     assert read.startswith("read: pgcron-ha docs ")
@@ -164,14 +165,14 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
     reported = cli("schedules", "apply", folder).err.splitlines()
     assert reported[0] == "error: 5 mistakes"
     assert [line.split("jobs/")[-1] for line in reported[2:-1]] == [
-        "a.yaml, line 5: there is no key 'timezome'; did you mean 'timezone'?: Correct its"
-        " spelling, or leave it out.",
-        "b.yaml, line 2: schedule 'x': the minute field does not allow \"61\": for example"
-        ' "*/15 * * * *"',
-        "b.yaml, line 3: schedule 'y': handler is missing: Write its handler.",
-        "c.yaml, line 2: did not find expected <document start>: Correct it there, or just before"
-        " it.",
-        "d.yaml, line 2: schedule 'x': priority 12 is out of range: Leave it out for the default.",
+        "a.yaml, line 5: there is no key 'timezome'; did you mean 'timezone'?",
+        "b.yaml, line 2: schedule 'x': the minute field does not allow \"61\": its numbers go"
+        " from 0 to 59",
+        "b.yaml, line 3: schedule 'y': handler is missing. A schedule has a spec and a handler.",
+        "c.yaml, line 2: did not find expected <document start>. This is not YAML 1.2 that a file"
+        " of schedules may have.",
+        "d.yaml, line 2: schedule 'x': priority 12 is out of range. A priority is a number from 0"
+        " (first) to 9 (last).",
     ]
 
 

@@ -178,6 +178,7 @@ def test_a_pause_ends_after_a_time_or_at_an_instant(cli: Cli, execute: Execute) 
 
     answer = cli("schedules", "pause", "s", "--until", "2h", "--note", "holiday")
     assert re.fullmatch(r"schedule 's' is paused until 20[\dT:-]+Z\n", answer.out)
+    assert re.search(r"paused +until 20[\dT:-]+Z", cli("schedules", "list").out)
     assert execute(ends) == [(True,)]
     local = cli("schedules", "pause", "s", "--until", "2090-01-10T03:00", "--json")
     assert local.rows[0]["until"] == "2090-01-10T02:00:00Z"
@@ -434,3 +435,16 @@ def test_a_schedule_on_assets_has_no_fire_times(cli: Cli, execute: Execute) -> N
     table = cli("assets", "list").out.splitlines()
     assert table[1].split()[:2] == ["prices", "1"]
     assert table[2].split()[-1] == "report"
+
+
+def test_why_finds_the_last_run_of_a_schedule_on_assets(cli: Cli, execute: Execute) -> None:
+    cli("schedules", "put", "report", "on asset sales", "py:report")
+    execute(
+        "INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, run_id)"
+        " SELECT id, date_trunc('second', now()) - hour * interval '1 hour', 'run', hour"
+        " FROM pgcron.schedule, generate_series(1, 3) hour"
+    )
+
+    assert cli("schedules", "why", "report", "--json").rows[0]["run"] == 1
+    assert cli("schedules", "why", "report", "100m", "--json").rows[0]["run"] == 2
+    assert "did not exist then" in cli("schedules", "why", "report", "4h").out

@@ -118,8 +118,22 @@ def test_what_the_database_refuses_is_named(cli: Cli, execute: Execute, tmp_path
     file = write(tmp_path / "jobs.yaml", ETL.replace("$.extract.rows", "$.extract.rows ??"))
     refused = cli("schedules", "apply", file)
     assert refused.code == 1
-    assert "workflow 'etl': step 2 ('load'): args_from rows" in refused.err
+    assert f"{file}, line 3: workflow 'etl': step 2 ('load'): args_from rows" in refused.err
     assert execute(KNOWN) == []
     file = write(tmp_path / "jobs.yaml", ETL.replace("extract.rows", "extrakt.rows"))
     refused = cli("schedules", "apply", file)
     assert "line 3: workflow 'etl': step 1 ('load') in line 6: 'extrakt' is no step" in refused.err
+
+
+def test_several_mistakes_each_have_their_rule(cli: Cli, tmp_path: Path) -> None:
+    steps = "[{name: a, wait_for: aproval}, {name: b, handler: py:b, afer: a}]"
+    file = write(
+        tmp_path / "jobs.yaml", f"workflows:\n  w: {{on_failure: explode, steps: {steps}}}\n"
+    )
+    named = [line.split("'w': ")[-1] for line in cli("schedules", "apply", file).err.splitlines()]
+    assert named[2:-1] == [
+        "on_failure 'explode' is not known. It is one of continue, stop, kill.",
+        "step 1 ('a') in line 2: wait_for 'aproval' is not known. It is one of signal, approval,"
+        " timer.",
+        "step 2 ('b') in line 2: a step has no key 'afer'; did you mean 'after'?",
+    ]

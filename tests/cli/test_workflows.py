@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,11 @@ def test_a_paused_workflow_begins_nothing(cli: Cli, played: Played) -> None:
         f"the workflow of run {run} is paused\n"
     )
     assert cli("workflows", "show", run, "--json").rows[0]["paused_note"] == "look"
+    assert re.search(r"^state +running \(paused\)$", cli("workflows", "show", run).out, re.M)
+    assert "running (paused)" in cli("workflows", "show", "etl").out
+    assert re.search(
+        r"6 of 6 .* over, and it is paused by .* \(look\)", cli("runs", "show", run).out
+    )
     assert cli("workflows", "resume", run).out == f"the workflow of run {run} goes on\n"
     assert cli("workflows", "show", run, "--json").rows[0]["paused_at"] is None
     assert "asked to stop" in cli("workflows", "cancel", run).out
@@ -206,6 +212,8 @@ def test_a_workflow_takes_options_and_is_refused_with_all_mistakes(
     answer = cli("workflows", "start", "etl", "--args", "[]", "--due-at", "someday")
     assert answer.err.startswith("error: 2 mistakes")
     assert cli("workflows", "signal", run, "go", "--payload", "{").code == 1
+    pair = cli("workflows", "start", "etl", "order")
+    assert (pair.code, "'order' is no KEY=VALUE pair" in pair.err) == (1, True)
 
 
 def test_the_doctor_names_what_is_wrong_with_workflows(
@@ -232,6 +240,34 @@ def test_a_workflow_is_waited_for_and_prints_its_result(cli: Cli, played: Played
 
     answer = cli("workflows", "start", "etl", "--idempotency-key", "monday", "--wait", "--json")
     assert [row.get("result") for row in answer.rows] == [None, {"rows": 3}]
+
+
+def test_a_run_of_an_unknown_workflow_says_so(cli: Cli, played: Played) -> None:
+    asked = cli("enqueue", "workflow:etll")
+    assert (
+        "Workflow 'etll' does not exist: its runs would wait until one does. Did you" in asked.err
+    )
+    why = "workflow 'etll' does not exist (did you mean 'etl'?)"
+    assert cli("runs", "show", asked.out.strip(), "--json").rows[0]["waits_detail"] == why
+    status = cli("status").out
+    assert f"workflow:etll: 1 run waits: {why}." in status
+    assert "Define it; they run then." in status
+
+
+def test_of_a_workflow_that_failed_the_steps_are_named(cli: Cli, played: Played) -> None:
+    run = start(cli)
+    played.work(a=ValueError("no"))
+
+    failed = cli("runs", "watch", run)
+    assert failed.code == 1
+    assert f"`pgcron-ha workflows show {run}` shows its steps" in failed.err
+    never = start(cli)
+    cli("runs", "cancel", never)
+    [listed] = [
+        line for line in cli("runs", "list").out.splitlines() if line.split()[0] == str(never)
+    ]
+    assert listed.split()[2:6] == ["-", "cancelled", "-", "-"]
+    assert f"`pgcron-ha runs show {never}` shows its attempts" in cli("runs", "watch", never).err
 
 
 def test_a_viewer_sees_workflows_and_an_operator_decides(

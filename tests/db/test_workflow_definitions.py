@@ -85,6 +85,16 @@ async def test_a_definition_that_can_not_work_is_refused_with_its_place(
     assert (refused.value.sqlstate or "").startswith("PC")
 
 
+async def test_the_context_of_a_refusal_quotes_no_other_rule(connection: Connection) -> None:
+    for wrong in ('[{"name": "a"}]', '[{"name": "a", "handler": "py:a", "tolerate": 2}]'):
+        definition = f'{{"steps": {wrong}}}'
+        with pytest.raises(asyncpg.PostgresError) as refusal:
+            await connection.execute("SELECT pgcron.put_workflow('w', $1)", definition)
+        assert refusal.value.sqlstate == "PC001"
+        assert "compensat" not in str(refusal.value.context)
+        assert len(str(refusal.value.context).splitlines()) <= 3
+
+
 async def test_files_that_make_a_next_version_have_changed_the_workflow(
     connection: Connection,
 ) -> None:

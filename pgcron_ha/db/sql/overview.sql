@@ -1,8 +1,8 @@
 -- name: list_schedules
 -- is_served: some node would take its runs; also where no node lives, which is another complaint.
 SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.handler, s.queue, s.priority, s.enabled,
-       s.paused_note, s.paused_by, s.overlap, s.catchup, s.managed_by, s.owner, s.tags,
-       s.max_runs, s.runs_made, s.status, s.error, s.next_fire, s.overrunning,
+       s.paused_note, s.paused_by, s.paused_until, s.overlap, s.catchup, s.managed_by, s.owner,
+       s.tags, s.max_runs, s.runs_made, s.status, s.error, s.next_fire, s.overrunning,
        last.outcome AS last_outcome, last.finished_at AS last_finished_at,
        NOT EXISTS (SELECT FROM pgcron.node n WHERE n.state = 'alive')
          OR pgcron.is_served(s.handler, s.queue, s.requires) AS is_served

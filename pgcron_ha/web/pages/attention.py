@@ -299,9 +299,11 @@ def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     for row in ask.unserved(seen.waiting):
         waiting = plural(row["runs"], "run waits", "runs wait")
         href, why = queue_link(link, seen, row["queue"]), f"{waiting}: {row['waits_detail']}."
+        is_unknown = row["waits_detail"].startswith("workflow ")
+        remedy = "Define it" if is_unknown else "Start one that does"
         hint = (
-            "Start one that does; they run then. Or cancel the runs, and delete the schedule that"
-            f" makes them: pgcron-ha schedules list --handler {row['handler']}"
+            f"{remedy}; they run then. Or cancel the runs, and delete the schedule that makes them:"
+            f" pgcron-ha schedules list --handler {row['handler']}"
         )
         yield Attention(mark_of("blocked"), row["handler"], href, row["oldest_due"], why, hint)
 
