@@ -48,7 +48,7 @@ class Definitions:
     `pgcron_ha.db.commands.schedule_files.apply_schedules` takes them.
     """
     workflows: Mapping[str, Mapping[str, Any]]
-    """As `pgcron_ha.client.judged_workflow` gives them."""
+    """As `pgcron_ha.client.workflow_definitions.judged_workflow` gives them."""
     calendars: Mapping[str, str]
     """A rule in each line, as `pgcron_ha.spec.calendars.calendar` reads them."""
     places: Mapping[str, str]
@@ -109,8 +109,8 @@ def read_definitions(paths: Iterable[Path]) -> Definitions:
                         )
                     found[table][name] = judged
     mistakes.raise_any()
-    ordered = {table: dict(sorted(found[table].items())) for table in _TABLES}
-    return Definitions(**ordered, places=places)
+    by_name = {table: dict(sorted(found[table].items())) for table in _TABLES}
+    return Definitions(by_name[SCHEDULES], by_name[WORKFLOWS], by_name[CALENDARS], places)
 
 
 def judged_schedule(name: str, values: object) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from pgcron_ha.errors import InvalidInput, NotFound
 
 MOST_FIELDS: Final = 80
 _NEAR: Final = 5
-_ONE: Final = {"dead": "dead letter", "storage": "table"}
 
 
 class Segment(Convertor[str]):
@@ -56,7 +55,7 @@ def starlette_path(path: str) -> str:
 
 def singular(kind: str) -> str:
     """One of what a path begins with: ``schedule`` of ``/schedules/{name}``."""
-    return _ONE.get(kind, kind.removesuffix("s"))
+    return "dead letter" if kind == "dead" else kind.removesuffix("s")
 
 
 def filled(path: str, segments: Mapping[str, Any]) -> str:
