@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Required, TypedDict, Unpack
+from typing import Any, Final, Literal, Required, TypedDict, TypeGuard, Unpack
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import HandlerDefaults
@@ -121,6 +121,13 @@ class Workflow:
         No more than `max_parallel` of them execute at once. The step fails when more than
         `tolerate` of them do: none. Its result is the list of theirs.
         """
+        if not isinstance(over, Path | str):
+            raise InvalidInput(
+                f"over is a {type(over).__name__}, and no path",
+                "map goes through a list that the workflow finds when it runs.",
+                'Give the list to the workflow as an arg, and write over=flow.args["items"], or'
+                " start map_each(handler, items).",
+            )
         return self._add_run(handler, {"for_each": over}, options)
 
     def signal(self, name: str, **options: Unpack[WaitOptions]) -> Step:
@@ -150,7 +157,7 @@ class Workflow:
         of_run = {name: each for name, each in options.items() if name in OF_HANDLERS}
         args: Any = options.get("args") or {}
         if isinstance(args, Mapping):
-            own["args_from"] = {key: str(each) for key, each in args.items() if _is_path(each)}
+            own["args_from"] = {key: each.text for key, each in args.items() if _is_path(each)}
             args = {key: each for key, each in args.items() if not _is_path(each)}
         name = options.get("name") or full_name.partition(":")[2].replace(".", "_")
         step = {**options, **self._registry.options(full_name, of_run), "name": name, "args": args}
@@ -176,14 +183,14 @@ class Workflow:
         return Step(str(step["name"]))
 
 
-def _is_path(value: object) -> bool:
+def _is_path(value: object) -> TypeGuard[Condition | Path]:
     return isinstance(value, Condition | Path)
 
 
 def _text(value: Any) -> Any:
     if isinstance(value, Step):
         return value.name
-    return str(value) if _is_path(value) else value
+    return value.text if _is_path(value) else value
 
 
 def define_workflow(
