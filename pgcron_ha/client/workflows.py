@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Required, TypedDict, TypeGuard, Unpack
@@ -22,6 +23,8 @@ from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError
 
 AD_HOC: Final = "ad_hoc"
 """The name of what is started without one."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +228,11 @@ async def put_workflow(
 
 def workflow_name(name: str) -> str:
     """The full name, ``workflow:etl``. Raises InvalidInput."""
-    full_name = checks.handler_name(f"workflow:{name}")
-    if name == AD_HOC:
+    if name == AD_HOC or not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"a workflow can't have the name {AD_HOC}",
-            "It is that of definitions without a name.",
+            f"a workflow can't have the name '{name[:200]}'",
+            'A name has 1 to 197 letters, digits, "_", "." and "-", and begins with none of the'
+            f" last two; {AD_HOC} is that of definitions without a name.",
             "Choose another one.",
         )
-    return full_name
+    return f"workflow:{name}"
