@@ -88,7 +88,9 @@ BEGIN
   ELSIF w.ended_at IS NOT NULL THEN
     PERFORM pgcron.refuse('PC011', format('workflow run %s is over', run_id),
         format('It ended %s.', w.outcome),
-        'Redrive it: a new run keeps what has succeeded, and does the rest.');
+        CASE WHEN w.outcome IN ('dead', 'lost')
+               THEN 'Redrive it: a new run keeps what has succeeded, and does the rest.'
+             ELSE format('`pgcron-ha runs retry %s` does all of it anew.', run_id) END);
   END IF;
   SELECT x.* INTO d FROM pgcron.workflow_step x
   WHERE x.definition = w.definition AND x.name = open_step.step AND x.kind <> 'barrier';
@@ -127,10 +129,12 @@ DECLARE
   open record := pgcron.open_step(run_id, step);
   wanted text := CASE verb WHEN 'signal' THEN 'signal' ELSE 'approval' END;
 BEGIN
-  IF (open.d).kind NOT IN ('approval', wanted) THEN
+  IF (open.d).kind <> wanted THEN
     PERFORM pgcron.refuse('PC011', format('step %L waits for no %s', step, wanted),
-        'A signal ends a step with "wait_for": "signal" or "approval"; one with "approval" is '
-        'approved or rejected.', 'Name such a step.');
+        'A step with "wait_for": "signal" ends by a signal, one with "approval" is approved or '
+        'rejected.',
+        CASE (open.d).kind WHEN 'approval' THEN 'Approve or reject it.'
+                           WHEN 'signal' THEN 'Send it a signal.' ELSE 'Name such a step.' END);
   ELSIF pgcron.has_ended((open.s).state) THEN
     PERFORM pgcron.refuse('PC011', format('step %L is over', step),
         format('It ended %s: %s.', (open.s).state, coalesce((open.s).reason, 'no reason')),

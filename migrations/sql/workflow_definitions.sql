@@ -218,6 +218,10 @@ BEGIN
   PERFORM pgcron.judge_workflow(definition);
   numbered := pgcron.read_steps(definition -> 'steps');
   PERFORM pgcron.judge_dependencies(numbered);
+  PERFORM pgcron.refuse_step(n.place, n.step, 'it is the workflow itself',
+      'A workflow may be a step of another one, but not within itself.',
+      'Repeat a step with "repeat", or name another workflow.')
+    FROM unnest(numbered) n WHERE n.step ->> 'handler' = 'workflow:' || store_workflow.name;
   INSERT INTO pgcron.workflow_definition (name, version, definition, hash, on_failure, parallelism,
         timeout, steps, managed_by, source, created_by)
   VALUES (store_workflow.name,
@@ -253,10 +257,11 @@ DECLARE
   remedy text;
 BEGIN
   PERFORM pgcron.act_as(put_workflow.actor, put_workflow.managed_by);
-  PERFORM pgcron.is_handler('workflow:' || coalesce(workflow, ''));
-  IF workflow = 'ad_hoc' THEN
-    PERFORM pgcron.refuse('PC001', 'a workflow can''t have the name ad_hoc',
-        'It is that of definitions without a name.', 'Choose another one.');
+  IF workflow = 'ad_hoc' OR (workflow ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}$') IS NOT TRUE THEN
+    PERFORM pgcron.refuse('PC001',
+        format('a workflow can''t have the name %L', left(workflow, 200)),
+        'A name has 1 to 197 letters, digits, "_", "." and "-", and begins with none of the last '
+        'two; ad_hoc is that of definitions without a name.', 'Choose another one.');
   END IF;
   BEGIN
     stored := pgcron.store_workflow(put_workflow.workflow, put_workflow.definition,
@@ -275,13 +280,20 @@ COMMENT ON FUNCTION pgcron.put_workflow IS
 CREATE FUNCTION pgcron.delete_workflow(workflow text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
+  PERFORM pgcron.refuse('PC011', format('workflow %L is used', delete_workflow.workflow),
+      'By ' || users || '.', 'Delete them first, or give them another handler.')
+    FROM (SELECT string_agg('schedule ' || CASE WHEN pgcron.schedule_in_scope(s) THEN s.name
+                                                ELSE 'of another team' END, ', ') AS users
+          FROM (SELECT s.* FROM pgcron.schedule s
+                WHERE s.handler = 'workflow:' || delete_workflow.workflow
+                ORDER BY s.name LIMIT 5) s) u WHERE users IS NOT NULL;
   UPDATE pgcron.workflow_definition d SET deleted_at = now()
   WHERE d.name = delete_workflow.workflow AND d.deleted_at IS NULL;
   IF NOT FOUND THEN PERFORM pgcron.refuse_workflow(delete_workflow.workflow); END IF;
   PERFORM pgcron.record_audit('delete', 'workflow', workflow, delete_workflow.actor);
 END $$;
 COMMENT ON FUNCTION pgcron.delete_workflow IS
-    'A workflow starts no more; its runs go on.';
+    'A workflow that no schedule starts is deleted: it starts no more, and its runs go on.';
 
 CREATE FUNCTION pgcron.refuse_workflow(name text) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$

@@ -173,7 +173,13 @@ BEGIN
   ELSIF definition.condition IS NOT NULL
       AND jsonb_path_match(document, definition.condition, silent => true) IS NOT TRUE THEN
     outcome := 'skipped';
-    reason := format('its condition does not hold: %s', left(definition.condition::text, 200));
+    reason := (SELECT format('its condition %s: %s', CASE
+                   WHEN t IN ('boolean', 'null') THEN 'does not hold'
+                   ELSE format('is %s, and neither true nor false',
+                          coalesce('a JSON ' || t, 'nothing')) END,
+                 left(definition.condition::text, 200))
+               FROM jsonb_typeof(jsonb_path_query_first(document, definition.condition,
+                                     silent => true)) t);
   ELSIF definition.parents > 3 AND octet_length(document::text) > 1048576 THEN
     outcome := 'dead';
     reason := format('the results that it comes after have %s bytes; they may have 1048576 (1 MiB)',

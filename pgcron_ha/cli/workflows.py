@@ -19,7 +19,7 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.queries import workflows
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import Mistakes, NotFound
-from pgcron_ha.model.verdicts import step_sentence
+from pgcron_ha.model.verdicts import OPEN_STEPS, step_sentence
 from pgcron_ha.model.workflow_graph import mermaid, remarks_on, text_lines
 
 _LAST_RUNS: Final = 5
@@ -158,7 +158,10 @@ def start_command(
 @arguments.limit_option(1000)
 @with_session
 async def why_command(session: Session, run_id: int, step: str | None, limit: int) -> None:
-    """Say what each open step of a run waits for, or about one STEP alone, with its items."""
+    """Say what each open step of a run waits for, or about one STEP alone.
+
+    With STEP also its items that are open, and the first five that failed.
+    """
     found = await session.call(workflows.workflow_run, run_id)
     rows = await session.call(workflows.why_steps, run_id, step=step, limit=limit)
     if step is not None and not rows:
@@ -169,6 +172,8 @@ async def why_command(session: Session, run_id: int, step: str | None, limit: in
         )
     for row in rows:
         item = f", item {row['item']}" if row["item"] is not None else ""
+        if item and row["state"] not in OPEN_STEPS:
+            item += f", run {row['step_run']}"
         sentence = step_sentence(row)
         print_result({**row, "why": sentence}, f"{row['step']}{item}: {sentence}")
     if not rows:

@@ -39,7 +39,10 @@ MOST_ITEMS: Final = 10_000
 NAME: Final = re.compile(r"(?!(?:args|item)$)[A-Za-z_][A-Za-z0-9_-]{0,99}")
 
 _YEAR: Final = timedelta(days=366)
-_STEPS_HINT: Final = 'Write for example {"steps": [{"name": "load", "handler": "py:load"}]}.'
+_STEPS_HINT: Final = (
+    'Write for example {"steps": [{"name": "load", "handler": "py:load"}]}, in Python'
+    ' flow.step("load").'
+)
 _PATH_HINT: Final = "Write for example $.args.day or $.extract.rows."
 # As PostgreSQL writes durations.
 _UNIT: Final = re.compile(
@@ -180,13 +183,10 @@ def judged_workflow(definition: object, place: Place = step_place) -> dict[str, 
     checked = mistakes.tried(check_each, own, OF_WORKFLOWS)
     given_steps = definition.get("steps")
     if not isinstance(given_steps, list | tuple) or not 1 <= len(given_steps) <= MOST_STEPS:
-        mistakes.found.append(
-            InvalidInput(
-                "it has no steps, or too many",
-                f"steps is a list of 1 to {MOST_STEPS} steps.",
-                _STEPS_HINT,
-            )
-        )
+        found = f"{len(given_steps)} steps" if isinstance(given_steps, list | tuple) else "no list"
+        fact = "it has no steps" if not given_steps else f"steps is {found}"
+        rule = f"steps is a list of 1 to {MOST_STEPS} steps."
+        mistakes.found.append(InvalidInput(fact, rule, _STEPS_HINT))
         given_steps = []
     steps = []
     for number, step in enumerate(given_steps, 1):

@@ -29,16 +29,18 @@ class _Written:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.text}>"
 
-    def __str__(self) -> str:
-        return self.text
-
-    def __bool__(self) -> NoReturn:
+    def _asked(self, *_: object) -> NoReturn:
         raise InvalidInput(
-            f"{self.text} is used as true or false",
-            "Its value is known only when the workflow runs; `and`, `or`, `not`, `if` and a < b < c"
-            " ask for it now.",
-            "Write (a > 0) & (b > 0), | and ~, and give it as `when`.",
+            f"the value of {self.text} is asked for before the workflow runs",
+            "It is known only then: no text, sum or loop is made of it now, and `and`, `or`, `not`,"
+            " `if` and a < b < c ask for it, too.",
+            "Give it alone, as one arg: the handler makes the rest of it. Write a condition as"
+            " (a > 0) & (b > 0), with | and ~, and give it as `when`.",
         )
+
+    __bool__ = __str__ = __format__ = __int__ = __float__ = __iter__ = __contains__ = _asked
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __mod__ = __rmod__ = _asked
+    __truediv__ = __rtruediv__ = _asked
 
 
 class Condition(_Written):
@@ -47,21 +49,25 @@ class Condition(_Written):
     __slots__ = ()
 
     def __and__(self, other: Condition) -> Condition:
-        return Condition(f"({self.text}) && ({other.text})")
+        return self._joined("&&", other)
 
     def __or__(self, other: Condition) -> Condition:
-        return Condition(f"({self.text}) || ({other.text})")
+        return self._joined("||", other)
 
     def __invert__(self) -> Condition:
         return Condition(f"!({self.text})")
+
+    def _joined(self, operator: str, other: object) -> Condition:
+        if not isinstance(other, Condition):
+            self._asked()
+        return Condition(f"({self.text}) {operator} ({other.text})")
 
 
 class Path(_Written):
     """``flow.args["day"]``, ``extract.result["files"][0]``; compared, it is a `Condition`."""
 
     __slots__ = ()
-    __iter__ = None
-    __contains__ = None
+    __and__ = __rand__ = __or__ = __ror__ = __invert__ = _Written._asked
 
     def __getitem__(self, key: str | int) -> Path:
         if isinstance(key, int):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Required, TypedDict, Unpack
+from typing import Any, Final, Literal, Required, TypedDict, TypeGuard, Unpack
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import HandlerDefaults
@@ -22,6 +23,8 @@ from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError
 
 AD_HOC: Final = "ad_hoc"
 """The name of what is started without one."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,13 @@ class Workflow:
         No more than `max_parallel` of them execute at once. The step fails when more than
         `tolerate` of them do: none. Its result is the list of theirs.
         """
+        if not isinstance(over, Path | str):
+            raise InvalidInput(
+                f"over is a {type(over).__name__}, and no path",
+                "map goes through a list that the workflow finds when it runs.",
+                'Give the list to the workflow as an arg, and write over=flow.args["items"], or'
+                " start map_each(handler, items).",
+            )
         return self._add_run(handler, {"for_each": over}, options)
 
     def signal(self, name: str, **options: Unpack[WaitOptions]) -> Step:
@@ -150,7 +160,7 @@ class Workflow:
         of_run = {name: each for name, each in options.items() if name in OF_HANDLERS}
         args: Any = options.get("args") or {}
         if isinstance(args, Mapping):
-            own["args_from"] = {key: str(each) for key, each in args.items() if _is_path(each)}
+            own["args_from"] = {key: each.text for key, each in args.items() if _is_path(each)}
             args = {key: each for key, each in args.items() if not _is_path(each)}
         name = options.get("name") or full_name.partition(":")[2].replace(".", "_")
         step = {**options, **self._registry.options(full_name, of_run), "name": name, "args": args}
@@ -176,14 +186,14 @@ class Workflow:
         return Step(str(step["name"]))
 
 
-def _is_path(value: object) -> bool:
+def _is_path(value: object) -> TypeGuard[Condition | Path]:
     return isinstance(value, Condition | Path)
 
 
 def _text(value: Any) -> Any:
     if isinstance(value, Step):
         return value.name
-    return str(value) if _is_path(value) else value
+    return value.text if _is_path(value) else value
 
 
 def define_workflow(
@@ -218,11 +228,11 @@ async def put_workflow(
 
 def workflow_name(name: str) -> str:
     """The full name, ``workflow:etl``. Raises InvalidInput."""
-    full_name = checks.handler_name(f"workflow:{name}")
-    if name == AD_HOC:
+    if name == AD_HOC or not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"a workflow can't have the name {AD_HOC}",
-            "It is that of definitions without a name.",
+            f"a workflow can't have the name '{name[:200]}'",
+            'A name has 1 to 197 letters, digits, "_", "." and "-", and begins with none of the'
+            f" last two; {AD_HOC} is that of definitions without a name.",
             "Choose another one.",
         )
-    return full_name
+    return f"workflow:{name}"

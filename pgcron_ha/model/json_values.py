@@ -5,7 +5,7 @@ nested, so that any parser can read them.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NoReturn
 
 MOST_LEVELS: Final = 100
 """The nesting depth of args and of results at most."""
@@ -20,7 +20,12 @@ def json_value(value: object) -> object:
     """
     import pydantic_core  # takes memory, and most args and results need none of it
 
-    return pydantic_core.to_jsonable_python(value)
+    return pydantic_core.to_jsonable_python(value, fallback=_refuse)
+
+
+def _refuse(value: object) -> NoReturn:
+    # The text of a workflow's path is an error, which says where a path may stand.
+    raise ValueError(f"{value!s:.100} has no form as JSON")
 
 
 def levels_of(text: str) -> int:

@@ -167,6 +167,22 @@ def test_a_rejected_step_fails_and_a_skipped_one_allows_no_other(cli: Cli, playe
     assert "not today" in cli("workflows", "why", run, "ok").out
 
 
+def test_why_names_the_items_that_failed(cli: Cli, played: Played, execute: Execute) -> None:
+    mapped = step("a", for_each="$.args.list", max_parallel=2, tolerate=1)
+    execute("SELECT pgcron.put_workflow('etl', %s)", json.dumps({"steps": [mapped]}))
+    run = start(cli, "list=[1, 2, 3, 4]")
+    played.work(a=ValueError("no such item"))
+
+    [of_step, *of_items] = cli("workflows", "why", run, "a").out.splitlines()
+    assert of_step.startswith("a: it has ended: dead")
+    failed = execute("SELECT id, error FROM pgcron.runs WHERE handler = 'py:a' ORDER BY id")
+    assert len(failed) == 2
+    assert of_items[:2] == [
+        f"a, item {item}, run {number}: it has ended: dead ({error})"
+        for item, (number, error) in enumerate(failed)
+    ]
+
+
 def test_a_step_succeeds_by_hand_or_runs_again(cli: Cli, played: Played) -> None:
     run = start(cli)
     played.begin()

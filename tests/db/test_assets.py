@@ -360,3 +360,10 @@ async def test_who_was_granted_it_updates_and_sees_nothing(become: Become) -> No
     assert await viewer.fetch("SELECT * FROM pgcron.assets") == []
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await update(viewer, "sales")
+
+
+async def test_a_schedule_on_assets_has_no_backfill(connection: Connection) -> None:
+    await judged(connection)
+    with pytest.raises(asyncpg.PostgresError, match="schedule 'job' is on assets") as refused:
+        await connection.execute("SELECT pgcron.backfill('job', now() - interval '2 hours')")
+    assert refused.value.sqlstate == "PC001"

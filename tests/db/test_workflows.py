@@ -400,12 +400,6 @@ async def test_a_workflow_is_a_step_of_another(flow: Stage, connection: Connecti
     assert await flow.state(run) == "succeeded"
 
 
-async def test_a_workflow_that_contains_itself_is_refused(flow: Stage) -> None:
-    run = await flow.run({"name": "inner", "handler": "workflow:w"})
-    await flow.work()
-    assert await flow.state(run) == "dead"
-
-
 async def test_a_canceled_workflow_ends_what_executes_and_runs_what_is_final(
     flow: Stage, connection: Connection
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from tests.db.control import Connection, admit, claim_both, fail, put_schedule
@@ -68,6 +69,18 @@ async def test_a_redrive_of_a_redrive_keeps_its_version_when_that_was_deleted(
     assert await flow.state(run) == "succeeded"
 
 
+async def test_a_workflow_that_a_schedule_starts_is_not_deleted(
+    flow: Stage, connection: Connection
+) -> None:
+    await flow.put("w", step("a"))
+    await connection.execute("SELECT pgcron.put_schedule('often', 'every 1h', 'workflow:w')")
+    with pytest.raises(asyncpg.PostgresError, match="workflow 'w' is used") as refused:
+        await connection.execute("SELECT pgcron.delete_workflow('w')")
+    assert refused.value.as_dict()["detail"] == "By schedule often."
+    await connection.execute("SELECT pgcron.delete_schedule('often')")
+    await connection.execute("SELECT pgcron.delete_workflow('w')")
+
+
 async def test_a_redrive_keeps_the_items_of_a_list_that_succeeded(
     flow: Stage, connection: Connection
 ) -> None:
@@ -108,7 +121,8 @@ async def test_each_part_may_do_its_part_with_workflows(
     dead = await flow.start("v")
     await fail(connection, await claim_both(connection, flow.node, 9), retryable=False)
     await flow.advance()
-    run = await flow.run(step("a"), step("b", "a"), {"name": "go", "wait_for": "approval"})
+    waits = ({"name": "go", "wait_for": "signal"}, {"name": "ok", "wait_for": "approval"})
+    run = await flow.run(step("a"), step("b", "a"), *waits)
     definition = json.dumps({"steps": [step("a")]})
     defines = {
         f"SELECT pgcron.put_workflow('x', '{definition}')",
@@ -118,7 +132,7 @@ async def test_each_part_may_do_its_part_with_workflows(
     operates = {
         f"SELECT pgcron.{call}"
         for call in (
-            *(f"signal({run}, 'go')", f"approve_step({run}, 'go')", f"skip_step({run}, 'a')"),
+            *(f"signal({run}, 'go')", f"approve_step({run}, 'ok')", f"skip_step({run}, 'a')"),
             *(f"succeed_step({run}, 'b')", f"clear_step({run}, 'a')", f"pause_workflow({run})"),
             *(f"set_step_args({run}, 'b', '{{}}')", f"resume_workflow({run})"),
             *(f"cancel_run({run})", f"kill_run({run})", f"redrive({dead})", f"retry_run({dead})"),
@@ -149,3 +163,54 @@ async def test_an_operator_ends_steps_in_no_other_way_than_people_do(
     end = f"SELECT pgcron.end_step({run}, 'a', 'gone', NULL, 'x', NULL, NULL, 'y')"
     got = await verdicts(session, end)
     assert set(got.values()) == {"42501"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "verb", "other"),
+    [("approval", "signal", "approve_step"), ("signal", "approve_step", "signal")],
+)
+async def test_a_step_takes_only_what_it_waits_for(
+    flow: Stage, connection: Connection, kind: str, verb: str, other: str
+) -> None:
+    run = await flow.run({"name": "go", "wait_for": kind})
+    with pytest.raises(asyncpg.PostgresError, match="step 'go' waits for no") as refused:
+        await connection.execute(f"SELECT pgcron.{verb}($1, 'go')", run)
+    assert refused.value.sqlstate == "PC011"
+    await flow.advance()
+    assert await flow.states(run) == {"go": "running"}
+
+    assert await connection.fetchval(f"SELECT pgcron.{other}($1, 'go')", run) == "ended"
+    await flow.advance()
+    assert await flow.state(run) == "succeeded"
+    with pytest.raises(asyncpg.PostgresError, match="is over") as refused:
+        await connection.execute(f"SELECT pgcron.{other}($1, 'go')", run)
+    assert "does all of it anew" in refused.value.as_dict()["hint"]
+
+
+@pytest.mark.parametrize(
+    ("when", "reason"),
+    [
+        ("$.a.rows", 'its condition is a JSON number, and neither true nor false: $."a"."rows"'),
+        ("$.a.x", 'its condition is nothing, and neither true nor false: $."a"."x"'),
+        ("$.a.rows > 9", 'its condition does not hold: ($."a"."rows" > 9)'),
+        ("$.a.bad", 'its condition does not hold: $."a"."bad"'),
+        ("$.a.good", None),
+    ],
+)
+async def test_a_condition_that_skips_a_step_says_what_it_found(
+    flow: Stage, connection: Connection, when: str, reason: str | None
+) -> None:
+    run = await flow.run(step("a"), step("b", "a", when=when))
+    await flow.work({"a": {"rows": 3, "bad": False, "good": True}})
+    assert (await flow.states(run))["b"] == ("skipped" if reason else "succeeded")
+    query = "SELECT reason FROM pgcron.workflow_steps WHERE name = 'b'"
+    assert await connection.fetchval(query) == reason
+
+
+async def test_a_workflow_that_contains_itself_is_refused(flow: Stage) -> None:
+    with pytest.raises(asyncpg.PostgresError, match=r"step 1 \('in'\): it is the workflow itself"):
+        await flow.put("w", {"name": "in", "handler": "workflow:w"})
+    await flow.put("v", {"name": "inner", "handler": "workflow:w"})
+    run = await flow.run({"name": "inner", "handler": "workflow:v"})
+    await flow.work()
+    assert await flow.state(run) == "dead"

@@ -138,7 +138,8 @@ class Scenario:
         self._ask("dead archive", again)
 
     def _workflows(self) -> None:
-        steps = [{"name": name, "wait_for": "approval"} for name in ("a", "b", "c", "d")]
+        kinds = {"a": "approval", "b": "signal", "c": "approval", "d": "approval"}
+        steps = [{"name": name, "wait_for": kind} for name, kind in kinds.items()]
         with psycopg.connect(self._cluster.dsn) as connection:
             put = "SELECT pgcron.put_workflow('waits', %s)"
             connection.execute(put, (json.dumps({"steps": steps}),))

@@ -6,14 +6,14 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.db.control import Row
 from tests.simulation.workflow_definitions import flows
-from tests.simulation.workflow_model import ARGS, OPEN, WAITS, Facts, Flow, Look, Seen
+from tests.simulation.workflow_model import ARGS, OPEN, WAITS, Facts, Flow, Look, Seen, Step
 from tests.simulation.workflow_real import (
     RealWorkflows,
     advance_all,
@@ -271,12 +271,15 @@ class Workflows(RuleBasedStateMachine):
             waits = [step for step in flow.steps if step.kind in ("signal", "approval")]
             if waits:
                 step = waits[number % len(waits)]
-                payload = json.dumps({"approved": is_good})
-                said = self.real.ask(
-                    "SELECT pgcron.signal($1, $2, $3)", workflow, step.name, payload
-                )
+                said = self._answer(workflow, step, is_good)
                 if said in ("ended", "kept"):
                     self._is_answered(workflow, step.name, is_good)
+
+    def _answer(self, workflow: int, step: Step, is_good: bool) -> Any:
+        if step.kind == "signal":
+            return self.real.ask("SELECT pgcron.signal($1, $2)", workflow, step.name)
+        query = "SELECT pgcron.approve_step($1, $2, $3)"
+        return self.real.ask(query, workflow, step.name, is_good)
 
     def _is_answered(self, workflow: int, name: str, is_good: bool) -> None:
         """Perhaps for the last time, where its step is to be cleared."""
@@ -497,8 +500,7 @@ class Workflows(RuleBasedStateMachine):
                 states = self._states(workflow)
                 for step in flow.steps:
                     if step.kind in WAITS - {"timer"} and states.get(step.name) == "running":
-                        query = "SELECT pgcron.signal($1, $2, $3)"
-                        self.real.ask(query, workflow, step.name, '{"approved": true}')
+                        self._answer(workflow, step, True)
                         self._is_answered(workflow, step.name, True)
             self.deadlines_of_waits_are_over(0)
             self.nodes_begin(0, 50)

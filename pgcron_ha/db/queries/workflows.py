@@ -37,7 +37,9 @@ Of one run (`run_id`) with their states, and what those that are open wait for.
 """
 
 why_steps: Final = Rows("why_steps", "run_id")
-"""The open steps of a run; or one `step` alone, open or not, with its items that are open."""
+"""The open steps of a run; or one `step` alone, open or not, with its items that
+are open, and the first five that failed.
+"""
 
 step_results: Final = Rows("step_results", "run_id")
 """The steps of a run and their items, with their results."""

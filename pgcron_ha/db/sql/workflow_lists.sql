@@ -41,13 +41,18 @@ WHERE d.definition = :definition::bigint AND d.kind <> 'barrier'
 ORDER BY d.number LIMIT :limit::int;
 
 -- name: why_steps
--- What waits for other steps comes last.
+-- What waits for other steps comes last. Of the items that failed the first are shown: those that
+-- were given up since too many had failed come after these.
 SELECT s.run_id, s.name AS step, nullif(s.item, -1) AS item, s.state, s.step_run, s.reason,
        s.waits_detail
 FROM pgcron.workflow_steps s
 WHERE s.run_id = :run_id::bigint AND s.name = coalesce(:step::text, s.name)
   AND (s.item = -1 OR :step IS NOT NULL)
-  AND (s.state IN ('waiting', 'ready', 'running') OR (s.item = -1 AND :step IS NOT NULL))
+  AND (s.state IN ('waiting', 'ready', 'running') OR (s.item = -1 AND :step IS NOT NULL)
+    OR (s.item = ANY(ARRAY(
+          SELECT f.item FROM pgcron.workflow_steps f
+          WHERE f.run_id = :run_id AND f.name = :step AND f.item >= 0 AND pgcron.is_failure(f.state)
+          ORDER BY f.state = 'cancelled', f.item LIMIT 5))))
 ORDER BY s.state = 'waiting', s.number, s.item LIMIT :limit::int;
 
 -- name: step_results
