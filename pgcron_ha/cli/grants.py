@@ -99,8 +99,12 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill",
     ),
     "viewer": _READ,
-    # Who did what; updates how far the audit is complete, and nothing else.
-    "auditor": ("SELECT ON audit", "EXECUTE ON FUNCTION settle_audit"),
+    # Who did what, and who may; updates how far the audit is complete, and nothing else.
+    "auditor": (
+        "SELECT ON audit, role_grant, owned",
+        "SELECT (id, name, owner, expires_at) ON api_token",
+        "EXECUTE ON FUNCTION settle_audit",
+    ),
     # It works, and owns nothing: partitions are made and dropped by functions of the owner.
     "node": (
         *_READ,
@@ -127,7 +131,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "eraser": ("EXECUTE ON FUNCTION erase",),
     # Who shows secret args and results, on a host that has the key.
     "revealer": ("EXECUTE ON FUNCTION reveal",),
-    # What serves the pages with login, beside the parts of viewer and operator.
+    # What serves the pages with login, beside the parts of its buttons.
     "login": (
         "EXECUTE ON FUNCTION begin_login, end_login, refuse_login, login_by_provider, "
         "note_user, user_of_session, user_of_token, user_of_proxy, log_out, revoke_sessions, "
@@ -176,10 +180,11 @@ def grants_command(part: str, role: str, everything: bool, **options: Any) -> No
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
     own transaction. updater: say that assets were updated. eraser: erase args, results and logs.
     revealer: show secret args, where the key is. callbacks: take what called services say.
-    autoscaler: read how many slots are wanted. auditor: read who did what. node: execute runs, and
-    do all that nodes do. login: let users in to the pages, which need viewer and operator, too. A
-    role may have several parts. A producer may enqueue what --queue and --handler name; with
-    --everything it may enqueue anything, also shell commands and SQL.
+    autoscaler: read how many slots are wanted. auditor: read who did what, and who may. node:
+    execute runs, and do all that nodes do. login: let users in to the pages. A role may have
+    several parts: pages read as a viewer and auditor, and change as an operator and scheduler,
+    with login and callbacks where there are. A producer may enqueue what --queue and --handler
+    name; with --everything it may enqueue anything, also shell commands and SQL.
     """
     limits = {name: value for name, value in options.items() if value not in (None, ())}
     schema = command_context().load().schema

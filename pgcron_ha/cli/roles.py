@@ -15,7 +15,6 @@ from pgcron_ha.model.permissions import ROLES, SCOPE_KINDS, Grant
 
 COLUMNS: Final = columns(
     "WHO:60 ROLE WHERE:60 GRANTED_BY:16 SINCE",
-    WHO=lambda row: f"{row['subject_kind']} {row['subject']}",
     WHERE=lambda row: Grant(row["role"], row["scope_kind"], row["scope"]).words,
     SINCE="granted_at",
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tests.cli.conftest import Cli
@@ -7,7 +8,7 @@ from tests.cli.conftest import Cli
 Execute = Callable[..., object]
 
 
-def test_roles_are_granted_listed_and_revoked(cli: Cli) -> None:
+def test_roles_are_granted_listed_and_revoked(cli: Cli, execute: Execute) -> None:
     assert cli("roles", "list").out == "no roles\n"
     said = cli("roles", "grant", "operator", "--group", "billing", "--team", "billing")
     assert said.out == "group 'billing' has the role operator for team billing\n"
@@ -20,6 +21,15 @@ def test_roles_are_granted_listed_and_revoked(cli: Cli) -> None:
         ("ann", "editor", "queue", "mail-*"),
     ]
     assert "everything" in cli("roles", "list", "ann").out
+    cli("tokens", "create", "deploy", "--role", "operator")
+    cli("tokens", "create", "over")
+    execute(
+        "UPDATE pgcron.api_token SET created_at = now() - interval '2 days',"
+        " expires_at = now() WHERE name = 'over'"
+    )
+    tokens = [row["who"] for row in cli("roles", "list", "--json").rows if "token" in row["who"]]
+    assert len(tokens) == 1
+    assert re.fullmatch(r"token \w{8} deploy", tokens[0])
     gone = ("roles", "revoke", "editor", "--user", "ann", "--queue", "mail-*")
     assert cli(*gone).out == "user 'ann' no longer has the role editor for queue mail-*\n"
     assert cli(*gone).out == "user 'ann' did not have the role editor for queue mail-*\n"

@@ -5,8 +5,14 @@
 -- name: set_team
 
 -- name: list_role_grants
-SELECT g.subject_kind, g.subject, g.role, g.scope_kind, g.scope, g.granted_by, g.granted_at
-FROM pgcron.role_grant g WHERE :subject::text IS NULL OR g.subject = :subject::text
+-- Without those of tokens that are over.
+SELECT g.subject_kind, g.subject, g.role, g.scope_kind, g.scope, g.granted_by, g.granted_at,
+       coalesce('token ' || t.id || ' ' || t.name || coalesce(' of ' || t.owner, ''),
+                g.subject_kind || ' ' || g.subject) AS who
+FROM pgcron.role_grant g
+LEFT JOIN pgcron.api_token t ON g.subject_kind = 'token' AND t.id = g.subject
+WHERE (:subject::text IS NULL OR g.subject = :subject::text)
+  AND (t.expires_at > now()) IS NOT false
 ORDER BY g.subject_kind, g.subject, g.role, g.scope_kind, g.scope LIMIT :limit::int;
 
 -- name: list_owned
