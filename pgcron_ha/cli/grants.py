@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pgcron_ha.cli.arguments import ReadBy
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.client.options import POLICIES
@@ -157,11 +158,34 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
+def _pattern(option: str, text: str) -> str:
+    """A name, or how names begin: as the database has it (producer_rule)."""
+    if not re.fullmatch(r"[A-Za-z0-9_.:-]*\*?", text) or not text:
+        raise click.UsageError(
+            f"{option} is a name, or how names begin and a star: not '{text[:99]}'"
+        )
+    if option == "--handler" and not re.search("[:*]", text):
+        raise click.UsageError(f"--handler needs the handler's kind: py:{text[:99]}")
+    return text
+
+
 @click.command("grants")
 @click.argument("part", type=click.Choice(PARTS))
 @click.argument("role")
-@click.option("--queue", "queues", multiple=True, help="a producer's: a name, or mail-* (repeat)")
-@click.option("--handler", "handlers", multiple=True, help="a producer's: py:mail, or py:*")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    type=ReadBy("queue", _pattern),
+    help="a producer's: a name, or mail-* (repeat)",
+)
+@click.option(
+    "--handler",
+    "handlers",
+    multiple=True,
+    type=ReadBy("handler", _pattern),
+    help="a producer's: py:mail, or py:*",
+)
 @click.option("--everything", is_flag=True, help="any queue, handler, key, weight and priority")
 @click.option(
     "--concurrency-key",
@@ -169,10 +193,22 @@ EVERYTHING: dict[str, Any] = {
     multiple=True,
     help="a producer's: a key, or mail/*; without it those that begin with ROLE/ (repeat)",
 )
-@click.option("--largest-weight", type=int, help="of a producer's runs; without it 1")
-@click.option("--highest-priority", type=int, help="of a producer's runs: 0 is first; without it 5")
-@click.option("--largest-args", type=int, help="bytes of the args of a producer's run")
-@click.option("--backlog", type=int, help="how many of a producer's runs may wait or execute")
+@click.option(
+    "--largest-weight", type=click.IntRange(1, 1000), help="of a producer's runs; without it 1"
+)
+@click.option(
+    "--highest-priority",
+    type=click.IntRange(0, 9),
+    help="of a producer's runs: 0 is first; without it 5",
+)
+@click.option(
+    "--largest-args", type=click.IntRange(2, 262_144), help="bytes of the args of a producer's run"
+)
+@click.option(
+    "--backlog",
+    type=click.IntRange(1, 1_000_000),
+    help="how many of a producer's runs may wait or execute",
+)
 def grants_command(part: str, role: str, everything: bool, **options: Any) -> None:
     """Print the SQL that gives ROLE the rights of a part.
 

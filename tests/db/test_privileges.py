@@ -437,6 +437,7 @@ async def test_an_attacker_s_path_changes_no_judgement(
         ("confine_producer('postgres', '{a b}')", "PC001"),
         ("confine_producer('postgres', '{*x}')", "PC001"),
         ("confine_producer('postgres', '{mail}', '{\"\"}')", "PC001"),
+        ("confine_producer('postgres', '{mail}', '{mail}')", "PC001"),
         ("confine_producer('postgres', '{}', '{}')", "PC001"),
         ("confine_producer('postgres', handlers => '{}')", "PC001"),
         ("confine_producer('postgres', NULL, NULL)", "PC001"),

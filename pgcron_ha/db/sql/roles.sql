@@ -15,6 +15,17 @@ WHERE (:subject::text IS NULL OR g.subject = :subject::text)
   AND (t.expires_at > now()) IS NOT false
 ORDER BY g.subject_kind, g.subject, g.role, g.scope_kind, g.scope LIMIT :limit::int;
 
+-- name: list_unknown
+-- Of a grant, what is not there yet, as words.
+SELECT format('there is no user %L yet', :subject::text) AS words
+WHERE :subject_kind::text = 'user'
+  AND NOT EXISTS (SELECT FROM pgcron.web_user u WHERE u.name = :subject::text)
+UNION ALL
+SELECT format('team %L owns nothing yet', :scope::text)
+WHERE :scope_kind::text = 'team' AND right(:scope::text, 1) <> '*'
+  AND NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.owner = :scope::text)
+  AND NOT EXISTS (SELECT FROM pgcron.owned o WHERE o.team = :scope::text);
+
 -- name: list_owned
 SELECT o.kind, o.name, o.team, o.set_by, o.set_at
 FROM pgcron.owned o WHERE :team::text IS NULL OR o.team = :team::text
