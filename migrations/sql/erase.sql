@@ -206,11 +206,18 @@ BEGIN
   IF kinds = '' OR args_contain = '{}' OR jsonb_typeof(args_contain) <> 'object' THEN
     PERFORM pgcron.refuse('PC001', 'nothing says what is to be erased',
         'Runs are chosen by ids, a key, a tag, or some of their args (a JSON object).',
-        'Write for example args_contain => ''{"customer": 7}''.');
+        'Name them, for example by args that they contain: {"customer": 7}.');
   ELSIF (at_most BETWEEN 1 AND 10000) IS NOT TRUE OR cardinality(run_ids) > 10000 THEN
     PERFORM pgcron.refuse('PC001', 'too much is to be erased at once',
         'One call erases 1 to 10000 runs.', 'Call it until it erases nothing.');
   END IF;
+  PERFORM pgcron.refuse('PC010', format('run %s does not exist', w.id),
+      'Of a run that retention has removed nothing is left to erase.',
+      'Correct the id, or leave it out.')
+  FROM unnest(run_ids) w(id)
+  WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.id)
+    AND NOT EXISTS (SELECT FROM pgcron.ended_runs h WHERE h.id = w.id)
+    AND NOT EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = w.id);
   IF idempotency_key IS NOT NULL THEN
     run_ids := ARRAY(SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key
                        AND (erase.run_ids IS NULL OR i.run_id = ANY(erase.run_ids)));

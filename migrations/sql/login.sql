@@ -227,6 +227,12 @@ BEGIN
   WHERE s.user_name = revoke_sessions.name AND s.id IS DISTINCT FROM revoke_sessions.but
     AND (session IS NULL OR left(encode(s.id, 'hex'), 16) = session);
   GET DIAGNOSTICS gone = ROW_COUNT;
+  IF session IS NOT NULL AND gone = 0 THEN
+    PERFORM pgcron.refuse('PC010',
+        format('session %L of user %L does not exist', left(session, 100), name),
+        'A session is named by the 16 characters that a list of sessions shows, until it ends.',
+        'List the sessions: `pgcron-ha users sessions`.');
+  END IF;
   PERFORM pgcron.record_audit('end sessions', 'user', revoke_sessions.name, actor,
                               after => jsonb_build_object('sessions', gone));
   RETURN gone;

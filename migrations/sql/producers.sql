@@ -44,10 +44,10 @@ CREATE TABLE pgcron.producer_rule (
         'A rule names one queue, or how queues begin, with a star at its end.',
         'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.')),
   handler text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_handlers
-    CHECK (handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$' AND handler <> ''
+    CHECK (handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$' AND handler ~ '[:*]'
       OR pgcron.refuse('PC001',
         format('%L is neither a handler nor how some begin', left(handler, 200)),
-        'A rule names one handler, or how handlers begin, with a star at its end.',
+        'A rule names one handler with its kind, or how handlers begin, with a star at its end.',
         'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.')),
   PRIMARY KEY (role, queue, handler)
 );

@@ -1,21 +1,34 @@
 -- Who may do what on the pages: roles, each within a scope.
 
+-- A name, or how names begin, with a star at its end.
+CREATE FUNCTION pgcron.is_scope(kind text, scope text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN (kind = 'all' AND scope = '*')
+    OR (kind IN ('team', 'queue', 'tag', 'schedule', 'handler')
+        AND length(scope) BETWEEN 1 AND 206 AND scope !~ '[*].'
+        AND (kind <> 'handler' OR scope ~ '[:*]'))
+    OR pgcron.refuse('PC001',
+      format('%L is not a scope', left(concat_ws(':', kind, nullif(scope, '')), 300)),
+      'A scope is KIND:NAME; the kinds are team, queue, tag, schedule and handler. A star may '
+      'stand at the end of NAME, for all that begin so; a handler has its own kind in it.',
+      'Write for example queue:mail-* or handler:py:report.');
+END $$;
+
 CREATE TABLE pgcron.role_grant (
   subject_kind text NOT NULL CONSTRAINT a_role_is_given_to_a_user_a_group_or_a_token
     CHECK (subject_kind IN ('user', 'group', 'token')),
   subject text NOT NULL CONSTRAINT a_subject_has_1_to_200_characters
     CHECK (length(subject) BETWEEN 1 AND 200),
   role text NOT NULL CONSTRAINT a_role_is_known
-    CHECK (role IN ('viewer', 'operator', 'editor', 'admin')),
-  scope_kind text NOT NULL DEFAULT 'all' CONSTRAINT a_scope_is_known
-    CHECK (scope_kind IN ('all', 'team', 'queue', 'tag', 'schedule', 'handler')),
-  -- A name, or how names begin, with a star at its end.
-  scope text NOT NULL DEFAULT '*' CONSTRAINT a_scope_has_1_to_206_characters
-    CHECK (length(scope) BETWEEN 1 AND 206),
+    CHECK (pgcron.is_one_of('role', role, '{viewer,operator,editor,admin}',
+        'A role is viewer, operator, editor or admin.', 'Name one of them.')),
+  scope_kind text NOT NULL DEFAULT 'all',
+  scope text NOT NULL DEFAULT '*',
   granted_by text NOT NULL DEFAULT session_user,
   granted_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (subject_kind, subject, role, scope_kind, scope),
-  CONSTRAINT the_scope_of_everything_has_no_name CHECK (scope_kind <> 'all' OR scope = '*')
+  CONSTRAINT a_scope_is_known CHECK (pgcron.is_scope(scope_kind, scope))
 );
 COMMENT ON TABLE pgcron.role_grant IS
     'Which role a user or a group of users has, and within which scope.';

@@ -201,11 +201,21 @@ COMMENT ON FUNCTION pgcron.revoke_role IS
 
 CREATE FUNCTION pgcron.set_team(kind text, object text, team text, actor text DEFAULT NULL)
   RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pgcron.is_queue(object) WHERE kind = 'queue';
+  PERFORM pgcron.refuse('PC010', format('%s %L does not exist', kind, left(object, 200)),
+      'What belongs to a team is there before.', 'Make it first, or correct the name.')
+  WHERE team IS NOT NULL
+    AND ((kind = 'calendar' AND NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = object))
+      OR (kind = 'producer' AND NOT EXISTS (
+            SELECT FROM pgcron.producer p WHERE p.role = to_regrole(quote_ident(object)))));
   DELETE FROM pgcron.owned o WHERE (o.kind, o.name) = (set_team.kind, set_team.object);
   INSERT INTO pgcron.owned (kind, name, team, set_by)
-  SELECT kind, object, team, coalesce(actor, session_user) WHERE team IS NOT NULL;
-  SELECT pgcron.record_audit('give', kind, object, actor,
-           after => jsonb_build_object('team', team)) $$;
+  SELECT set_team.kind, object, set_team.team, coalesce(actor, session_user)
+  WHERE set_team.team IS NOT NULL;
+  PERFORM pgcron.record_audit('give', kind, object, actor,
+      after => jsonb_build_object('team', team));
+END $$;
 COMMENT ON FUNCTION pgcron.set_team IS
     'Says which team a queue, calendar, key or producer belongs to; NULL: to none.';

@@ -83,6 +83,50 @@ LANGUAGE sql SECURITY DEFINER AS $$
   DELETE FROM pgcron.web_user u WHERE u.name = remove_user.name;
   SELECT pgcron.record_audit('remove', 'user', name, actor) $$;
 
+-- Whether one grant of a user has all that a grant of a token has.
+CREATE FUNCTION pgcron.grant_covers(role text, scope_kind text, scope text,
+    token_role text, token_kind text, token_scope text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], role)
+         >= array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], token_role)
+   AND (scope_kind = 'all' OR scope_kind = token_kind
+        AND (scope = token_scope
+             OR right(scope, 1) = '*' AND starts_with(token_scope, left(scope, -1))));
+
+-- What a token holds that its owner, or nobody, does not forbid at this moment.
+CREATE FUNCTION pgcron.grants_of_token(id text, owner text)
+  RETURNS TABLE (role text, scope_kind text, scope text)
+LANGUAGE sql STABLE ROWS 10
+BEGIN ATOMIC
+  SELECT g.role, g.scope_kind, g.scope FROM pgcron.role_grant g
+  WHERE g.subject_kind = 'token' AND g.subject = grants_of_token.id
+    AND (owner IS NULL OR EXISTS (
+      SELECT FROM pgcron.web_user o CROSS JOIN pgcron.grants_of(o.name, o.groups) h
+      WHERE o.name = grants_of_token.owner
+        AND pgcron.grant_covers(h.role, h.scope_kind, h.scope, g.role, g.scope_kind, g.scope)));
+END;
+
+CREATE FUNCTION pgcron.grant_words(role text, scope_kind text, scope text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN role || ' of ' || CASE scope_kind WHEN 'all' THEN 'everything'
+                           ELSE scope_kind || ':' || scope END;
+
+-- Refuses a token that would be worth less than it says.
+CREATE FUNCTION pgcron.refuse_broader(id text, owner text) RETURNS void
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.refuse('PC001',
+           format('%s is more than user %L has',
+             pgcron.grant_words(g.role, g.scope_kind, g.scope), owner),
+           format('A token never may more than its owner, who has: %s.', coalesce((
+             SELECT string_agg(pgcron.grant_words(h.role, h.scope_kind, h.scope), ', ')
+             FROM pgcron.web_user u CROSS JOIN pgcron.grants_of(u.name, u.groups) h
+             WHERE u.name = refuse_broader.owner), 'nothing')),
+           'Choose a role and scopes within that: a scope is KIND:NAME.')
+  FROM (SELECT r.role, r.scope_kind, r.scope FROM pgcron.role_grant r
+        WHERE r.subject_kind = 'token' AND r.subject = refuse_broader.id
+        EXCEPT SELECT t.role, t.scope_kind, t.scope
+        FROM pgcron.grants_of_token(refuse_broader.id, refuse_broader.owner) t) g $$;
+
 -- A token with a role within scopes, written as kind:name; none is everything.
 CREATE FUNCTION pgcron.add_token(id text, secret_hash bytea, name text, role text,
     scopes text[] DEFAULT '{}', lifetime interval DEFAULT '90 days', owner text DEFAULT NULL,
@@ -99,9 +143,11 @@ BEGIN
   INSERT INTO pgcron.api_token (id, secret_hash, name, owner, created_by, expires_at)
   VALUES (add_token.id, add_token.secret_hash, add_token.name, add_token.owner,
           coalesce(actor, session_user), now() + lifetime);
-  PERFORM pgcron.grant_role('token', add_token.id, add_token.role, split_part(s, ':', 1),
-      substr(s, strpos(s, ':') + 1), actor)
-  FROM unnest(CASE WHEN scopes = '{}' THEN ARRAY['all:*'] ELSE scopes END) s;
+  PERFORM pgcron.grant_role('token', add_token.id, add_token.role, kind,
+      substr(s, length(kind) + 2), actor)
+  FROM unnest(CASE WHEN scopes = '{}' THEN ARRAY['all:*'] ELSE scopes END) s
+  CROSS JOIN split_part(s, ':', 1) kind;
+  PERFORM pgcron.refuse_broader(add_token.id, add_token.owner);
   PERFORM pgcron.record_audit('add', 'token', add_token.name, actor,
       after => jsonb_build_object('id', add_token.id, 'owner', add_token.owner,
                                   'role', add_token.role, 'scopes', to_jsonb(scopes)));
@@ -127,16 +173,6 @@ BEGIN
                               before => jsonb_build_object('id', revoke_token.id));
 END $$;
 
--- Whether one grant of a user has all that a grant of a token has.
-CREATE FUNCTION pgcron.grant_covers(role text, scope_kind text, scope text,
-    token_role text, token_kind text, token_scope text) RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], role)
-         >= array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], token_role)
-   AND (scope_kind = 'all' OR scope_kind = token_kind
-        AND (scope = token_scope
-             OR right(scope, 1) = '*' AND starts_with(token_scope, left(scope, -1))));
-
 -- What a token may: never more than its owner at this moment. Its use is known to the minute.
 CREATE FUNCTION pgcron.user_of_token(id text, secret_hash bytea)
   RETURNS TABLE (name text, shown text, grants jsonb)
@@ -145,12 +181,7 @@ BEGIN
   RETURN QUERY
     SELECT called.name, called.name,
            (SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
-            FROM pgcron.role_grant g
-            WHERE g.subject_kind = 'token' AND g.subject = t.id
-              AND (t.owner IS NULL OR EXISTS (
-                SELECT FROM pgcron.grants_of(o.name, o.groups) h
-                WHERE pgcron.grant_covers(h.role, h.scope_kind, h.scope,
-                        g.role, g.scope_kind, g.scope))))
+            FROM pgcron.grants_of_token(t.id, t.owner) g)
     FROM pgcron.api_token t LEFT JOIN pgcron.web_user o ON o.name = t.owner
     CROSS JOIN format('%s/%s', coalesce(t.owner, t.created_by), t.name) called(name)
     WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash

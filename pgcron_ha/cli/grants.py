@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import ReadBy, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.client.options import POLICIES
@@ -100,8 +100,12 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "EXECUTE ON FUNCTION backfill, pause_backfill, resume_backfill, stop_backfill",
     ),
     "viewer": _READ,
-    # Who did what; updates how far the audit is complete, and nothing else.
-    "auditor": ("SELECT ON audit", "EXECUTE ON FUNCTION settle_audit"),
+    # Who did what, and who may; updates how far the audit is complete, and nothing else.
+    "auditor": (
+        "SELECT ON audit, role_grant, owned",
+        "SELECT (id, name, owner, expires_at) ON api_token",
+        "EXECUTE ON FUNCTION settle_audit",
+    ),
     # It works, and owns nothing: partitions are made and dropped by functions of the owner.
     "node": (
         *_READ,
@@ -128,7 +132,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "eraser": ("EXECUTE ON FUNCTION erase",),
     # Who shows secret args and results, on a host that has the key.
     "revealer": ("EXECUTE ON FUNCTION reveal",),
-    # What serves the pages with login, beside the parts of viewer and operator.
+    # What serves the pages with login, beside the parts of its buttons.
     "login": (
         "EXECUTE ON FUNCTION begin_login, end_login, refuse_login, login_by_provider, "
         "note_user, user_of_session, user_of_token, user_of_proxy, log_out, revoke_sessions, "
@@ -154,11 +158,34 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
+def _pattern(option: str, text: str) -> str:
+    """A name, or how names begin: as the database has it (producer_rule)."""
+    if not re.fullmatch(r"[A-Za-z0-9_.:-]*\*?", text) or not text:
+        raise click.UsageError(
+            f"{option} is a name, or how names begin and a star: not '{text[:99]}'"
+        )
+    if option == "--handler" and not re.search("[:*]", text):
+        raise click.UsageError(f"--handler needs the handler's kind: py:{text[:99]}")
+    return text
+
+
 @click.command("grants")
 @click.argument("part", type=click.Choice(PARTS))
 @click.argument("role")
-@option("--queue", "a producer's: a name, or mail-* (repeat)", into="queues", multiple=True)
-@option("--handler", "a producer's: py:mail, or py:*", into="handlers", multiple=True)
+@option(
+    "--queue",
+    "a producer's: a name, or mail-* (repeat)",
+    ReadBy("queue", _pattern),
+    into="queues",
+    multiple=True,
+)
+@option(
+    "--handler",
+    "a producer's: py:mail, or py:*",
+    ReadBy("handler", _pattern),
+    into="handlers",
+    multiple=True,
+)
 @click.option("--everything", is_flag=True, help="any queue, handler, key, weight and priority")
 @option(
     "--concurrency-key",
@@ -166,11 +193,21 @@ EVERYTHING: dict[str, Any] = {
     into="concurrency_keys",
     multiple=True,
 )
-@option("--largest-weight", "of a producer's runs; without it 1", int)
-@option("--highest-priority", "of a producer's runs: 0 is first; without it 5", int)
-@option("--largest-args", "bytes of the args of a producer's run", int)
-@option("--backlog", "how many of a producer's runs may wait or execute", int)
-@option("--largest-log", "bytes of the log of an attempt of a producer's run", int)
+@option("--largest-weight", "of a producer's runs; without it 1", click.IntRange(1, 1000))
+@option(
+    "--highest-priority", "of a producer's runs: 0 is first; without it 5", click.IntRange(0, 9)
+)
+@option("--largest-args", "bytes of the args of a producer's run", click.IntRange(2, 262_144))
+@option(
+    "--backlog",
+    "how many of a producer's runs may wait or execute",
+    click.IntRange(1, 1_000_000),
+)
+@option(
+    "--largest-log",
+    "bytes of the log of an attempt of a producer's run",
+    click.IntRange(1, 81_920_000),
+)
 def grants_command(part: str, role: str, everything: bool, **options: Any) -> None:
     """Print the SQL that gives ROLE the rights of a part.
 
@@ -178,10 +215,11 @@ def grants_command(part: str, role: str, everything: bool, **options: Any) -> No
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its
     own transaction. updater: say that assets were updated. eraser: erase args, results and logs.
     revealer: show secret args, where the key is. callbacks: take what called services say.
-    autoscaler: read how many slots are wanted. auditor: read who did what. node: execute runs, and
-    do all that nodes do. login: let users in to the pages, which need viewer and operator, too. A
-    role may have several parts. A producer may enqueue what --queue and --handler name; with
-    --everything it may enqueue anything, also shell commands and SQL.
+    autoscaler: read how many slots are wanted. auditor: read who did what, and who may. node:
+    execute runs, and do all that nodes do. login: let users in to the pages. A role may have
+    several parts: pages read as a viewer and auditor, and change as an operator and scheduler,
+    with login and callbacks where there are. A producer may enqueue what --queue and --handler
+    name; with --everything it may enqueue anything, also shell commands and SQL.
     """
     limits = {name: value for name, value in options.items() if value not in (None, ())}
     schema = command_context().load().schema

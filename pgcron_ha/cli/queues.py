@@ -73,7 +73,7 @@ def queues_group() -> None:
 @queues_group.command("list")
 @arguments.limit_option()
 def list_queues_command(limit: int) -> None:
-    """List queues that have live runs or settings.
+    """List queues that have live runs or settings, or that a living node takes from.
 
     Of the runs that are due, DUE may begin and BLOCKED wait for an event, such as a node that
     offers their handler; OLDEST DUE is the first of both.
@@ -106,7 +106,7 @@ def demand_command(queue: str | None, cap: int) -> None:
 async def pause_command(session: Session, queue: str, why: str | None) -> None:
     """Start no runs of QUEUE; what runs goes on."""
     checks.queue_name(queue)
-    await _note_if_unused(session, queue)
+    await note_if_unused(session, queue)
     await session.act(cluster.pause_queue, queue, why)
     print_result({"queue": queue, "is_paused": True}, f"queue '{queue}' is paused")
 
@@ -129,7 +129,7 @@ async def set_queue_command(
 ) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
     checks.queue_name(queue)
-    await _note_if_unused(session, queue)
+    await note_if_unused(session, queue)
     await session.act(cluster.set_queue, queue, max_running, **rate._asdict())
     most = "as many runs as there are slots"
     if max_running is not None:
@@ -140,11 +140,10 @@ async def set_queue_command(
     )
 
 
-async def _note_if_unused(session: Session, queue: str) -> None:
-    """That no living node takes from it, and no run and no setting names it."""
-    nodes = await session.call(overview.nodes, limit=arguments.MOST_ROWS)
+async def note_if_unused(session: Session, queue: str) -> None:
+    """Notes that no living node takes from it, and no run and no setting names it."""
+    nodes = await session.call(overview.nodes, limit=1)
     known = {row["name"] for row in await session.call(overview.queues, limit=arguments.MOST_ROWS)}
-    known.update(*(row["queues"] for row in nodes))
     if nodes and queue not in known:
         near = did_you_mean(queue, known)
         note(f"no living node takes from queue '{queue}', and it has no runs{near}")

@@ -9,14 +9,14 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option
-from pgcron_ha.cli.output import columns, print_result, print_rows
-from pgcron_ha.cli.session import act, call
+from pgcron_ha.cli.output import columns, note, print_result, print_rows
+from pgcron_ha.cli.queues import note_if_unused
+from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import roles
 from pgcron_ha.model.permissions import ROLES, SCOPE_KINDS, Grant
 
 COLUMNS: Final = columns(
     "WHO:60 ROLE WHERE:60 GRANTED_BY:16 SINCE",
-    WHO=lambda row: f"{row['subject_kind']} {row['subject']}",
     WHERE=lambda row: Grant(row["role"], row["scope_kind"], row["scope"]).words,
     SINCE="granted_at",
 )
@@ -50,14 +50,21 @@ def roles_group() -> None:
 
 @roles_group.command("grant")
 @_of_a_grant
-def grant_command(role: str, user: str | None, group: str | None, **within: Any) -> None:
+@with_session
+async def grant_command(
+    session: Session, /, role: str, user: str | None, group: str | None, **within: Any
+) -> None:
     """Give a user or a group a ROLE, for everything or within one scope.
 
     viewer looks; operator also runs, pauses, cancels, retries and redrives; editor also writes
     schedules and calendars; admin also reads roles and the audit. Several grants add up.
     """
-    named = _named(role, user, group, within)
-    act(roles.grant_role, *named)
+    kind, subject, _, *scope = named = _named(role, user, group, within)
+    await session.act(roles.grant_role, *named)
+    for row in await session.call(roles.unknown, kind, subject, *scope):
+        note(f"{row['words']}: the role is kept for when there is one")
+    if scope[0] == "queue" and not scope[1].endswith("*"):
+        await note_if_unused(session, scope[1])
     _print(named, "has")
 
 
@@ -82,12 +89,15 @@ def list_command(name: str | None, limit: int) -> None:
 @click.argument("kind", type=click.Choice(_KINDS))
 @click.argument("name")
 @click.argument("team", required=False)
-def team_command(kind: str, name: str, team: str | None) -> None:
+@with_session
+async def team_command(session: Session, kind: str, name: str, team: str | None) -> None:
     """Say that the queue, calendar, key or producer NAME belongs to TEAM; without it, to none.
 
     A schedule belongs to the team that is its owner.
     """
-    act(roles.set_team, kind, name, team)
+    await session.act(roles.set_team, kind, name, team)
+    if kind == "queue":
+        await note_if_unused(session, name)
     said = f"{kind} '{name}' belongs to {'no team' if team is None else f'team {team!r}'}"
     print_result({"kind": kind, "name": name, "team": team}, said)
 
@@ -97,7 +107,8 @@ def team_command(kind: str, name: str, team: str | None) -> None:
 @arguments.limit_option()
 def teams_command(team: str | None, limit: int) -> None:
     """List what teams, or TEAM, own beside their schedules."""
-    print_rows(call(roles.owned, team=team, limit=limit), OWNED, "nothing belongs to a team")
+    whom = "a team" if team is None else f"team '{team}'"
+    print_rows(call(roles.owned, team=team, limit=limit), OWNED, f"nothing belongs to {whom}")
 
 
 def _print(named: list[str], verb: str) -> None:

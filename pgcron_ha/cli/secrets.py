@@ -160,7 +160,7 @@ def _report_alive(found: dict[str, Any], dry_run: bool) -> None:
     names = [f"run {each}" for each in alive] + [f"schedule {each!r}" for each in schedules]
     if names and not dry_run:
         raise Conflict(
-            f"{plural(len(names), 'thing')} that fit are alive, and were left: {', '.join(names)}",
+            f"still alive, and not erased: {', '.join(names)}",
             "Only what is over is erased.",
             "Give --cancel for runs; edit or delete schedules; then erase again.",
         )

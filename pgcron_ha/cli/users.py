@@ -11,10 +11,11 @@ import click
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import DURATION, option
 from pgcron_ha.cli.output import columns, plural, print_result, print_rows
-from pgcron_ha.cli.session import act, call
+from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.credentials import hashed_password, new_token
 from pgcron_ha.db.commands import login
-from pgcron_ha.model.permissions import ROLES
+from pgcron_ha.db.commands.roles import role_grants
+from pgcron_ha.model.permissions import ROLES, Grant
 
 _ROLE: Final = click.Choice(list(ROLES))
 _USERS: Final = columns(
@@ -56,9 +57,20 @@ def users_group() -> None:
 @click.option("--no-password", is_flag=True, help="For one who comes by a proxy.")
 def add_command(name: str, role: str | None, no_password: bool) -> None:
     """Add the user NAME; the password is asked for, or read from standard input."""
-    act(login.add_user, name, None if no_password else _new_password(), role=role)
+    _add(name, None if no_password else _new_password(), role)
+
+
+@with_session
+async def _add(session: Session, name: str, password_hash: str | None, role: str | None) -> None:
+    await session.act(login.add_user, name, password_hash, role=role)
+    grants = await session.call(role_grants, subject=name)
+    held = ", ".join(
+        f"{row['role']} of {Grant(row['role'], row['scope_kind'], row['scope']).words}"
+        for row in grants
+        if row["subject_kind"] == "user"
+    )
     print_result(
-        {"user": name, "role": role}, f"user '{name}' is added, {role or 'without a role'}"
+        {"user": name, "role": role}, f"user '{name}' is added, {held or 'without a role'}"
     )
 
 
@@ -107,7 +119,9 @@ def remove_command(name: str) -> None:
 def sessions_command(name: str | None, limit: int) -> None:
     """List who is logged in, the last used sessions first; only those of NAME if it is given."""
     rows = call(login.sessions, name, limit=limit)
-    print_rows(rows, _SESSIONS, "nobody is logged in")
+    print_rows(
+        rows, _SESSIONS, "nobody is logged in" if name is None else f"not logged in: '{name}'"
+    )
 
 
 @users_group.command("revoke")

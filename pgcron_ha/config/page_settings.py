@@ -55,14 +55,14 @@ class WebSettings:
     )
     dsn: str | None = optional_setting(
         values.database_url,
-        "The database as the pages read it, by a role of their own (`pgcron-ha grants viewer`);"
-        " that of dsn by default.",
+        "The database as the pages read it, by a role of their own (`pgcron-ha grants viewer`,"
+        " `auditor`); that of dsn by default.",
         is_secret=True,
     )
     write_dsn: str | None = optional_setting(
         values.database_url,
-        "The same for what pages change and callbacks report (`grants operator`, `callbacks`);"
-        " that of web.dsn by default.",
+        "The same for what pages change and callbacks report (`grants operator`, `scheduler`,"
+        " `login`, `callbacks`); that of web.dsn by default.",
         is_secret=True,
     )
 

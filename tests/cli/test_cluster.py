@@ -105,6 +105,7 @@ def test_a_queue_that_nobody_knows_is_noted_with_the_nearest(cli: Cli, execute: 
     assert cli("queues", "pause", "default").err == ""
     assert cli("queues", "set", "defualt", "--max-running", 2).err == ""  # it has a setting
     assert "no living node" in cli("queues", "set", "other", "--max-running", 2).err
+    assert "default" in [row["name"] for row in cli("queues", "list", "--json").rows]
 
 
 def test_an_unknown_name_comes_with_the_one_that_is_alike(cli: Cli, execute: Execute) -> None:

@@ -45,6 +45,8 @@ def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
     "words",
     [
         ("--queue", "mail", "--handler", ""),
+        ("--queue", "mail", "--handler", "mail"),
+        ("--queue", "ma*il", "--handler", "*"),
         ("--queue", "a b", "--handler", "*"),
         ("--queue", "mail", "--handler", "*x"),
         ("--everything", "--largest-weight", "1001"),
@@ -55,17 +57,15 @@ def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
     ],
 )
 def test_a_wrong_rule_is_refused_and_nothing_is_granted(
-    cli: Cli, execute: Execute, role: str, words: tuple[str, ...]
+    cli: Cli, role: str, words: tuple[str, ...]
 ) -> None:
-    with pytest.raises(psycopg.errors.Error, match=r"rule|out of range") as refused:
-        execute(cli("grants", "producer", role, *words).out)
+    refused = cli("grants", "producer", role, *words)
 
-    assert refused.value.sqlstate == "PC001"
-    assert execute("SELECT has_schema_privilege(%s, 'pgcron', 'USAGE')", role) == [(False,)]
+    assert (refused.code, refused.out) == (2, "")
 
 
 def test_a_producer_has_no_right_before_it_is_confined(
-    cli: Cli, execute: Execute, role: str
+    cli: Cli, execute: Execute, database: str, role: str
 ) -> None:
     printed = cli("grants", "producer", role, "--queue", "mail", "--handler", "py:*").out
 
@@ -76,6 +76,8 @@ def test_a_producer_has_no_right_before_it_is_confined(
     assert rules == [("mail", "py:*")]
     limits = "concurrency_keys, largest_weight, highest_priority, backlog"
     assert execute(f"SELECT {limits} FROM pgcron.producer") == [([f"{role}/*"], 1, 5, None)]
+    beyond = cli("--dsn", dsn_of(role, database), "enqueue", "sql:x", "--queue", "mail")
+    assert beyond.err.startswith(f'error: role "{role}" may not enqueue'), beyond.err
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,18 @@ from tests.product.cli import statements
 from tests.waiting import wait_for
 
 Roles = dict[str, str]
+PARTS = {"viewer": ("viewer", "auditor"), "operator": ("operator", "scheduler", "login")}
 
 
 @pytest.fixture
 def roles(database: str, execute: Execute) -> Iterator[Roles]:
-    """A role of each of the two parts, by its part."""
-    found = {part: f"{part} of {urlsplit(database).path[1:]}" for part in ("viewer", "operator")}
+    """A role that reads and one for the buttons, by their first parts."""
+    found = {part: f"{part} of {urlsplit(database).path[1:]}" for part in PARTS}
     for part, name in found.items():
         execute(f'CREATE ROLE "{name}" LOGIN')
-        for statement in statements(part, name, "pgcron"):
-            execute(statement)
+        for each in PARTS[part]:
+            for statement in statements(each, name, "pgcron"):
+                execute(statement)
     yield found
     for name in found.values():
         execute(f'DROP OWNED BY "{name}"; DROP ROLE "{name}"')
@@ -66,7 +68,8 @@ def test_pages_read_as_one_role_and_change_as_another(
         web_write_dsn=dsn_of(roles["operator"], database),
     )
 
-    assert httpx.get(url + "queues", cookies=cookies(url)).status_code == 200
+    for page in ("queues", "audit", "roles"):
+        assert httpx.get(url + page, cookies=cookies(url)).status_code == 200, page
     assert [user for user, _ in sessions(execute)] == [roles["viewer"]]
     assert pause(url).status_code == 303
     assert {user for user, _ in sessions(execute)} == {roles["viewer"], roles["operator"]}

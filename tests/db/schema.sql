@@ -561,14 +561,28 @@ CREATE TABLE pgcron.role_grant (
     granted_by text DEFAULT SESSION_USER NOT NULL,
     granted_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_role_is_given_to_a_user_a_group_or_a_token CHECK ((subject_kind = ANY (ARRAY['user'::text, 'group'::text, 'token'::text]))),
-    CONSTRAINT a_role_is_known CHECK ((role = ANY (ARRAY['viewer'::text, 'operator'::text, 'editor'::text, 'admin'::text]))),
-    CONSTRAINT a_scope_has_1_to_206_characters CHECK (((length(scope) >= 1) AND (length(scope) <= 206))),
-    CONSTRAINT a_scope_is_known CHECK ((scope_kind = ANY (ARRAY['all'::text, 'team'::text, 'queue'::text, 'tag'::text, 'schedule'::text, 'handler'::text]))),
-    CONSTRAINT a_subject_has_1_to_200_characters CHECK (((length(subject) >= 1) AND (length(subject) <= 200))),
-    CONSTRAINT the_scope_of_everything_has_no_name CHECK (((scope_kind <> 'all'::text) OR (scope = '*'::text)))
+    CONSTRAINT a_role_is_known CHECK (pgcron.is_one_of('role'::text, role, '{viewer,operator,editor,admin}'::text[], 'A role is viewer, operator, editor or admin.'::text, 'Name one of them.'::text)),
+    CONSTRAINT a_scope_is_known CHECK (pgcron.is_scope(scope_kind, scope)),
+    CONSTRAINT a_subject_has_1_to_200_characters CHECK (((length(subject) >= 1) AND (length(subject) <= 200)))
 );
 
 COMMENT ON TABLE pgcron.role_grant IS 'Private: Which role a user or a group of users has, and within which scope.';
+
+CREATE TABLE pgcron.web_user (
+    name text NOT NULL,
+    shown text,
+    groups text[] DEFAULT '{}'::text[] NOT NULL,
+    password_hash text,
+    networks text[] DEFAULT '{}'::text[] NOT NULL,
+    disabled_at timestamp with time zone,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT a_password_is_hashed_by_argon2id CHECK ((password_hash ~~ '$argon2id$%'::text)),
+    CONSTRAINT a_shown_name_is_short CHECK (((length(shown) >= 1) AND (length(shown) <= 200))),
+    CONSTRAINT a_user_has_a_name CHECK (((name ~ '^[A-Za-z0-9_.@+-]{1,100}$'::text) OR (name ~ '^oidc:[!-~]{1,195}$'::text) OR pgcron.refuse('PC001'::text, format('%L is not the name of a user'::text, "left"(name, 200)), 'A user has 1 to 100 letters, digits, "_", ".", "@", "+" and "-".'::text, 'Write for example ''alice''.'::text)))
+);
+
+COMMENT ON TABLE pgcron.web_user IS 'Private: Who may log in to the pages.';
 
 CREATE TABLE pgcron.step_outbox (
     id bigint NOT NULL,
@@ -869,22 +883,6 @@ CREATE TABLE pgcron.failure_pause (
 );
 
 COMMENT ON TABLE pgcron.failure_pause IS 'Private: Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
-
-CREATE TABLE pgcron.web_user (
-    name text NOT NULL,
-    shown text,
-    groups text[] DEFAULT '{}'::text[] NOT NULL,
-    password_hash text,
-    networks text[] DEFAULT '{}'::text[] NOT NULL,
-    disabled_at timestamp with time zone,
-    created_by text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_password_is_hashed_by_argon2id CHECK ((password_hash ~~ '$argon2id$%'::text)),
-    CONSTRAINT a_shown_name_is_short CHECK (((length(shown) >= 1) AND (length(shown) <= 200))),
-    CONSTRAINT a_user_has_a_name CHECK (((name ~ '^[A-Za-z0-9_.@+-]{1,100}$'::text) OR (name ~ '^oidc:[!-~]{1,195}$'::text) OR pgcron.refuse('PC001'::text, format('%L is not the name of a user'::text, "left"(name, 200)), 'A user has 1 to 100 letters, digits, "_", ".", "@", "+" and "-".'::text, 'Write for example ''alice''.'::text)))
-);
-
-COMMENT ON TABLE pgcron.web_user IS 'Private: Who may log in to the pages.';
 
 CREATE TABLE pgcron.login_failure (
     key text NOT NULL,
@@ -1673,7 +1671,7 @@ CREATE TABLE pgcron.producer_rule (
     role regrole NOT NULL,
     queue text NOT NULL COLLATE pg_catalog."C",
     handler text NOT NULL COLLATE pg_catalog."C",
-    CONSTRAINT a_rule_says_which_handlers CHECK ((((handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$'::text) AND (handler <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a handler nor how some begin'::text, "left"(handler, 200)), 'A rule names one handler, or how handlers begin, with a star at its end.'::text, 'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.'::text))),
+    CONSTRAINT a_rule_says_which_handlers CHECK ((((handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$'::text) AND (handler ~ '[:*]'::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a handler nor how some begin'::text, "left"(handler, 200)), 'A rule names one handler with its kind, or how handlers begin, with a star at its end.'::text, 'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.'::text))),
     CONSTRAINT a_rule_says_which_queues CHECK ((((queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'::text) AND (queue <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a queue nor how some begin'::text, "left"(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.'::text, 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.'::text)))
 );
 

@@ -100,6 +100,7 @@ async def test_a_command_whose_passwords_are_refused_is_asked_with_pauses(
             *(user_of(dsn_of(guarded)) for _ in range(6)), return_exceptions=True
         )
         assert all(isinstance(one, DatabaseUnavailable) for one in reported)
+        assert {str(one) for one in reported} == {"the database refuses the login"}
     assert asked.read_text() == "xx"
 
     printed.write_text("token-1")

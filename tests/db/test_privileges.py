@@ -90,6 +90,7 @@ LOGS_IN = "SELECT pgcron.begin_login('alice', '::1'), pgcron.user_of_session(sha
 SESSIONS = "SELECT id FROM pgcron.web_session"
 DEMAND = "SELECT pgcron.scale_demand()"
 AUDITS = "SELECT * FROM pgcron.audit"
+ROLES = "SELECT g.role, t.name FROM pgcron.role_grant g, pgcron.api_token t, pgcron.owned"
 SETTLES = "SELECT pgcron.settle_audit()"
 ERASES = "SELECT pgcron.erase(run_ids => '{1}', dry_run => true)"
 REVEALS = "SELECT pgcron.reveal(1)"
@@ -102,14 +103,14 @@ EVERYTHING = {
     *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, AUDITS, SETTLES),
     *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, ERASES, REVEALS),
     *(UPDATES, DEMAND, DELETES, KNOWS, LOCKS, LOCKS_ALL, LIMITS, LOGS_IN),
-    SESSIONS,
+    *(SESSIONS, ROLES),
 }
 MAY = {
     "producer": {ENQUEUES, CALLS},
     "scheduler": {DEFINES, LOOKS, CALENDAR, SKIPS, DEMAND, DELETES},
     "operator": {CALLS, OPERATES, LOOKS, CANCELS, PAUSES, BACKFILLS, SKIPS, DEMAND, LIMITS},
     "viewer": {LOOKS, DEMAND},
-    "auditor": {AUDITS, SETTLES},
+    "auditor": {AUDITS, SETTLES, ROLES},
     "service": {ASSERTS},
     "updater": {UPDATES},
     "eraser": {ERASES},
@@ -436,6 +437,7 @@ async def test_an_attacker_s_path_changes_no_judgement(
         ("confine_producer('postgres', '{a b}')", "PC001"),
         ("confine_producer('postgres', '{*x}')", "PC001"),
         ("confine_producer('postgres', '{mail}', '{\"\"}')", "PC001"),
+        ("confine_producer('postgres', '{mail}', '{mail}')", "PC001"),
         ("confine_producer('postgres', '{}', '{}')", "PC001"),
         ("confine_producer('postgres', handlers => '{}')", "PC001"),
         ("confine_producer('postgres', NULL, NULL)", "PC001"),

@@ -88,8 +88,9 @@ async def test_a_token_ends(login: Login) -> None:
 
 
 async def test_a_token_never_may_more_than_its_owner_at_that_moment(login: Login) -> None:
-    await login.add("alice", "operator")
+    await login.add("alice")
     wide = await login.token("wide", "--role", "admin", "--owner", "alice")
+    await login.execute("UPDATE pgcron.role_grant SET role = 'operator' WHERE subject = 'alice'")
     queue = await login.token(
         "narrow", "--role", "operator", "--scope", "queue:mail-out", "--owner", "alice"
     )
@@ -108,12 +109,14 @@ async def test_a_token_never_may_more_than_its_owner_at_that_moment(login: Login
 
 
 async def test_a_person_makes_a_token_that_is_shown_once(login: Login) -> None:
-    await login.add("alice")
+    await login.add("alice", "editor")
     async with login.serve(local=True) as url, Visitor(url) as alice, Visitor(url) as program:
         await alice.log_in("alice")
         made = await alice.post("/account/tokens", name="ci", role="viewer", scopes="queue:mail")
         wrong = await alice.post("/account/tokens", name="no spaces", role="viewer")
-        too_long = await alice.post("/account/tokens", name="ci", role="viewer", days="400")
+        too_long = await alice.post("/account/tokens", name="ci", role="viewer", days="9000")
+        no_scope = await alice.post("/account/tokens", name="ci", role="viewer", scopes="foo:mail")
+        broad = await alice.post("/account/tokens", name="ci", role="admin")
         found = re.search(r"pgc_\w{8}_[\w-]{43}", made.text)
         assert found is not None
         page = await alice.get("/account")
@@ -128,7 +131,10 @@ async def test_a_person_makes_a_token_that_is_shown_once(login: Login) -> None:
         after = await program.get("/runs", **header)
 
     assert (made.status_code, used.status_code, after.status_code) == (200, 200, 401)
-    assert (wrong.status_code, too_long.status_code) == (400, 400)
+    assert [each.status_code for each in (wrong, too_long, no_scope, broad)] == [400] * 4
+    assert "days must be between 1 and 365, got &#39;9000&#39;" in too_long.text
+    assert "&#39;foo:mail&#39; is not a scope" in no_scope.text
+    assert "admin of everything is more than user &#39;alice&#39; has" in broad.text
     assert "&#39;no spaces&#39; is not the name of a token" in wrong.text
     assert found[0] not in page.text
     assert "viewer queue:mail" in page.text

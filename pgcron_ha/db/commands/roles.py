@@ -21,6 +21,10 @@ revoke_role: Final = Call[bool](
 role_grants: Final = Rows("list_role_grants", limit=DEFAULT_LIMIT)
 """Roles by who has them; of one ``subject``."""
 
+unknown: Final = Rows("list_unknown", "subject_kind", "subject", "scope_kind", "scope")
+"""What a grant names that is not there yet, as `words`: users of a proxy or a provider come later.
+"""
+
 set_team: Final = Call[None]("set_team", "kind", "object", "team")
 """Which team a queue, calendar, key or producer belongs to; None: to none."""
 

@@ -23,7 +23,12 @@ _LONGEST_CHAIN: Final = 6
 _NO_OBJECT: Final = ("3F000", "42P01", "42883", "42703")  # schema, table, function, column
 # SQLSTATEs, or their classes of two characters: what they mean for a caller, and what to do.
 _MEANINGS: Final[tuple[tuple[str | tuple[str, ...], type[PgcronError], str], ...]] = (
-    ("42501", Refused, "`pgcron-ha grants` prints the statements that give a role its rights."),
+    (
+        "42501",
+        Refused,
+        "`pgcron-ha grants` prints the statements that give a role its rights; what no part has is"
+        " for the owner of the schema.",
+    ),
     ("25006", Refused, READ_ONLY_HINT),
     (_NO_OBJECT, SchemaError, "Run `pgcron-ha migrate`, or name the right schema."),
     ("25P02", Conflict, "Roll the transaction back: a statement before this one has failed."),

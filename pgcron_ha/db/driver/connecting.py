@@ -122,13 +122,17 @@ def reaching() -> Iterator[None]:
         raise unavailable(error) from error
 
 
+_LOGIN_ERRORS: Final = (
+    asyncpg.InvalidPasswordError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+)
 _ADDRESS_HINT: Final = (
     "Check that PostgreSQL runs and that host and port of the DSN (PGCRON_HA_DSN) are right."
 )
 # The first that fits; of other errors the address is to be checked.
 _HINTS: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...]] = (
     (
-        (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError),
+        _LOGIN_ERRORS,
         "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf, which may ask for TLS"
         " (sslmode).",
     ),
@@ -170,9 +174,10 @@ def unavailable(error: BaseException) -> PgcronError:
     said = str(error)
     if isinstance(error, ssl.SSLError) or "certificate" in said or "SSL" in said:
         hint = _EXPIRED_HINT if "expired" in said else _TLS_HINT
-    return DatabaseUnavailable(
-        "the database can't be reached", f"{type(error).__name__}: {error}", hint
-    )
+    fact = "the database can't be reached"
+    if isinstance(error, _LOGIN_ERRORS):
+        fact = "the database refuses the login"
+    return DatabaseUnavailable(fact, f"{type(error).__name__}: {error}", hint)
 
 
 async def read_far_values(connection: Any) -> None:

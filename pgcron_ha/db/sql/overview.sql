@@ -68,10 +68,15 @@ FROM pgcron.error_groups g WHERE :also_closed::boolean OR g.open > 0
 ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, s.per, q.waiting,
-       q.due, q.running, q.blocked,
+-- Also those without runs and settings that a living node takes from.
+SELECT name, q.paused_at, q.paused_by, q.paused_note, q.max_running, s.rate, s.per,
+       coalesce(q.waiting, 0) AS waiting, coalesce(q.due, 0) AS due,
+       coalesce(q.running, 0) AS running, coalesce(q.blocked, 0) AS blocked,
        q.oldest_due, s.set_by, s.set_at
-FROM pgcron.queues q LEFT JOIN pgcron.queue s ON s.name = q.name ORDER BY q.name LIMIT :limit::int;
+FROM pgcron.queues q
+FULL JOIN (SELECT DISTINCT unnest(n.queues) AS name FROM pgcron.node n
+           WHERE n.state = 'alive' AND n.lease_until > now()) served USING (name)
+LEFT JOIN pgcron.queue s USING (name) ORDER BY name LIMIT :limit::int;
 
 -- name: read_demand
 SELECT pgcron.scale_demand(:queue, :cap) AS slots;

@@ -5,9 +5,26 @@
 -- name: set_team
 
 -- name: list_role_grants
-SELECT g.subject_kind, g.subject, g.role, g.scope_kind, g.scope, g.granted_by, g.granted_at
-FROM pgcron.role_grant g WHERE :subject::text IS NULL OR g.subject = :subject::text
+-- Without those of tokens that are over.
+SELECT g.subject_kind, g.subject, g.role, g.scope_kind, g.scope, g.granted_by, g.granted_at,
+       coalesce('token ' || t.id || ' ' || t.name || coalesce(' of ' || t.owner, ''),
+                g.subject_kind || ' ' || g.subject) AS who
+FROM pgcron.role_grant g
+LEFT JOIN pgcron.api_token t ON g.subject_kind = 'token' AND t.id = g.subject
+WHERE (:subject::text IS NULL OR g.subject = :subject::text)
+  AND (t.expires_at > now()) IS NOT false
 ORDER BY g.subject_kind, g.subject, g.role, g.scope_kind, g.scope LIMIT :limit::int;
+
+-- name: list_unknown
+-- Of a grant, what is not there yet, as words.
+SELECT format('there is no user %L yet', :subject::text) AS words
+WHERE :subject_kind::text = 'user'
+  AND NOT EXISTS (SELECT FROM pgcron.web_user u WHERE u.name = :subject::text)
+UNION ALL
+SELECT format('team %L owns nothing yet', :scope::text)
+WHERE :scope_kind::text = 'team' AND right(:scope::text, 1) <> '*'
+  AND NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.owner = :scope::text)
+  AND NOT EXISTS (SELECT FROM pgcron.owned o WHERE o.team = :scope::text);
 
 -- name: list_owned
 SELECT o.kind, o.name, o.team, o.set_by, o.set_at

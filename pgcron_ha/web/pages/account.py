@@ -18,6 +18,7 @@ from pgcron_ha.web.security import brings_token
 
 MOST_LISTED: Final = 100
 DAYS: Final = 90
+MOST_DAYS: Final = 365
 
 
 async def show_account(page_request: PageRequest) -> Response:
@@ -80,8 +81,11 @@ async def add_token(page_request: PageRequest) -> Response:
         )
 
     try:
-        if not days.isdecimal() or len(days) > 3:
-            raise InvalidInput("the days are no number", "A token is valid for 1 to 365 days.")
+        if not days.isdecimal() or not 0 < int(days[:9]) <= MOST_DAYS:
+            raise InvalidInput(
+                f"days must be between 1 and {MOST_DAYS}, got '{days[:20]}'",
+                "A token is valid for up to a year.",
+            )
         await page_request.act(add)
     except (InvalidInput, Conflict) as error:
         return await _page(page_request, problem=error)
