@@ -211,13 +211,14 @@ BEGIN
     PERFORM pgcron.refuse('PC001', 'too much is to be erased at once',
         'One call erases 1 to 10000 runs.', 'Call it until it erases nothing.');
   END IF;
-  PERFORM pgcron.refuse('PC010', format('run %s does not exist', w.id),
-      'Of a run that retention has removed nothing is left to erase.',
-      'Correct the id, or leave it out.')
-  FROM unnest(run_ids) w(id)
-  WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.id)
-    AND NOT EXISTS (SELECT FROM pgcron.ended_runs h WHERE h.id = w.id)
-    AND NOT EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = w.id);
+  IF run_ids <> '{}' AND NOT EXISTS (
+      SELECT FROM unnest(run_ids) w(id)
+      WHERE EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.id)
+        OR EXISTS (SELECT FROM pgcron.ended_runs h WHERE h.id = w.id)
+        OR EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = w.id)) THEN
+    PERFORM pgcron.refuse('PC010', 'none of these runs exists',
+        'Of a run that retention has removed nothing is left to erase.', 'Correct the ids.');
+  END IF;
   IF idempotency_key IS NOT NULL THEN
     run_ids := ARRAY(SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key
                        AND (erase.run_ids IS NULL OR i.run_id = ANY(erase.run_ids)));

@@ -73,11 +73,9 @@ def enqueue_command(
     try:
         run_ids = on_database(lambda session: _send(session, requests, wait))
     except PgcronError as error:
-        if file is not None:
-            raise
-        # The only one needs no place in the batch.
-        fact = error.message.removeprefix("run 1 of 1: ")
-        raise type(error)(fact, error.detail, error.hint) from None
+        if file is None:  # the only one needs no place in the batch
+            error.message = error.message.removeprefix("run 1 of 1: ")
+        raise
     for run_id in run_ids:
         print_run_id(run_id)
     if wait:

@@ -90,7 +90,7 @@ def test_what_does_not_exist_is_named(cli: Cli) -> None:
         ("roles", "team", "calendar", "nosuch", "billing"): "calendar 'nosuch' does not exist",
         ("roles", "team", "producer", "nosuch", "billing"): "producer 'nosuch' does not exist",
         ("roles", "team", "queue", "two words", "billing"): "'two words' is not a queue name",
-        ("erase", "--run", "999999"): "run 999999 does not exist",
+        ("erase", "--run", "999999"): "none of these runs exists",
     }.items():
         refused = cli(*words)
         assert (refused.code, fact in refused.err) == (1, True), refused
