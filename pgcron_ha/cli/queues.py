@@ -73,7 +73,7 @@ def queues_group() -> None:
 @queues_group.command("list")
 @arguments.limit_option()
 def list_queues_command(limit: int) -> None:
-    """List queues that have live runs or settings, or that a living node takes from.
+    """List queues with live runs, settings or living nodes.
 
     Of the runs that are due, DUE may begin and BLOCKED wait for an event, such as a node that
     offers their handler; OLDEST DUE is the first of both.

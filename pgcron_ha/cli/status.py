@@ -38,7 +38,8 @@ async def status_command(session: Session) -> int:
         seen = await read_facts(session, LAST_HOUR)
     except Conflict as error:
         raise naming(error, await session.call(blocking_sessions)) from error
-    found = causes(lambda *_, **__: "", seen)
+    # Nothing is linked here, and an empty address would be that of a page that may not be seen.
+    found = causes(lambda *_, **__: "/", seen)
     attention = [_described(cause) for cause in found]
     report({"blocking": seen.blocking, **tables, "attention": attention})
     for line in summary_lines(tables):

@@ -61,7 +61,7 @@ def test_args_are_pairs_of_keys_and_values_too(cli: Cli, execute: Execute) -> No
     assert execute("SELECT args FROM pgcron.run") == [
         ({"day": "monday", "shop": 7, "tags": ["a"], "note": "a=b", "empty": ""},)
     ]
-    assert cli("enqueue", "py:x", "monday").code == 2
+    assert cli("enqueue", "py:x", "monday").code == 1
     assert cli("enqueue", "py:x", "day=1", "--args", "{}").code == 2
 
 
