@@ -104,10 +104,11 @@ BEGIN
         'Write for example since => ''2026-01-01T00:00Z''.');
   END IF;
   filled := pgcron.hold_schedule(backfill.schedule);
-  PERFORM pgcron.refuse('PC001', format('schedule %L is on assets', left(filled.name, 200)),
-      'It has no fire times of the past: it runs when each of its assets was updated.',
-      'Make a run of it now: `pgcron-ha schedules run-now`.')
-    WHERE EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.schedule_id = filled.id);
+  IF EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.schedule_id = filled.id) THEN
+    PERFORM pgcron.refuse('PC001', format('schedule %L is on assets', left(filled.name, 200)),
+        'It has no fire times of the past: it runs when each of its assets was updated.',
+        'Make a run of it now: `pgcron-ha schedules run-now`.');
+  END IF;
   PERFORM pgcron.run_overlap(backfill.overlap, filled);
   PERFORM FROM pgcron.cursor c WHERE c.schedule_id = filled.id FOR UPDATE;
   PERFORM pgcron.refuse('PC011',

@@ -203,13 +203,14 @@ CREATE FUNCTION pgcron.set_team(kind text, object text, team text, actor text DE
   RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pgcron.is_queue(object) WHERE kind = 'queue';
-  PERFORM pgcron.refuse('PC010', format('%s %L does not exist', kind, left(object, 200)),
-      'What belongs to a team is there before.', 'Make it first, or correct the name.')
-  WHERE team IS NOT NULL
-    AND ((kind = 'calendar' AND NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = object))
-      OR (kind = 'producer' AND NOT EXISTS (
-            SELECT FROM pgcron.producer p WHERE p.role = to_regrole(quote_ident(object)))));
+  IF kind = 'queue' THEN PERFORM pgcron.is_queue(object); END IF;
+  IF team IS NOT NULL
+      AND ((kind = 'calendar' AND NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = object))
+        OR (kind = 'producer' AND NOT EXISTS (
+              SELECT FROM pgcron.producer p WHERE p.role = to_regrole(quote_ident(object))))) THEN
+    PERFORM pgcron.refuse('PC010', format('%s %L does not exist', kind, left(object, 200)),
+        'What belongs to a team is there before.', 'Make it first, or correct the name.');
+  END IF;
   DELETE FROM pgcron.owned o WHERE (o.kind, o.name) = (set_team.kind, set_team.object);
   INSERT INTO pgcron.owned (kind, name, team, set_by)
   SELECT set_team.kind, object, set_team.team, coalesce(actor, session_user)

@@ -93,7 +93,7 @@ RETURN array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], role)
         AND (scope = token_scope
              OR right(scope, 1) = '*' AND starts_with(token_scope, left(scope, -1))));
 
--- What a token holds that its owner, or nobody, does not forbid at this moment.
+-- The grants of a token that its owner has at this moment, too; all of them if it has no owner.
 CREATE FUNCTION pgcron.grants_of_token(id text, owner text)
   RETURNS TABLE (role text, scope_kind text, scope text)
 LANGUAGE sql STABLE ROWS 10
@@ -117,7 +117,7 @@ LANGUAGE sql STABLE AS $$
   SELECT pgcron.refuse('PC001',
            format('%s is more than user %L has',
              pgcron.grant_words(g.role, g.scope_kind, g.scope), owner),
-           format('A token never may more than its owner, who has: %s.', coalesce((
+           format('A token never has more rights than its owner, who has: %s.', coalesce((
              SELECT string_agg(pgcron.grant_words(h.role, h.scope_kind, h.scope), ', ')
              FROM pgcron.web_user u CROSS JOIN pgcron.grants_of(u.name, u.groups) h
              WHERE u.name = refuse_broader.owner), 'nothing')),

@@ -25,7 +25,8 @@ LANGUAGE sql STABLE AS $$
                       FROM pgcron.workflow_definition d
                       WHERE left(d.name, 2) = left(given.name, 2) AND d.name <> 'ad_hoc'
                         AND d.deleted_at IS NULL
-                        AND pgcron.in_scope(NULL, NULL, 'workflow:' || d.name, NULL, NULL)), '')
+                        AND pgcron.in_scope(NULL, NULL, 'workflow:' || d.name, NULL, NULL)
+                      HAVING count(*) > 0), '')
   FROM (SELECT substr(handler, 10)) given(name)
   WHERE handler LIKE 'workflow:%' AND handler <> 'workflow:ad_hoc'
     AND pgcron.newest_workflow(given.name) IS NULL $$;

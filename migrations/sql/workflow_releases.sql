@@ -183,7 +183,7 @@ BEGIN
       JOIN pgcron.step s USING (workflow, number, item);
       EXIT;
     END IF;
-    levels := levels + 1 + cardinality(ending) / 20;
+    levels := levels + 1 + cardinality(ending) / 20;      -- 20 ends count as one level more
     recorded := pgcron.record_ends(ending);
     PERFORM pgcron.end_workflow(o.workflow) FROM unnest(recorded.complete) o(workflow);
     ending := pgcron.count_ends(recorded.counts);

@@ -268,6 +268,9 @@ def test_a_run_of_an_unknown_workflow_says_so(cli: Cli, played: Played) -> None:
     status = cli("status").out
     assert f"workflow:etll: 1 run waits: {why}." in status
     assert "Define it; they run then." in status
+    other = cli("enqueue", "workflow:zzz").out.strip()
+    why = "workflow 'zzz' does not exist"
+    assert cli("runs", "show", other, "--json").rows[0]["waits_detail"] == why
 
 
 def test_of_a_workflow_that_failed_the_steps_are_named(cli: Cli, played: Played) -> None:
