@@ -387,11 +387,11 @@ def test_the_server_s_log_is_read(query: str, message: str, is_broken: bool) -> 
 
 def test_a_backlog_while_every_slot_is_taken_is_no_fault() -> None:
     history = valid_history(1)
-    look = list(history.of("look"))[-1]
-    look["waiting"], look["nodes_with_room"] = 20.0, 0
-    assert check(history).broken == []
+    *_, before, look = history.of("look")
+    look["waiting"], before["nodes_with_room"] = 20.0, 0
+    assert check(history).broken == []  # there has been room for a second
 
-    look["nodes_with_room"] = 1
+    before["nodes_with_room"] = 1
     assert [problem[:3] for problem in check(history).broken] == ["C13"]
 
 

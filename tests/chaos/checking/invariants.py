@@ -58,15 +58,22 @@ def check_looks(history: History) -> Iterator[str]:
         # Claims whose answer was lost are given back at the second beat that shows them.
         if seconds > history.ttl / 2:
             yield f"C13: node {owner} had more careful runs than slots for {seconds:.1f} s"
+    full = 0.0
     for look in history.of("look"):
+        if not has_room(look):
+            full = look["at"]
         if look["at"] < quiet:
             continue
         if look["orphaned"] > ORPHANED_SECONDS:
             yield f"C13: a dead node's run was still running after {look['orphaned']:.1f} s"
-        if look["at"] > calm and look["waiting"] > WAITING_SECONDS and has_room(look):
-            yield f"C13: a due run waited for {look['waiting']:.1f} s though all was quiet"
-        if look["at"] > calm and look["waiting_at_gates"] > GATED_SECONDS and has_room(look):
-            yield f"C13: a run waited at a gate for {look['waiting_at_gates']:.1f} s"
+        # While every slot is taken a backlog waits: what counts is how long there has been room.
+        waiting, at_gates = (
+            min(look[name], look["at"] - full) for name in ("waiting", "waiting_at_gates")
+        )
+        if look["at"] > calm and waiting > WAITING_SECONDS:
+            yield f"C13: a due run waited for {waiting:.1f} s with room, though all was quiet"
+        if look["at"] > calm and at_gates > GATED_SECONDS:
+            yield f"C13: a run waited at a gate for {at_gates:.1f} s with room"
 
 
 def check_services(history: History) -> Iterator[str]:
@@ -112,7 +119,7 @@ def _outage_of(event: Facts) -> tuple[str, bool] | None:
 
 
 def has_room(look: Facts) -> bool:
-    """Whether some node had a free slot: where all are taken, it is a backlog that waits."""
+    """Whether some node had a free slot."""
     return bool(look.get("nodes_with_room", 1))
 
 
