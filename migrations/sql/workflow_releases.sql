@@ -165,7 +165,7 @@ END;
 
 -- These steps have ended so; what waited for them goes on, level by level. The one function that
 -- releases: every way in which a run can end leads here, at once or by the outbox, to which it
--- leaves what is more than 100 levels below, or 2,000 ends.
+-- leaves what is more than 100 levels below, or 1,000 ends.
 CREATE FUNCTION pgcron.release_steps(ends pgcron.step_end[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -202,7 +202,7 @@ END $$;
 
 -- Writes how steps ended (of one that is named twice the first counts), as far as their rows are
 -- not locked (the outbox has those), are not over, and are not repeated. Returns what is to be
--- counted for others, but for what waits for a step with more than 500 such, or is beyond 2,000 in
+-- counted for others, but for what waits for a step with more than 500 such, or is beyond 1,000 in
 -- all: the outbox has it; the workflows, those with a failure, and those whose last step it was.
 CREATE FUNCTION pgcron.record_ends(ends pgcron.step_end[], OUT counts pgcron.step_count[],
     OUT seen bigint[], OUT failed bigint[], OUT complete bigint[])
@@ -242,7 +242,7 @@ BEGIN
     SELECT e.*, d.name, d.is_optional,
            d.children > 500 OR d.children > 0 AND
              sum(d.children) FILTER (WHERE e.item < 0 AND d.children <= 500)
-               OVER (ORDER BY e.workflow, e.number) > 2000 AS is_wide
+               OVER (ORDER BY e.workflow, e.number) > 1000 AS is_wide
     FROM ended e CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.number) d),
   wide AS (
     INSERT INTO pgcron.step_outbox (workflow, parent, outcome, after)
