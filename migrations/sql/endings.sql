@@ -266,7 +266,9 @@ CREATE FUNCTION pgcron.end_run(ending pgcron.run, outcome text, error_class text
 LANGUAGE plpgsql AS $$
 BEGIN
   IF ending.origin = 'step' THEN
-    PERFORM pgcron.step_ended(ending.id, outcome, end_run.result, error);
+    PERFORM pgcron.step_ended(ending.id, outcome, end_run.result,
+        CASE WHEN outcome = 'cancelled' THEN coalesce(ending.cancel_reason, error)
+             ELSE error END);
   ELSIF outcome IN ('dead', 'lost') THEN
     PERFORM pgcron.write_letter(ending, outcome, error_class, error, fingerprint);
     IF ending.origin = 'schedule' THEN

@@ -253,6 +253,9 @@ async def test_after_a_failure_that_stops_all_a_clear_runs_what_was_stopped(
         "e": "upstream_failed",
         "last": "running",
     }
+    because = "step a ended dead (on_failure: kill)"
+    reason = "SELECT reason FROM pgcron.workflow_steps WHERE run_id = $1 AND name = 'b'"
+    assert await connection.fetchval(reason, run) == because
     await connection.execute("SELECT pgcron.clear_step($1, 'a')", run)
     await flow.advance()
     await flow.work()
