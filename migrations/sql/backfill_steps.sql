@@ -187,7 +187,7 @@ BEGIN
       fresh AS (
         INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
               parent_run, queue, priority, handler, args, delivery, max_attempts, timeout,
-              retry_base, retry_cap, retry, overlap, concurrency_key, requires, weight, tags,
+              retry, overlap, concurrency_key, requires, weight, tags,
               expire_at, time_limits, created_by)
         SELECT n.run_id,
                CASE WHEN n.is_claim
@@ -197,8 +197,7 @@ BEGIN
                CASE WHEN n.is_claim THEN n.fire_at END, CASE WHEN NOT n.is_claim THEN n.fire_at END,
                n.parent, plan.queue, plan.priority, plan.handler,
                coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts,
-               nullif(plan.timeout, '1 hour'), nullif(plan.retry_base, '2 seconds'),
-               nullif(plan.retry_cap, '1 hour'), plan.retry, policy,
+               nullif(plan.timeout, '1 hour'), plan.retry, policy,
                pgcron.concurrency_key_of(plan.concurrency_key, plan.weight), plan.requires,
                nullif(plan.weight, 1), plan.tags, now() + plan.give_up_after,
                pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()),

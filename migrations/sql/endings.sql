@@ -10,8 +10,8 @@ BEGIN ATOMIC
          coalesce(history_of.finished_at, now()), r.fence, r.owner, r.attempt, r.priority, r.uuid,
          r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue,
          r.concurrency_key, r.unique_key, r.unique_scope, r.requires, r.weight, r.tags,
-         r.handler, r.args, r.delivery, history_of.outcome, r.max_attempts, r.timeout, r.retry_base,
-         r.retry_cap, r.retry, r.snoozes, r.time_limits, r.created_by, r.created_login, r.namespace,
+         r.handler, r.args, r.delivery, history_of.outcome, r.max_attempts, r.timeout, r.retry,
+         r.snoozes, r.time_limits, r.created_by, r.created_login, r.namespace,
          history_of.node_name, r.cancel_reason, history_of.error, history_of.result;
 END;
 
@@ -144,8 +144,7 @@ BEGIN
     delay := CASE WHEN after IS NOT NULL THEN after
                   WHEN kind = 'lease_lost' AND run.attempt = 1 THEN interval '0'
                   ELSE pgcron.policy_delay(policy,
-                         greatest(run.attempt - coalesce(run.snoozes, 0), 1), run.retry_base,
-                         run.retry_cap) END;
+                         greatest(run.attempt - coalesce(run.snoozes, 0), 1)) END;
     IF budget IS NOT NULL AND now() + delay > budget + coalesce((
             SELECT min(a.claimed_at) FROM pgcron.attempt a WHERE a.run_id = run.id),
           run.claimed_at) THEN

@@ -70,7 +70,7 @@ CREATE TABLE pgcron.history (
   owner uuid,
   attempt int NOT NULL,
   priority smallint NOT NULL,
-  -- NULL, as timeout, retry_base and retry_cap: what it means for pgcron.run.
+  -- NULL, as timeout: what it means for pgcron.run.
   uuid uuid,
   origin text NOT NULL,
   schedule_id bigint,
@@ -94,8 +94,6 @@ CREATE TABLE pgcron.history (
         'upstream_failed')),
   max_attempts int,
   timeout interval,
-  retry_base interval,
-  retry_cap interval,
   retry jsonb,
   snoozes smallint,
   time_limits jsonb,
@@ -167,8 +165,6 @@ CREATE TABLE pgcron.dead_letter (
   delivery text NOT NULL,
   max_attempts int,
   timeout interval,
-  retry_base interval,
-  retry_cap interval,
   retry jsonb,
   time_limits jsonb,
   created_by text,

@@ -1,10 +1,10 @@
 -- What a retry policy says. A run without one (NULL) is retried with exponential back-off and full
--- jitter between its retry_base and retry_cap, up to its max_attempts; a policy is a JSON object
--- that changes some of this:
+-- jitter, up to its max_attempts; a policy is a JSON object that changes some of this:
 --
 --   backoff     "exponential", "linear", "fixed", or a list of delays, one for each retry; the last
 --               one is repeated
---   base, cap   in place of retry_base and retry_cap; a list is not capped
+--   base, cap   the longest wait before the first retry (2 seconds) and before any (1 hour); a list
+--               is not capped
 --   jitter      true: anything from nothing up to the delay; false: the delay itself. The default
 --               is true for exponential and linear, false for fixed and for a list
 --   retry_for   no retry begins later than this after the first attempt began
@@ -135,16 +135,15 @@ END $$;
 -- How long a retry waits: by default exponential with full jitter, which is anything from nothing
 -- up to base * 2^(attempt - 1), at most cap. The exponent is bounded so that the interval can't
 -- overflow. `attempt` counts those that used up one.
-CREATE FUNCTION pgcron.policy_delay(policy jsonb, attempt int, base interval, cap interval)
-  RETURNS interval
+CREATE FUNCTION pgcron.policy_delay(policy jsonb, attempt int) RETURNS interval
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   backoff text := CASE WHEN jsonb_typeof(policy -> 'backoff') = 'array' THEN 'list'
                        ELSE coalesce(policy ->> 'backoff', 'exponential') END;
+  base interval := coalesce(pgcron.policy_interval(policy -> 'base'), '2 seconds');
+  cap interval := coalesce(pgcron.policy_interval(policy -> 'cap'), '1 hour');
   longest interval;
 BEGIN
-  base := coalesce(pgcron.policy_interval(policy -> 'base'), base, '2 seconds');
-  cap := coalesce(pgcron.policy_interval(policy -> 'cap'), cap, '1 hour');
   longest := CASE backoff
       WHEN 'exponential' THEN least(cap, base * power(2, least(attempt, 20) - 1))
       WHEN 'linear' THEN least(cap, base * attempt)

@@ -50,8 +50,6 @@ CREATE TABLE pgcron.run (
   max_attempts int,
   -- NULL is the default (pgcron.time_allowed, pgcron.policy_delay): most rows are narrow.
   timeout interval,
-  retry_base interval,
-  retry_cap interval,
   retry jsonb,
   overlap text,
   overlap_slot smallint,

@@ -104,14 +104,13 @@ BEGIN
         'Clear the step (`pgcron-ha workflows clear`), or redrive the workflow.');
   END IF;
   INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
-        handler, args, delivery, max_attempts, timeout, retry_base, retry_cap, retry,
-        concurrency_key, requires, weight, tags, due_at, expire_at, time_limits, created_by,
+        handler, args, delivery, max_attempts, timeout, retry, concurrency_key,
+        requires, weight, tags, due_at, expire_at, time_limits, created_by,
         created_login, namespace, unique_key, unique_scope)
   VALUES (run_again.origin, ended.schedule_id, ended.schedule,
           coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority,
           ended.handler, ended.args, ended.delivery,
-          ended.max_attempts - coalesce(ended.snoozes, 0), ended.timeout, ended.retry_base,
-          ended.retry_cap, ended.retry,
+          ended.max_attempts - coalesce(ended.snoozes, 0), ended.timeout, ended.retry,
           ended.concurrency_key, ended.requires, ended.weight, ended.tags, run_again.due_at,
           pgcron.give_up_at(limits), limits, coalesce(run_again.actor, session_user),
           CASE WHEN run_again.actor <> session_user THEN session_user END, ended.namespace,

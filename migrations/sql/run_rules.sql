@@ -79,8 +79,6 @@ DECLARE
       WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE
         THEN 'run_attempts_are_1_to_100'
       WHEN NOT (r.timeout > '0' AND r.timeout <= '30 days') THEN 'a_run_timeout_is_positive'
-      WHEN NOT (r.retry_base > '0' AND r.retry_base <= '1 day') THEN 'a_run_retry_base_is_positive'
-      WHEN NOT (r.retry_cap > '0' AND r.retry_cap <= '30 days') THEN 'a_run_retry_cap_is_positive'
       WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE
         THEN 'a_retry_policy_is_readable'
       WHEN (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)) IS NOT TRUE
@@ -144,13 +142,6 @@ BEGIN
     WHEN 'a_run_timeout_is_positive' THEN RETURN pgcron.refuse('PC001',
           format('timeout %s is out of range', r.timeout),
           'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.');
-    WHEN 'a_run_retry_base_is_positive' THEN RETURN pgcron.refuse('PC001',
-          format('retry_base %s is out of range', r.retry_base),
-          'The first retry waits up to this long; it doubles with each attempt.',
-          'Write for example ''2 seconds''.');
-    WHEN 'a_run_retry_cap_is_positive' THEN RETURN pgcron.refuse('PC001',
-          format('retry_cap %s is out of range', r.retry_cap), 'No retry waits longer than this.',
-          'Write for example ''1 hour''.');
     WHEN 'time_limits_are_readable' THEN RETURN pgcron.refuse('PC001',
           format('time_limits %L can''t be read', left(r.time_limits::text, 200)),
           'It is what pgcron.time_limits returns.',
@@ -223,8 +214,8 @@ BEGIN
   RETURN r.attempt = 0 AND r.state = 'ready' AND r.origin IN ('enqueued', 'step')
     AND num_nonnulls(r.gate, r.concurrency_key, r.requires, r.owner, r.token, r.fence, r.claimed_at,
       r.overlap, r.overlap_slot, r.scheduled_for, r.started_at, r.cancel_at, r.kill_at, r.key_slot,
-      r.unique_key, r.unique_scope, r.weight, r.max_attempts, r.timeout, r.retry_base, r.retry_cap,
-      r.retry, r.time_limits, r.expire_at, r.tags) = 0
+      r.unique_key, r.unique_scope, r.weight, r.max_attempts, r.timeout, r.retry,
+      r.time_limits, r.expire_at, r.tags) = 0
     AND r.delivery = 'at_least_once'
     AND r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'
     AND octet_length(r.handler) <= 206 AND octet_length(r.created_by) <= 300

@@ -60,8 +60,6 @@ CREATE TABLE pgcron.schedule (
         'Leave it out to wait for ever.')),
   timeout interval NOT NULL DEFAULT '1 hour',
   max_attempts int,
-  retry_base interval NOT NULL DEFAULT '2 seconds',
-  retry_cap interval NOT NULL DEFAULT '1 hour',
   retry jsonb,
   delivery text NOT NULL DEFAULT 'at_least_once',
   concurrency_key text,

@@ -38,8 +38,7 @@ CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args
     priority int DEFAULT NULL, enabled boolean DEFAULT NULL, overlap text DEFAULT NULL,
     catchup text DEFAULT NULL, catchup_window interval DEFAULT NULL,
     start_deadline interval DEFAULT NULL, timeout interval DEFAULT NULL,
-    max_attempts int DEFAULT NULL, retry_base interval DEFAULT NULL,
-    retry_cap interval DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL,
+    max_attempts int DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL,
     managed_by text DEFAULT NULL, actor text DEFAULT NULL, interface text DEFAULT NULL,
     concurrency_key text DEFAULT NULL, requires text[] DEFAULT NULL,
     give_up_after interval DEFAULT NULL,
@@ -68,7 +67,7 @@ BEGIN
       SELECT to_jsonb(given)
       FROM (SELECT schedule AS name, spec, handler, args, timezone, dst, queue, priority, enabled,
                    overlap, catchup, catchup_window, start_deadline, timeout, max_attempts,
-                   retry_base, retry_cap, retry, delivery, managed_by, concurrency_key, requires,
+                   retry, delivery, managed_by, concurrency_key, requires,
                    give_up_after, silence_timeout, weight, max_running, max_queued, queue_drops,
                    after_pause, jitter, max_runs, pause_after_failures, probe_after,
                    depends_on_previous, owner, description, tags, links) given);
@@ -193,13 +192,12 @@ LANGUAGE sql SECURITY DEFINER AS $$
   WHERE fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z';
   WITH made AS (
     INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler,
-          args, delivery, max_attempts, timeout, retry_base, retry_cap, retry, overlap,
-          concurrency_key, requires, tags, expire_at, time_limits, weight, created_by,
+          args, delivery, max_attempts, timeout, retry, overlap, concurrency_key,
+          requires, tags, expire_at, time_limits, weight, created_by,
           created_login)
     SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
            s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts,
-           nullif(s.timeout, '1 hour'), nullif(s.retry_base, '2 seconds'),
-           nullif(s.retry_cap, '1 hour'), s.retry, pgcron.run_overlap(run_now.overlap, s),
+           nullif(s.timeout, '1 hour'), s.retry, pgcron.run_overlap(run_now.overlap, s),
            pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires, s.tags,
            now() + s.give_up_after,
            pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),

@@ -95,8 +95,6 @@ policy_options = together(
     option("--probe-after", "Then let a fire through as a probe.", **DURATION),
     option("--start-deadline", "A run that has not started by then expires.", **DURATION),
     _OF_BOTH,
-    option("--retry-base", "Longest wait before the first retry.", **DURATION),
-    option("--retry-cap", "Longest wait before any retry.", **DURATION),
     option("--jitter", "Delay all fires by one amount within it; 0s: none.", **DURATION),
     click.option(
         "--depends-on-previous/--independent",

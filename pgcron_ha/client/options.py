@@ -84,8 +84,6 @@ class Policies(_RunsAndSchedules, total=False):
     catchup_window: Span
     start_deadline: Span | None
     timeout: Span
-    retry_base: Span
-    retry_cap: Span
     max_running: int | None
     max_queued: int | None
     queue_drops: str | None
@@ -160,8 +158,6 @@ POLICIES: Final[Mapping[str, Option]] = {
     "start_deadline": Option(timedelta),
     "timeout": Option(timedelta, _HOUR, most=_MONTH),
     "max_attempts": Option(int, least=1, most=100),
-    "retry_base": Option(timedelta, 2 * _SECOND, most=_DAY),
-    "retry_cap": Option(timedelta, _HOUR, most=_MONTH),
     "retry": Option(str, "{}", check=retry_text),
     "delivery": Option(str, "at_least_once", words=_DELIVERIES),
     "concurrency_key": Option(str, check=checks.concurrency_key_name, is_removable=True),

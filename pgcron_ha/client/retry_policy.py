@@ -38,10 +38,10 @@ _HINT: Final = (
 class RetryPolicy(TypedDict, total=False):
     """How a run is retried.
 
-    ``backoff``: exponential, linear, fixed, or a list of delays; ``base`` and ``cap`` instead of
-    ``retry_base`` and ``retry_cap``; ``jitter``; ``retry_for``: no retry begins later than this
-    after the first attempt; ``retry_on``, ``discard_on``: causes; ``snooze_on``: causes and their
-    delays; ``snoozes``: how often at most.
+    ``backoff``: exponential, linear, fixed, or a list of delays; ``base``: the longest wait before
+    the first retry (2 s); ``cap``: before any (1 h); ``jitter``; ``retry_for``: no retry begins
+    later than this after the first attempt; ``retry_on``, ``discard_on``: causes; ``snooze_on``:
+    causes and their delays; ``snoozes``: how often at most.
     """
 
     backoff: str | Sequence[Span]

@@ -41,7 +41,7 @@ def tick(context: Context) -> dict[str, Any]:
     return {"second": context.fire_time.second if context.fire_time else None}
 
 
-@app.schedule("every 3s", retry_base=1, retry_cap=2, max_attempts=3)
+@app.schedule("every 3s", retry={"base": 1, "cap": 2}, max_attempts=3)
 @app.handler()
 def flaky(context: Context) -> str:
     """Like a call to a service that is down now and then; which fires fail is not random."""
@@ -76,7 +76,7 @@ async def hello(context: Context, name: str = "you") -> str:
 
 app.add_schedule("backup", "every 10s", "shell:backup", timeout=timedelta(minutes=1))
 app.add_schedule("report", "*/10 * * * * *", "sql:report")
-app.add_schedule("ready", "*/5 * * * * *", "http:ready", retry_base=1, retry_cap=2)
+app.add_schedule("ready", "*/5 * * * * *", "http:ready", retry={"base": 1, "cap": 2})
 
 
 async def put_examples(connection: Connection, *, schema: str) -> None:

@@ -112,10 +112,10 @@ SELECT h.id, a, 'failed', h.owner, h.node, h.fence, h.started_at, h.started_at, 
        repeat('File "jobs.py", line 42, in work' || chr(10), 20)
 FROM pgcron.history h, generate_series(1, 5) a WHERE h.outcome = 'dead';
 INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, died_at, schedule_id, schedule,
-  scheduled_for, queue, priority, handler, args, delivery, timeout, retry_base, retry_cap,
+  scheduled_for, queue, priority, handler, args, delivery, timeout,
   attempts, error_class, error, redriven_as, closed_at, closed_by)
 SELECT h.id, h.uuid, h.outcome, h.finished_at, h.schedule_id, h.schedule, h.scheduled_for, h.queue,
-       5, h.handler, h.args, h.delivery, '1 h', '2 s', '1 h', h.attempt,
+       5, h.handler, h.args, h.delivery, '1 h', h.attempt,
        split_part(h.error, ':', 1), h.error, CASE WHEN is_old THEN h.id + 1 END,
        CASE WHEN is_old THEN h.finished_at END, CASE WHEN is_old THEN 'ana' END
 FROM (SELECT *, finished_at < now() - interval '10 days' AS is_old FROM pgcron.history) h

@@ -120,10 +120,11 @@ _ENQUEUE = (
     " priority => $4, due_at => now() + $5::float8 * interval '1 s', idempotency_key => $6,"
     " max_attempts => $7, delivery => $8)"
 )
+RETRY = '\'{"base": 0.2, "cap": 2}\''
 _INSERT = (
-    "INSERT INTO pgcron.run (handler, args, priority, due_at, max_attempts, delivery, retry_base,"
-    " retry_cap) SELECT $2, jsonb_build_object('op', $1::int) || $3::jsonb, $4,"
-    " now() + $5::float8 * interval '1 s', $6, $7, '0.2 s', '2 s' RETURNING id"
+    "INSERT INTO pgcron.run (handler, args, priority, due_at, max_attempts, delivery, retry)"
+    " SELECT $2, jsonb_build_object('op', $1::int) || $3::jsonb, $4,"
+    f" now() + $5::float8 * interval '1 s', $6, $7, {RETRY} RETURNING id"
 )
 
 
@@ -180,8 +181,8 @@ async def one_run(client: Client, ttl: float) -> int | None:
         # The template has no placeholder for the operation's number.
         await client.ask(
             "program",
-            "INSERT INTO pgcron.run (handler, args, max_attempts, retry_base, retry_cap)"
-            " SELECT 'shell:program', $2::jsonb, 100 + 0 * $1::int, '0.2 s', '2 s' RETURNING id",
+            "INSERT INTO pgcron.run (handler, args, max_attempts, retry)"
+            f" SELECT 'shell:program', $2::jsonb, 100 + 0 * $1::int, {RETRY} RETURNING id",
             json.dumps({"seconds": seconds, "concurrency_key": "none"}),
             handler="shell:program",
         )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.chaos.clients import Client
+from tests.chaos.clients import RETRY, Client
 
 PAUSE_SECONDS: Final = 0.3
 AT_ONCE: Final = (1, 1, 1, 6)
@@ -112,8 +112,8 @@ async def create_gates(client: Client) -> None:
         places = ", ".join(f"${number}" for number in range(4, len(given) + 4))
         made = await client.ask(
             "create",
-            "INSERT INTO pgcron.schedule (name, handler, max_attempts, retry_base, retry_cap,"
-            f" args, {', '.join(given)}) SELECT $2, 'py:gated', 100, '0.2 s', '2 s',"
+            "INSERT INTO pgcron.schedule (name, handler, max_attempts, retry, args,"
+            f" {', '.join(given)}) SELECT $2, 'py:gated', 100, {RETRY},"
             f" $3::jsonb || jsonb_build_object('op', $1::int), {places} RETURNING id",
             *(name, args, *given.values()),
             name=name,
@@ -134,8 +134,8 @@ async def enqueue_gated(client: Client, name: str, seconds: float) -> int | None
     places = ", ".join(f"${number}" for number in range(3, len(columns) + 3))
     run: int | None = await client.ask(
         "enqueue",
-        f"INSERT INTO pgcron.run (args, max_attempts, retry_base, retry_cap, {', '.join(columns)})"
-        " SELECT $2::jsonb || jsonb_build_object('op', $1::int), 100, '0.2 s', '2 s',"
+        f"INSERT INTO pgcron.run (args, max_attempts, retry, {', '.join(columns)})"
+        f" SELECT $2::jsonb || jsonb_build_object('op', $1::int), 100, {RETRY},"
         f" {places} RETURNING id",
         *(json.dumps(args), *columns.values()),
         handler=columns["handler"],

@@ -105,9 +105,9 @@ async def crowd_schedules(stage: Stage, fault: Fault, chance: random.Random) -> 
 
 _BY_HAND: Final = (
     "INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, handler, args, overlap,"
-    " priority, max_attempts, retry_base, retry_cap)"
+    " priority, max_attempts, retry)"
     " SELECT 'manual', s.id, s.name, now(), s.handler, s.args, s.overlap, $3::int, s.max_attempts,"
-    " s.retry_base, s.retry_cap FROM pgcron.schedule s WHERE s.name = $2 AND $1::int > 0"
+    " s.retry FROM pgcron.schedule s WHERE s.name = $2 AND $1::int > 0"
     " RETURNING id"
 )
 

@@ -160,8 +160,8 @@ async def _put_schedules(connection: Connection, plan: Plan) -> None:
         values = ", ".join(f"${number}" for number in range(4, len(columns) + 4))
         await connection.execute(
             "INSERT INTO pgcron.schedule"
-            f" (name, spec, handler, retry_base, args, {', '.join(columns)})"
-            " SELECT $1 || '-' || n, '* * * * * *', 'py:random_work', '0.1 s',"
+            f" (name, spec, handler, retry, args, {', '.join(columns)})"
+            " SELECT $1 || '-' || n, '* * * * * *', 'py:random_work', '{\"base\": 0.1}',"
             f" jsonb_build_object('most', $2::float8, 'fails', 0.03), {values}"
             " FROM generate_series(1, $3::int) n",
             name,

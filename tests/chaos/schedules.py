@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from tests.chaos.clients import Client
+from tests.chaos.clients import RETRY, Client
 from tests.chaos.composing import Fault
 from tests.chaos.stage import HORIZON_SECONDS, Stage
 
@@ -79,10 +79,10 @@ def definitions(ttl: float) -> list[Definition]:
 
 _CREATE = (
     "INSERT INTO pgcron.schedule (name, spec, handler, args, overlap, delivery, catchup, timezone,"
-    " max_attempts, retry_base, retry_cap)"
+    " max_attempts, retry)"
     " SELECT $2, $3, $4, $5::jsonb || CASE WHEN $4 LIKE 'py:%' THEN jsonb_build_object('op',"
     " $1::int) ELSE '{}' END, $6, $7, $8, $9, CASE $7 WHEN 'at_most_once' THEN 1 ELSE 100 END,"
-    " '0.2 s', '2 s' RETURNING id"
+    f" {RETRY} RETURNING id"
 )
 
 

@@ -34,8 +34,8 @@ def insert_ended(execute: Execute, run_id: int, outcome: str = "dead") -> None:
         "result) VALUES (%s, gen_random_uuid(), 'enqueued', 'default', 5, 'py:x', '{\"a\": 1}', "
         "'at_least_once', %s, 2, now(), now(), 'me', now(), 'n1', 'it broke', '[1]') RETURNING *) "
         "INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args, "
-        "delivery, timeout, retry_base, retry_cap, attempts, error_class, error) SELECT id, uuid, "
-        "outcome, queue, priority, handler, args, delivery, '1 hour', '1 s', '1 h', attempt, 'E', "
+        "delivery, timeout, attempts, error_class, error) SELECT id, uuid, "
+        "outcome, queue, priority, handler, args, delivery, '1 hour', attempt, 'E', "
         "error FROM h WHERE outcome = 'dead'",
         run_id,
         outcome,

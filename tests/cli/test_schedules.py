@@ -28,7 +28,7 @@ WRONG = {
     ),
     "delivery": (["s", "@daily", "py:x", "--delivery", "twice"], "twice"),
     "timeout": (["s", "@daily", "py:x", "--timeout", "-5s"], "-5s"),
-    "no unit": (["s", "@daily", "py:x", "--retry-base", "5"], "5"),
+    "no unit": (["s", "@daily", "py:x", "--probe-after", "5"], "5"),
     "args": (["s", "@daily", "py:x", "--args", "{day}"], "{day}"),
     "args too large": (["s", "@daily", "py:x", "--args", f'{{"x": "{"x" * 262144}"}}'], "bytes"),
     "priority": (["s", "@daily", "py:x", "--priority", "12"], "12"),

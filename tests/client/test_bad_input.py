@@ -65,7 +65,7 @@ WRONG_SCHEDULES: dict[str, tuple[type[InvalidInput], dict[str, Any]]] = {
     "catch-up is a number": (InvalidInput, {"catchup": 5}),
     "window": (InvalidInput, {"catchup_window": 0}),
     "start deadline": (InvalidInput, {"start_deadline": timedelta(seconds=-5)}),
-    "retry base": (InvalidInput, {"retry_base": timedelta(days=2)}),
+    "retry base": (InvalidInput, {"retry": {"base": "2d"}}),
     "name": (InvalidInput, {"name": " "}),
     "long name": (InvalidInput, {"name": "n" * 201}),
     "unknown policy": (InvalidInput, {"colour": "red"}),

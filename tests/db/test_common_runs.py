@@ -95,8 +95,7 @@ async def test_a_plain_run_stores_no_default(connection: Connection) -> None:
     await connection.execute('SELECT pgcron.enqueue_many(\'[{"handler": "py:work"}]\')')
 
     rows = await connection.fetch(
-        "SELECT num_nonnulls(uuid, timeout, retry_base, retry_cap, max_attempts, weight) AS stored"
-        " FROM pgcron.run"
+        "SELECT num_nonnulls(uuid, timeout, retry, max_attempts, weight) AS stored FROM pgcron.run"
     )
     assert [row["stored"] for row in rows] == [0, 0]
 

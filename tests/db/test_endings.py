@@ -87,8 +87,7 @@ async def test_a_failure_goes_back_to_ready_within_the_bounds_of_its_back_off(
     connection: Connection,
 ) -> None:
     node = await join(connection)
-    base, cap = timedelta(seconds=10), timedelta(seconds=25)
-    await enqueue(connection, retry_base=base, retry_cap=cap)
+    await enqueue(connection, retry='{"base": 10, "cap": 25}')
     for attempt, longest in ((1, 10), (2, 20), (3, 25), (4, 25)):
         [run] = await claim(connection, node)
         assert run["attempt"] == attempt
@@ -108,8 +107,8 @@ async def test_a_failure_goes_back_to_ready_within_the_bounds_of_its_back_off(
 
 async def test_the_back_off_is_spread_over_its_whole_range(connection: Connection) -> None:
     spread = await connection.fetchrow(
-        "SELECT min(d) AS least, max(d) AS most FROM (SELECT pgcron.policy_delay(NULL, 3, "
-        "'1 minute', '1 hour') AS d FROM generate_series(1, 400)) delays"
+        "SELECT min(d) AS least, max(d) AS most FROM (SELECT pgcron.policy_delay("
+        "'{\"base\": 60}', 3) AS d FROM generate_series(1, 400)) delays"
     )
 
     assert spread is not None
@@ -118,7 +117,9 @@ async def test_the_back_off_is_spread_over_its_whole_range(connection: Connectio
 
 
 async def test_no_attempt_number_makes_the_back_off_overflow(connection: Connection) -> None:
-    delay = await connection.fetchval("SELECT pgcron.policy_delay(NULL, 100, '1 day', '30 days')")
+    delay = await connection.fetchval(
+        'SELECT pgcron.policy_delay(\'{"base": "1 day", "cap": "30 days"}\', 100)'
+    )
 
     assert timedelta(0) <= delay <= timedelta(days=30)
 

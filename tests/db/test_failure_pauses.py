@@ -115,7 +115,7 @@ async def test_a_success_between_begins_anew(connection: Connection) -> None:
 
 
 async def test_only_fires_count_and_only_when_no_attempt_is_left(connection: Connection) -> None:
-    schedule, node = await failing(connection, 2, max_attempts=2, retry_base=timedelta(hours=1))
+    schedule, node = await failing(connection, 2, max_attempts=2, retry='{"base": 3600}')
     await fail(connection, await due(connection, schedule, node, 2))
     for _ in range(3):
         await connection.execute("SELECT pgcron.run_now('job')")

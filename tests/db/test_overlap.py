@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import asyncpg
@@ -512,7 +512,7 @@ async def test_a_long_backlog_costs_a_decision_little(connection: Connection) ->
 async def test_a_test_waits_for_what_is_about_to_be_let_go(connection: Connection) -> None:
     node, schema = await join(connection), SchemaUnderTest(connection, "pgcron")
     columns = await of(connection, overlap="queue")
-    first, _ = await enqueue(connection, 2, **columns, retry_base=timedelta(hours=1))
+    first, _ = await enqueue(connection, 2, **columns, retry='{"base": 3600}')
     await decide(connection, node)
     await fail(connection, [await claimed(connection, first)])
     assert await schema.is_quiet(None)  # the second waits for the retry of the first

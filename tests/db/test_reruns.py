@@ -11,11 +11,10 @@ from tests.db.control import Connection, claim, enqueue, fail, finish, join, run
 
 OWN = {
     "timeout": timedelta(minutes=3),
-    "retry_base": timedelta(seconds=7),
-    "retry_cap": timedelta(minutes=9),
+    "retry": '{"cap": 540, "base": 7}',
     "max_attempts": 1,
 }
-DEFAULT = {"timeout": None, "retry_base": None, "retry_cap": None, "max_attempts": 1}
+DEFAULT = {"timeout": None, "retry": None, "max_attempts": 1}
 
 
 async def _ended(connection: Connection, how: str, settings: dict[str, Any]) -> int:

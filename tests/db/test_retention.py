@@ -164,9 +164,9 @@ async def test_attempts_and_lines_go_with_their_run(connection: Connection) -> N
         )
     await connection.execute(
         "INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args,"
-        " delivery, timeout, retry_base, retry_cap, attempts) VALUES"
+        " delivery, timeout, attempts) VALUES"
         " ($1, gen_random_uuid(), 'dead', 'mail', 5, 'py:work', '{}', 'at_least_once', '1 h',"
-        " '1 s', '1 h', 1)",
+        " 1)",
         open_letter,
     )
     await set_rule(connection, "1 day", "mail")

@@ -184,9 +184,9 @@ async def test_a_fire_that_was_made_good_is_not_filled_in_again(
         await ended(connection, 7, schedule_id=schedule, origin="manual")
     await connection.execute(
         "INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args,"
-        " delivery, timeout, retry_base, retry_cap, attempts, redriven_as, closed_at) VALUES"
+        " delivery, timeout, attempts, redriven_as, closed_at) VALUES"
         " ($1, gen_random_uuid(), 'dead', 'default', 5, 'py:work', '{}', 'at_least_once', '1 h',"
-        " '1 s', '1 h', 1, $2, now())",
+        " 1, $2, now())",
         failed,
         again,
     )

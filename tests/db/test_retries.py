@@ -30,6 +30,7 @@ from tests.db.control import (
 from tests.product.client import retry_text
 
 YEAR = timedelta(days=366)
+BOUNDS = {"base": 10, "cap": "25 seconds"}
 
 
 def policy(**keys: Any) -> str:
@@ -71,10 +72,10 @@ async def attempts_of(connection: Connection, run: Any) -> list[tuple[int, str]]
 @pytest.mark.parametrize(
     ("retry", "seconds"),
     [
-        (policy(backoff="linear", jitter=False), [10, 20, 25, 25]),
-        (policy(backoff="fixed"), [10, 10, 10, 10]),
-        (policy(backoff="exponential", jitter=False), [10, 20, 25, 25]),
-        (policy(backoff=[1, "2 minutes", 0]), [1, 120, 0, 0]),
+        (policy(backoff="linear", jitter=False, **BOUNDS), [10, 20, 25, 25]),
+        (policy(backoff="fixed", **BOUNDS), [10, 10, 10, 10]),
+        (policy(backoff="exponential", jitter=False, **BOUNDS), [10, 20, 25, 25]),
+        (policy(backoff=[1, "2 minutes", 0], **BOUNDS), [1, 120, 0, 0]),
         (policy(jitter=False, base="1 s", cap=3), [1, 2, 3, 3]),
     ],
     ids=["linear", "fixed", "exponential", "list", "own bounds"],
@@ -83,8 +84,7 @@ async def test_a_back_off_has_the_delays_its_policy_says(
     connection: Connection, retry: str, seconds: list[float]
 ) -> None:
     node = await join(connection)
-    bounds = {"retry_base": timedelta(seconds=10), "retry_cap": timedelta(seconds=25)}
-    run = await begin(connection, node, retry=retry, **bounds)
+    run = await begin(connection, node, retry=retry)
     for expected in seconds:
         assert await fail(connection, [run]) == {run["id"]: "retry"}
         assert await delay_of(connection, run) == timedelta(seconds=expected)
@@ -93,9 +93,9 @@ async def test_a_back_off_has_the_delays_its_policy_says(
 
 async def test_jitter_spreads_a_back_off_over_all_of_it(connection: Connection) -> None:
     spread = await connection.fetchrow(
-        "SELECT min(d) AS least, max(d) AS most FROM (SELECT pgcron.policy_delay($1, 2, '1 min', "
-        "'1 hour') AS d FROM generate_series(1, 400)) delays",
-        policy(backoff="linear"),
+        "SELECT min(d) AS least, max(d) AS most FROM (SELECT pgcron.policy_delay($1, 2) "
+        "AS d FROM generate_series(1, 400)) delays",
+        policy(backoff="linear", base=60),
     )
 
     assert spread is not None
@@ -108,7 +108,8 @@ async def test_no_number_of_attempts_makes_a_back_off_overflow(
     connection: Connection, backoff: Any
 ) -> None:
     delay = await connection.fetchval(
-        "SELECT pgcron.policy_delay($1, 2000, '1 day', '30 days')", policy(backoff=backoff)
+        "SELECT pgcron.policy_delay($1, 2000)",
+        policy(backoff=backoff, base="1 day", cap="30 days"),
     )
 
     assert timedelta(0) <= delay <= timedelta(days=30)

@@ -17,7 +17,7 @@ NEVER = """
     id uuid origin schedule_id schedule scheduled_for nominal_for parent_run state gate attempt
     owner token fence claimed_at started_at cancel_at cancel_reason kill_at created_at awaited
     lost_early snoozes overlap overlap_slot key_slot unique_key unique_scope namespace
-    created_login last_error retry_base retry_cap
+    created_login last_error
 """
 TABLES = """
     SELECT c.oid::regclass::text AS name FROM pg_class c

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from datetime import timedelta
 
 import pytest
 
@@ -144,7 +143,7 @@ async def test_a_run_that_kills_its_nodes_ends_dead_after_its_attempts(
 ) -> None:
     victims = [cluster.start(name) for name in ("a", "b")]
     survivor = cluster.start("c", app=MORE_HANDLERS)
-    policy = {"max_attempts": 2, "retry_base": timedelta(seconds=0.1)}
+    policy = {"max_attempts": 2, "retry": '{"base": 0.1}'}
     [run] = await enqueue(connection, "py:poison", **policy)
 
     [row] = await ended(connection, run)

@@ -7,7 +7,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ async def test_a_node_keeps_its_lease_and_its_ends_while_others_have_all_connect
         before = await beat_sequence(connection)
         refused = await enqueue(
             connection, "py:holds_a_connection", args={"seconds": 0}, delivery="transactional",
-            max_attempts=100, retry_cap=timedelta(seconds=0.5),
+            max_attempts=100, retry='{"cap": 0.5}',
         )  # fmt: skip
         began = boottime()
         while boottime() < began + 2 * TTL:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import timedelta
 
 from tests.e2e.ledger import Connection, ended, enqueue
 from tests.e2e.nodes import Cluster
@@ -42,7 +41,7 @@ async def test_a_service_is_called_and_its_answers_decide(
         offer(cluster, service, "good", "bad")
         cluster.start("a")
         args = {"day": "monday"}
-        policy = {"max_attempts": 3, "retry_base": timedelta(hours=1)}
+        policy = {"max_attempts": 3, "retry": '{"base": 3600}'}
         [good_run] = await enqueue(connection, "http:good", args=args, **policy)
         [bad_run] = await enqueue(connection, "http:bad", args=args, **policy)
         rows = {row["id"]: row for row in await ended(connection, good_run, bad_run)}

@@ -22,9 +22,9 @@ async def test_runs_of_a_schedule_never_overlap_and_a_held_fire_is_skipped_with_
     nodes = [cluster.start(name, horizon="4s") for name in ("a", "b", "c")]
     for number, seconds in enumerate(DURATIONS):
         await connection.execute(
-            "INSERT INTO pgcron.schedule (name, spec, handler, args, retry_base)"
+            "INSERT INTO pgcron.schedule (name, spec, handler, args, retry)"
             " VALUES ($1, '* * * * * *', 'py:work', jsonb_build_object('seconds', $2::float8),"
-            " '0.1 s')",
+            " '{\"base\": 0.1}')",
             f"s{number}",
             seconds,
         )

@@ -73,7 +73,7 @@ async def test_a_failing_run_is_tried_again_with_back_off_until_it_is_a_dead_let
 ) -> None:
     cluster.start("a")
     base = 0.4
-    policy = {"max_attempts": 4, "retry_base": timedelta(seconds=base)}
+    policy = {"max_attempts": 4, "retry": f'{{"base": {base}}}'}
     [run] = await enqueue(connection, "py:fails", args={}, **policy)
     [mended] = await enqueue(connection, "py:fails", args={"times": 2}, **policy)
     rows = {row["id"]: row for row in await ended(connection, run, mended)}

@@ -154,7 +154,7 @@ async def _ask(
 ) -> None:
     if columns["delivery"] != "at_most_once":  # kills and conflicts alone must not end it
         columns |= {"max_attempts": 100}
-    policy = {"retry_base": timedelta(seconds=0.05), "retry_cap": timedelta(seconds=1)}
+    policy = {"retry": '{"base": 0.05, "cap": 1}'}
     await enqueue(
         connection, handler, args=args, due_at=datetime.now(UTC) + ahead, **policy, **columns
     )

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 
 from tests.e2e.ledger import Connection, ended, enqueue, unaccounted
 from tests.e2e.nodes import Cluster
@@ -14,7 +13,7 @@ from tests.sessions import own_session
 from tests.waiting import until
 
 PAUSE_SECONDS = 0.03
-SOON = timedelta(seconds=0.1)
+SOON = '{"base": 0.1}'
 SCHEDULES = ("each", "paused", "edited")
 ROWS = "SELECT rule, detail FROM pgcron.check_ledger()"
 
@@ -44,9 +43,7 @@ class Workload:
             if self._is_over:
                 break
             fails = int(number % 10 == 0)
-            self.accepted += await enqueue(
-                producer, "py:job", args={"fails": fails}, retry_base=SOON
-            )
+            self.accepted += await enqueue(producer, "py:job", args={"fails": fails}, retry=SOON)
             await asyncio.sleep(PAUSE_SECONDS)
         await producer.close(timeout=5)
 

@@ -300,11 +300,11 @@ class _Seeder:
         await self.connection.execute(
             """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, died_at, schedule_id,
                schedule, scheduled_for,
-                 queue, priority, handler, args, delivery, timeout, retry_base, retry_cap,
+                 queue, priority, handler, args, delivery, timeout,
                    attempts, error_class, error)
                VALUES ($1, gen_random_uuid(), 'dead', $2, $3, $4, $5, $6, 5, $7,
                  '{"region": "eu"}', 'at_least_once',
-                 '1 hour', '2 seconds', '1 hour', 5, $8, $9)""",
+                 '1 hour', 5, $8, $9)""",
             self.next_run,
             died,
             schedule,

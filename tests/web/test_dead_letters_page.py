@@ -167,9 +167,9 @@ async def test_every_letter_is_on_exactly_one_page(
     await fetch(
         full_database,
         """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args,
-             delivery, timeout, retry_base, retry_cap, attempts)
+             delivery, timeout, attempts)
            SELECT 900000 + n, gen_random_uuid(), 'dead', 'bulk', 5, 'py:bulk', '{}',
-             'at_least_once', '1 h', '2 s', '1 h', 5 FROM generate_series(1, 40) n""",
+             'at_least_once', '1 h', 5 FROM generate_series(1, 40) n""",
     )
     seen: list[str] = []
     path: str | None = f"/dead?state={state}"

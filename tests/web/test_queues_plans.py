@@ -36,9 +36,9 @@ FILL = """
            CASE WHEN n % 3 = 0 THEN 'at_most_once' ELSE 'at_least_once' END
       FROM generate_series(1, 20000) n;
     INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, died_at, queue, priority, handler, args,
-                                    delivery, timeout, retry_base, retry_cap, attempts)
+                                    delivery, timeout, attempts)
     SELECT n, gen_random_uuid(), 'dead', timestamptz '2025-12-31Z' + n * interval '1 s', 'bulk', 5,
-           'py:bulk', '{}', 'at_least_once', '1 h', '2 s', '1 h', 5
+           'py:bulk', '{}', 'at_least_once', '1 h', 5
       FROM generate_series(20000, 40000) n;
     INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason)
     SELECT 1, now() - n * interval '1 s', 'skipped', 'overlap_skipped'

@@ -113,14 +113,13 @@ used AS (
   WHERE :uses_updates::boolean AND d.schedule_id = l.schedule_id),
 fresh AS (
   INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority,
-                          handler, args, delivery, max_attempts, timeout, retry_base, retry_cap,
-                          retry, overlap, concurrency_key, requires, weight, tags, state, gate,
+                          handler, args, delivery, max_attempts, timeout, retry, overlap,
+                          concurrency_key, requires, weight, tags, state, gate,
                           due_at, expire_at, time_limits, created_by)
   SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid,
          'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
          coalesce(o.args, s.args), s.delivery, s.max_attempts, nullif(s.timeout, '1 hour'),
-         nullif(s.retry_base, '2 seconds'), nullif(s.retry_cap, '1 hour'), s.retry,
-         pgcron.run_overlap(s.overlap, s.max_running),
+         s.retry, pgcron.run_overlap(s.overlap, s.max_running),
          pgcron.concurrency_key_of(s.concurrency_key, s.weight),
          s.requires, nullif(s.weight, 1), s.tags,
          CASE WHEN s.depends_on_previous THEN 'blocked' ELSE 'ready' END,

@@ -123,10 +123,10 @@ async def _ended(
     )
     await connection.execute(
         """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, died_at, schedule_id, schedule,
-             scheduled_for, queue, priority, handler, args, delivery, timeout, retry_base,
-             retry_cap, attempts, error_class, error)
+             scheduled_for, queue, priority, handler, args, delivery, timeout, attempts,
+             error_class, error)
            VALUES ($1, gen_random_uuid(), 'dead', now() - interval '4 min', $2, $3, now() -
-             interval '5 min', $3, 5, 'py:hostile', $4, 'at_least_once', '1 h', '1 s', '1 h', 2, $3,
+             interval '5 min', $3, 5, 'py:hostile', $4, 'at_least_once', '1 h', 2, $3,
              $3)""",
         run,
         schedule,

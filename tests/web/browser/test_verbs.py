@@ -360,9 +360,9 @@ async def test_dead_letters_are_redriven_from_each_place(hands: Hands, cluster: 
         runs.append(await one(cluster, "SELECT pgcron.enqueue('py:quick', queue => 'nobody')"))
     await cluster.execute(
         """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args,
-             delivery, timeout, retry_base, retry_cap, attempts, error_class, error)
-           SELECT id, gen_random_uuid(), 'dead', 'clicked', 5, handler, args, delivery, timeout,
-             retry_base, retry_cap, 5, 'ValueError', 'it did not work'
+             delivery, timeout, attempts, error_class, error)
+           SELECT id, gen_random_uuid(), 'dead', 'clicked', 5, handler, args, delivery, timeout, 5,
+             'ValueError', 'it did not work'
            FROM pgcron.run WHERE id = ANY($1)""",
         runs,
     )
@@ -395,10 +395,10 @@ async def test_all_that_died_of_one_cause_are_redriven_at_once(
     for fingerprint in ("one", "another", "0123456789abcdef", "0123456789abcdef"):
         await cluster.execute(
             """INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler,
-                 args, delivery, timeout, retry_base, retry_cap, attempts, error_class, error,
+                 args, delivery, timeout, attempts, error_class, error,
                  fingerprint)
                VALUES (nextval('pgcron.run_id_seq'), gen_random_uuid(), 'dead', 'clicked', 5,
-                 'py:quick', '{}', 'at_least_once', '1 h', '2 s', '1 h', 5, 'OSError', 'no', $1)""",
+                 'py:quick', '{}', 'at_least_once', '1 h', 5, 'OSError', 'no', $1)""",
             fingerprint,
         )
     await until("the page shows them", shows_them)

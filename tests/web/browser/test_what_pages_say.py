@@ -38,9 +38,9 @@ NOT_REACHED = """() => [...document.querySelectorAll("main .scroll, main .log-bo
   .map((box) => box.outerHTML.slice(0, 80))"""
 LETTER = """
     INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args, delivery,
-        timeout, retry_base, retry_cap, attempts, error_class, error, fingerprint)
+        timeout, attempts, error_class, error, fingerprint)
     SELECT 900000 + n, gen_random_uuid(), 'dead', 'default', 5, 'py:faulty', '{}', 'at_least_once',
-        '1 hour', '1 s', '1 h', 5, 'ValueError', 'order ' || n || ' has no address', 'same'
+        '1 hour', 5, 'ValueError', 'order ' || n || ' has no address', 'same'
     FROM generate_series(1, 3) n"""
 
 
