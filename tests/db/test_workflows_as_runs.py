@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
 import asyncpg
 import pytest
 
-from tests.db.control import Connection, admit, claim_both, fail, put_schedule
+from tests.db.control import Connection, admit, claim_both, fail, join, put_schedule
 from tests.db.roles import Become, verdicts
 from tests.db.workflows import Stage, stage, step
 
@@ -208,9 +209,27 @@ async def test_a_condition_that_skips_a_step_says_what_it_found(
 
 
 async def test_a_workflow_that_contains_itself_is_refused(flow: Stage) -> None:
-    with pytest.raises(asyncpg.PostgresError, match=r"step 1 \('in'\): it is the workflow itself"):
+    within = r"step 1 \('in'\): workflow 'w' would contain itself"
+    with pytest.raises(asyncpg.PostgresError, match=within):
         await flow.put("w", {"name": "in", "handler": "workflow:w"})
-    await flow.put("v", {"name": "inner", "handler": "workflow:w"})
-    run = await flow.run({"name": "inner", "handler": "workflow:v"})
+    await flow.put("u", {"name": "in", "handler": "workflow:w"})
+    await flow.put("v", {"name": "in", "handler": "workflow:u"})
+    with pytest.raises(asyncpg.PostgresError, match=within):
+        await flow.put("w", {"name": "in", "handler": "workflow:v"})
+    await flow.put("w", step("a"))
+    await flow.put("w", {"name": "in", "handler": "workflow:unknown"})
+
+
+async def test_workflows_are_nested_ten_deep_at_most(connection: Connection) -> None:
+    names = [f"w{level}" for level in range(11)]
+    flow = Stage(
+        connection, await join(connection, handlers=["py:a", *(f"workflow:{n}" for n in names)])
+    )
+    await flow.put("w10", step("a"))
+    for above, below in reversed([*pairwise(names)]):
+        await flow.put(above, {"name": "in", "handler": f"workflow:{below}"})
+    deepest = await flow.start("w1")
+    too_deep = await flow.start("w0")
     await flow.work()
-    assert await flow.state(run) == "dead"
+    assert await flow.state(deepest) == "succeeded"
+    assert await flow.state(too_deep) == "dead"

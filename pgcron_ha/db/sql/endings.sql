@@ -20,7 +20,8 @@ INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_f
 SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue,
        concurrency_key, unique_key, unique_scope, requires, weight, tags, priority, handler,
        CASE WHEN id = ANY(:without_args::bigint[]) THEN NULL ELSE args END, delivery, 'succeeded',
-       attempt, max_attempts, timeout, retry, snoozes, time_limits, due_at, created_at, created_by, created_login, namespace, claimed_at,
+       attempt, max_attempts, timeout, retry, snoozes, time_limits, due_at, created_at,
+       created_by, created_login, namespace, claimed_at,
        coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
        cancel_reason, result::jsonb
 FROM ended
