@@ -19,6 +19,7 @@ from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.pooling import was_pooled
 from pgcron_ha.db.driver.revision import require_revision, require_supported
+from pgcron_ha.db.driver.session_settings import LOOK
 from pgcron_ha.db.queries import health, overview
 from pgcron_ha.db.queries.blocking import blocking_sessions
 from pgcron_ha.errors import Conflict, Refused, SchemaError
@@ -44,7 +45,9 @@ def doctor_command() -> int:
     Exit code 1 if there is a problem; advice alone is 0. What runs and what fails is for "status".
     """
     settings = command_context().load()
-    findings = on_database(partial(examine, settings), needs_schema=False, settings=settings)
+    findings = on_database(
+        partial(examine, settings), needs_schema=False, settings=settings, of_session=LOOK
+    )
     for check, finding in findings:
         line = f"{finding.level:<8} {check:<14} {finding.message}"
         report({"check": check, **finding._asdict()})
@@ -63,8 +66,6 @@ async def examine(settings: Settings, session: Session) -> list[tuple[str, Findi
     except SchemaError as error:
         return [("schema", problem(error.message, error.hint))]
     blocking = await session.call(blocking_sessions)
-    # Locks are reported, not waited for.
-    await session.connection.execute("SET lock_timeout = '1s'")
     try:
         with answers():
             diagnosis = Diagnosis(

@@ -28,6 +28,7 @@ from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.db.driver.session import Result
 from pgcron_ha.db.driver.session import Session as Session
 from pgcron_ha.db.driver.session import Statement as Statement
+from pgcron_ha.db.driver.session_settings import COMMAND, SessionSettings
 from pgcron_ha.db.queries import overview, workflows
 from pgcron_ha.errors import NotFound, PgcronError
 
@@ -73,19 +74,24 @@ def on_database(
     *,
     needs_schema: bool = True,
     settings: Settings | None = None,
+    of_session: SessionSettings = COMMAND,
 ) -> Result:
-    """Run `work` on a connection of its own and close it.
+    """Run `work` on a connection of its own, with the settings `of_session`, and close it.
 
     Raises ConfigError without a DSN, DatabaseUnavailable, SchemaError unless the schema is there
     (or `needs_schema` is False), and whatever `work` raises; a role without rights is Refused.
     """
-    return asyncio.run(_run(settings or command_context().load(), work, needs_schema))
+    settings = settings or command_context().load()
+    return asyncio.run(_run(settings, work, needs_schema, of_session))
 
 
 async def _run(
-    settings: Settings, work: Callable[[Session], Awaitable[Result]], needs_schema: bool
+    settings: Settings,
+    work: Callable[[Session], Awaitable[Result]],
+    needs_schema: bool,
+    of_session: SessionSettings,
 ) -> Result:
-    connection = await connect_client(settings.required_dsn())
+    connection = await connect_client(settings.required_dsn(), of_session)
     on_warning(connection, _warn)
     try:
         with answers():

@@ -10,8 +10,9 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import echo, echo_state, plural, report, shown
-from pgcron_ha.cli.session import Session, with_session
+from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session_settings import LOOK
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.blocking import blocking_sessions, naming
@@ -23,16 +24,17 @@ LONG_SET_ASIDE: Final = timedelta(seconds=30)
 
 
 @click.command("status", cls=arguments.JsonCommand)
-@with_session
-async def status_command(session: Session) -> int:
+def status_command() -> int:
     """Show what the cluster does, what waits, and what needs attention.
 
     What needs attention is what the overview of the pages shows, in the same words. Exit code 1 if
     something fails: no node is alive, all is paused, a lock keeps nodes waiting, services or
     schedules fail or are stuck, a schedule is invalid, or a row is set aside for half a minute.
     """
-    # Locks are reported, not waited for.
-    await session.connection.execute("SET lock_timeout = '1s'")
+    return on_database(_status, of_session=LOOK)
+
+
+async def _status(session: Session) -> int:
     try:
         tables = await session.call(read_tables)
         seen = await read_facts(session, LAST_HOUR)

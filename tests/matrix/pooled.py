@@ -57,6 +57,16 @@ def cluster(database: str, tmp_path: Path) -> Iterator[Cluster]:
         yield nodes
 
 
+async def left_to_others(database: str) -> list[tuple[object, ...] | None]:
+    """What is set in each session of the pooler."""
+    others = [await psycopg.AsyncConnection.connect(database) for _ in range(SESSIONS)]
+    # A transaction each, so that these are all sessions there are.
+    found = [await (await other.execute(LEFT)).fetchone() for other in others]
+    for other in others:
+        await other.close()
+    return found
+
+
 @pytest.fixture
 async def links(database: str) -> AsyncIterator[list[Link]]:
     """More of them than the pooler has sessions."""
@@ -133,13 +143,17 @@ async def test_nothing_is_left_to_those_who_get_the_session_next(
     for each in (reading, pools, client, handlers):
         await each.close()
 
-    others = [await psycopg.AsyncConnection.connect(database) for _ in range(SESSIONS)]
-    # A transaction each, so that these are all sessions there are.
-    found = [await (await other.execute(LEFT)).fetchone() for other in others]
-    for other in others:
-        await other.close()
+    assert await left_to_others(database) == [NOTHING] * SESSIONS
 
-    assert found == [NOTHING] * SESSIONS
+
+async def test_commands_that_report_locks_leave_nothing_either(
+    cluster: Cluster, database: str
+) -> None:
+    for command in ("status", "doctor"):
+        answer = await asyncio.to_thread(cluster.command, command)
+        assert answer.stdout, answer.stderr
+
+    assert await left_to_others(database) == [NOTHING] * SESSIONS
 
 
 async def test_a_profile_whose_sessions_would_be_shared_is_refused(database: str) -> None:

@@ -199,9 +199,9 @@ def has_ended(connection: Any) -> bool:
         return True
 
 
-async def connect_client(dsn: str) -> Connection:
+async def connect_client(dsn: str, settings: SessionSettings = COMMAND) -> Connection:
     """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
-    return await connect(dsn, COMMAND, timeout=_CONNECT_SECONDS)
+    return await connect(dsn, settings, timeout=_CONNECT_SECONDS)
 
 
 @asynccontextmanager

@@ -101,6 +101,9 @@ COMMAND: Final = SessionSettings("pgcron_ha command", _KEPT, _own(30_000, 10_000
 CLIENT: Final = COMMAND._replace(title="pgcron_ha client")
 """Of the command line, and of an App."""
 
+LOOK: Final = COMMAND._replace(local=_own(30_000, 1_000, 60_000))
+"""Of commands that report locks, and do not wait for them."""
+
 # A database may allow its statements less than what alters a schema takes, or the wait for another
 # migration.
 MIGRATION: Final = SessionSettings(
