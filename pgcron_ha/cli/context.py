@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -17,7 +16,7 @@ from pgcron_ha.config.key_ring import use_keys
 from pgcron_ha.config.loading import (
     SourcedSettings,
     SourcedValue,
-    load_settings,
+    load_obeyed,
     may_others,
     read_sources,
 )
@@ -26,8 +25,6 @@ from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.db.driver.passwords import use_password
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.errors import ConfigError
-
-_REFERENCES: Final = ("password_from", "secrets.keys", "auth.oidc_client_secret", "audit.secret")
 
 
 @dataclass(frozen=True)
@@ -50,10 +47,8 @@ class CommandContext:
         `flags` maps setting keys to values, such as ``{"node.slots": 4}``; None means "not given".
         """
         sources = self.read(flags, finds_server=finds_server)
-        for key in (*_REFERENCES, *named):
-            self._require_named(sources, key)
         _warn_of_readers(sources)
-        settings = load_settings(sources)
+        settings = load_obeyed(sources, named)
         use_password(settings.password_from)
         use_keys(settings.secrets.keys)
         for key, dsn in settings.dsns().items():
@@ -74,20 +69,6 @@ class CommandContext:
         if finds_server and sources.values["dsn"].raw is None:
             sources.values["dsn"] = _of_running_server(sources.values["dsn"])
         return sources
-
-    def _require_named(self, sources: SourcedSettings, key: str) -> None:
-        """Raises `ConfigError` when a file that nobody named says what is executed by this user:
-        entering somebody's folder must not do that.
-        """
-        value = sources.values[key]
-        is_reference = key in _REFERENCES  # of which one kind is executed
-        executes = "command:" in str(value.raw) if is_reference else bool(value.raw)
-        if self.config_file is None and executes and value.origin == str(sources.file):
-            raise ConfigError(
-                f"'{key}' of '{sources.file}' is not obeyed: it names what is executed here",
-                "A file that was found in this folder, and not named, executes nothing.",
-                f"If you trust it, name it: --config {sources.file}.",
-            )
 
 
 def _of_running_server(value: SourcedValue) -> SourcedValue:

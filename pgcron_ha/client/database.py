@@ -8,8 +8,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pgcron_ha.client.waiting import Notifications, Waiting
-from pgcron_ha.config.loading import load_settings
+from pgcron_ha.config.loading import load_obeyed, load_settings
 from pgcron_ha.db.driver.link import Link
+from pgcron_ha.db.driver.passwords import password_in_use, use_password
 from pgcron_ha.db.driver.pool import ClientPools
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
@@ -69,8 +70,10 @@ class AppDatabase:
 
     def _own_dsn(self) -> str:
         if self._dsn is None:
-            settings = load_settings()
+            settings = load_obeyed()
             self._dsn = settings.required_dsn()
             self._listen_dsn = self._listen_dsn or settings.listen_dsn
+            if password_in_use() is None:  # a node that runs here may have one
+                use_password(settings.password_from)
             assume(self._dsn, settings.pooler)
         return self._dsn

@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pgcron_ha.config.loading import load_settings
+from pgcron_ha.config.loading import load_obeyed
 from pgcron_ha.config.secret_references import SecretReference
 from pgcron_ha.errors import ConfigError
 
@@ -34,7 +34,7 @@ def use_keys(references: Sequence[SecretReference]) -> None:
 def keys() -> dict[str, bytes]:
     """By their names; the first one encrypts. Raises `ConfigError`."""
     if _references is None:
-        use_keys(load_settings().secrets.keys)
+        use_keys(load_obeyed().secrets.keys)
     found = {_name_of(key): key for key in map(_key, _references or ())}
     if not found:
         raise ConfigError(

@@ -23,6 +23,8 @@ from pgcron_ha.errors import ConfigError
 # The beginning of a value is enough to recognize it in a sentence.
 _SHOWN_CHARACTERS = 80
 DEFAULT_FILE = "pgcron-ha.toml"
+# References to secrets, of which one kind is a command.
+_REFERENCES = ("password_from", "secrets.keys", "auth.oidc_client_secret", "audit.secret")
 # Variables with the prefix that are no settings: of the embedded server, of tests and
 # docker-compose.yml, and what orchestrators set for services called pgcron-ha or pgcron-ha-web.
 _OF_OTHERS = re.compile(r"PG_BIN|PASSWORD|TEST_.*|(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+\w*)?)")
@@ -47,6 +49,8 @@ class SourcedSettings:
     """
 
     file: Path | None
+    is_named: bool = False
+    """Whether somebody named the file; otherwise it was found in the folder."""
     values: dict[str, SourcedValue] = field(default_factory=dict)
     tables: dict[str, Mapping[str, object]] = field(default_factory=dict)
     plugins: dict[str, Mapping[str, Mapping[str, object]]] = field(default_factory=dict)
@@ -65,11 +69,13 @@ def read_sources(
     file that can't be read or is not TOML; unknown names are problems.
     """
     found = file if file is not None else Path(DEFAULT_FILE)
-    merge = SourcedSettings(found if file is not None or found.is_file() else None)
+    merge = SourcedSettings(
+        found if file is not None or found.is_file() else None, is_named=file is not None
+    )
     for setting in SETTINGS:
         merge.values[setting.key] = SourcedValue(setting.raw_default(), "default", setting.key)
     if merge.file is not None:
-        _merge_file(merge, found, is_named=file is not None)
+        _merge_file(merge, found)
     _merge_environment(merge, os.environ if environment is None else environment)
     for key, raw in (flags or {}).items():
         if raw is not None:
@@ -77,8 +83,8 @@ def read_sources(
     return merge
 
 
-def _merge_file(merge: SourcedSettings, path: Path, *, is_named: bool) -> None:
-    content = _read_toml(path, is_named=is_named)
+def _merge_file(merge: SourcedSettings, path: Path) -> None:
+    content = _read_toml(path, is_named=merge.is_named)
     for kind in CAPABILITIES:
         tables = content.pop(kind, {})
         if isinstance(tables, dict):
@@ -169,6 +175,27 @@ def _merge_environment(merge: SourcedSettings, environment: Mapping[str, str]) -
             if not _OF_OTHERS.fullmatch(name):
                 guess = did_you_mean(name, endings).replace("'", f"'{ENVIRONMENT_PREFIX}", 1)
                 merge.problems.append(f"{variable} (environment): unknown setting{guess}")
+
+
+def load_obeyed(
+    sources: SourcedSettings | None = None, executing: tuple[str, ...] = ()
+) -> Settings:
+    """As `load_settings`, for who does what they say. A file that was found, and not named, may not
+    have commands that print secrets, nor the settings `executing`: entering somebody's folder must
+    execute nothing as this user. Raises `ConfigError`.
+    """
+    sources = read_sources() if sources is None else sources
+    for key in (*_REFERENCES, *executing):
+        value = sources.values[key]
+        executes = "command:" in str(value.raw) if key in _REFERENCES else bool(value.raw)
+        if executes and not sources.is_named and value.origin == str(sources.file):
+            raise ConfigError(
+                f"'{key}' of '{sources.file}' is not obeyed: it names what is executed here",
+                "A file that was found in this folder, and not named, executes nothing.",
+                f"If you trust it, name it: --config {sources.file}; or set"
+                f" {BY_KEY[key].variable} to it.",
+            )
+    return load_settings(sources)
 
 
 def load_settings(sources: SourcedSettings | None = None) -> Settings:

@@ -17,12 +17,36 @@ from tests.waiting import COMMAND_SECONDS
 FILE = "pgcron-ha.toml"
 
 
+# A program of one's own, which no command has configured.
+PROGRAM = """
+import asyncio
+from pgcron_ha import App
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.secret_values import encrypt
+
+async def call():
+    {call}
+
+try:
+    asyncio.run(call())
+except PgcronError as error:
+    print(error.message, error.hint)
+"""
+ENQUEUE = "await App(schema='pgcron').enqueue('py:work')"
+ENCRYPT = "encrypt('x', 'py:work', 'word')"
+
+
 def call(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """As typed in that folder, with no more of an environment than a login has."""
+    """As typed in that folder."""
+    return run(folder, "-m", "pgcron_ha", *words)
+
+
+def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A Python there, with no more of an environment than a login has."""
     environment = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
-    command = [sys.executable, "-m", "pgcron_ha", *words]
+    environment |= variables
     return subprocess.run(
-        command,
+        [sys.executable, *words],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -67,6 +91,41 @@ def test_a_program_is_executed_for_a_file_that_was_named_only(trap: Path) -> Non
 
     call(trap, "--config", FILE, "status")
     assert (trap / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "statement"),
+    [
+        ("password_from = {command}", ENQUEUE),
+        ("secrets.keys = [{command}]", ENQUEUE),
+        ("secrets.keys = [{command}]", ENCRYPT),
+    ],
+)
+def test_a_program_of_a_file_that_was_only_found_is_not_executed_for_an_app(
+    tmp_path: Path, setting: str, statement: str
+) -> None:
+    command = f'"command:touch {tmp_path}/mark"'
+    (tmp_path / FILE).write_text(
+        f'dsn = "postgresql://127.0.0.1:1/x"\n{setting.format(command=command)}\n'
+    )
+
+    answer = run(tmp_path, "-c", PROGRAM.format(call=statement))
+
+    assert f"of '{FILE}' is not obeyed: it names what is executed here" in answer.stdout
+    assert "or set PGCRON_HA_" in answer.stdout
+    assert not (tmp_path / "mark").exists()
+
+
+def test_the_password_of_an_app_is_where_the_configuration_says(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        "-c",
+        PROGRAM.format(call=ENQUEUE),
+        PGCRON_HA_DSN="postgresql://127.0.0.1:1/x",
+        PGCRON_HA_PASSWORD_FROM=f"command:touch {tmp_path}/mark",
+    )
+
+    assert (tmp_path / "mark").exists()
 
 
 def test_an_application_of_a_file_that_was_only_found_is_not_imported(tmp_path: Path) -> None:
