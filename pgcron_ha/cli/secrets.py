@@ -47,8 +47,18 @@ def encrypt_command(handler: str, parameter: str, as_json: bool) -> None:
         text = click.prompt("Value", hide_input=True, err=True)
     else:
         text = sys.stdin.read().rstrip("\r\n")
-    value = checks.parsed_json("the value ", text, "Write for example 7.") if as_json else text
-    echo_encrypted(encrypt(value, name, parameter))
+    echo_encrypted(encrypt(_parsed(text) if as_json else text, name, parameter))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return checks.parsed_json("", text, "")
+    except InvalidInput:
+        raise InvalidInput(
+            "the value is not JSON",
+            "It is not shown here, as it is secret.",
+            "Write for example 7, or leave --as-json out if it is a text.",
+        ) from None
 
 
 @secrets_group.command("rotate", cls=arguments.JsonCommand)
