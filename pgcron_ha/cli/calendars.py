@@ -12,7 +12,7 @@ from pgcron_ha.cli.output import columns, echo, plural
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.spec.calendars.calendar import read_calendar, read_calendars
+from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
 from pgcron_ha.spec.spec import calendars_in
 
 COLUMNS = columns(
@@ -70,7 +70,7 @@ async def put_command(session: Session, name: str, file: TextIO, take_over: bool
     easter+1", "yearly 11-thu#4"), days of the week ("sat,sun"), "calendar OTHER", or "not" and
     any of these. The future runs of the schedules that use it are made again.
     """
-    content = file.read()
+    content = _text_of(file)
     read_calendar(content)
     put_calendar = interfaces.put_calendar
     await session.act(put_calendar, name, content, take_over=take_over)
@@ -81,6 +81,16 @@ async def put_command(session: Session, name: str, file: TextIO, take_over: bool
         {"calendar": name, "version": version, "schedules": users},
         f"calendar '{name}' is version {version}, {used}",
     )
+
+
+def _text_of(file: TextIO) -> str:
+    """No more than what shows that it is too long for a calendar."""
+    try:
+        return file.read(MOST_CHARACTERS + 1)
+    except (UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(
+            "the file can't be read", f"{error}.", "Write the file as UTF-8 text."
+        ) from None
 
 
 @calendars_group.command("delete")

@@ -68,6 +68,18 @@ def test_what_is_no_calendar_is_told_with_its_line(cli: Cli, tmp_path: Path) -> 
     assert "hint: " in answer.err
 
 
+def test_what_is_no_text_or_too_long_is_no_calendar(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "bad.txt"
+    file.write_bytes(b"sat # S\xe1bado\n")
+    assert cli("calendars", "put", "bad", file).err.splitlines() == [
+        "error: the file can't be read",
+        "detail: 'utf-8' codec can't decode byte 0xe1 in position 7: invalid continuation byte.",
+        "hint: Write the file as UTF-8 text.",
+    ]
+    file.write_text("sat\n" * 100_000)
+    assert "error: the calendar is too long" in cli("calendars", "put", "bad", file).err
+
+
 def test_dates_that_are_far_away_are_shown(cli: Cli, tmp_path: Path) -> None:
     put(cli, tmp_path, "closed", "2099-12-24..2099-12-25 # the shops\n")
     [shown] = cli("calendars", "show", "closed", "--json").rows

@@ -126,7 +126,7 @@ def read_calendar(content: str) -> tuple[CalendarLine, ...]:
     """The lines of a calendar; raises `InvalidCalendar` with the line's number."""
     if len(content.encode("utf-8", "replace")) > MOST_CHARACTERS:
         raise InvalidCalendar(
-            f"the calendar has {len(content)} characters",
+            "the calendar is too long",
             f"at most {MOST_CHARACTERS} bytes are allowed",
             "split it, and name the parts with `calendar` lines",
         )
