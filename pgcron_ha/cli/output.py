@@ -13,6 +13,7 @@ from uuid import UUID
 
 import click
 
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.harmless import harmless, harmless_json
 from pgcron_ha.spec.text import duration_text, in_number
 
@@ -69,6 +70,28 @@ def columns(heading: str, **values: str | Callable[[Any], object]) -> tuple[Colu
     )
 
 
+class OutputFailed(PgcronError):
+    """The disk is full, or what the output is written to is broken."""
+
+
+def write(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Prints to stdout or stderr, whoever reads it. Raises `OutputFailed`, which nobody may take
+    for an error of the database; BrokenPipeError when the reader has gone.
+    """
+    try:
+        click.echo(text, err=err, nl=nl)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if not err:  # Python would try again to write the rest when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputFailed(
+            "the output can't be written",
+            f"{error.strerror}.",
+            "Make room where it is written to, or write it elsewhere.",
+        ) from error
+
+
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Prints to stderr, or to stdout, where people alone read it: nothing with ``--json``.
 
@@ -76,14 +99,14 @@ def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     cursor, set no title and hide nothing.
     """
     if err or not is_json():
-        click.echo(harmless(str(text)), err=err, nl=nl)
+        write(harmless(str(text)), err=err, nl=nl)
 
 
 def echo_state(line: str) -> None:
     """Prints a line that begins with a state, in its colour on a terminal."""
     if not is_json():
         state, gap, rest = harmless(line).partition(" ")
-        click.echo(f"{coloured(state)}{gap}{rest}")
+        write(f"{coloured(state)}{gap}{rest}")
 
 
 def with_class(row: Mapping[str, Any]) -> str | None:
@@ -109,12 +132,12 @@ def report(document: object) -> None:
 
 def echo_file(text: str) -> None:
     """Prints the text of a file as it is; on a terminal its control characters are escapes."""
-    click.echo(harmless(text) if sys.stdout.isatty() else text, nl=False)
+    write(harmless(text) if sys.stdout.isatty() else text, nl=False)
 
 
 def echo_encrypted(value: object) -> None:
     """Prints an encrypted value as it is, which all else shows as a word; it is ASCII."""
-    click.echo(json.dumps(value))
+    write(json.dumps(value))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], nothing: str) -> None:
@@ -129,7 +152,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], no
     if is_json():
         return
     for line in table_lines(rows, columns, coloured) if rows else [nothing]:
-        click.echo(line)  # cells are harmless; what is left are colours
+        write(line)  # cells are harmless; what is left are colours
 
 
 def print_fields(row: Mapping[str, Any]) -> None:
@@ -150,7 +173,7 @@ def print_result(document: object, sentence: object) -> None:
 def print_json(document: object, *, err: bool = False) -> None:
     """One document on one line; instants in RFC 3339 UTC, durations in seconds."""
     text = json.dumps(document, default=_as_json, ensure_ascii=False)
-    click.echo(harmless_json(text), err=err)
+    write(harmless_json(text), err=err)
 
 
 def shown(value: object) -> str:

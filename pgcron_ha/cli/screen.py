@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import click
 
+from pgcron_ha.cli.output import write
 from pgcron_ha.client.run_status import RunStatus
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.harmless import one_line
@@ -81,18 +82,18 @@ class Screen:
         if line == self._shown or (is_soon and not self._is_terminal):
             return
         self._shown, self._state, self._reported_at = line, state, now
-        click.echo(_CLEAR + line if self._is_terminal else line, err=True, nl=not self._is_terminal)
+        write(_CLEAR + line if self._is_terminal else line, err=True, nl=not self._is_terminal)
 
     def print_line(self, line: str) -> None:
         """A line that stays, above the one that changes."""
-        click.echo(_CLEAR + line if self._is_terminal else line, err=True)
+        write(_CLEAR + line if self._is_terminal else line, err=True)
         if self._is_terminal and self._shown:
-            click.echo(self._shown, err=True, nl=False)
+            write(self._shown, err=True, nl=False)
 
     def __exit__(self, *_: object) -> None:
         if self._is_terminal and self._shown:
             self._shown = ""
-            click.echo(_CLEAR, err=True, nl=False)
+            write(_CLEAR, err=True, nl=False)
 
 
 class TableScreen:
