@@ -56,7 +56,8 @@ def _duration(what: str, most: timedelta, value: object) -> timedelta:
     return checks.duration(what, value, most)
 
 
-def _name(value: object) -> str:
+def step_name(value: object) -> str:
+    """Raises InvalidInput for what is no name that a step may have."""
     if not isinstance(value, str) or not NAME.fullmatch(value):
         raise InvalidInput(
             f"'{str(value)[:100]}' is no name that a step may have",
@@ -137,7 +138,7 @@ _OF_REPEAT: Final[Mapping[str, Option]] = {
     "every": _span("every"),
 }
 OF_STEPS: Final[Mapping[str, Option]] = {
-    "name": Option(str, check=_name),
+    "name": Option(str, check=step_name),
     "wait_for": Option(str, words=("signal", "approval", "timer")),
     "deadline": _span("deadline"),
     "at_deadline": Option(str, words=("fail", "succeed", "skip")),
@@ -151,7 +152,7 @@ OF_STEPS: Final[Mapping[str, Option]] = {
     "when": Option(str, check=partial(_path, "when")),
     "optional": Option(bool),
     "finally": Option(bool),
-    "compensates": Option(str, check=_name),
+    "compensates": Option(str, check=step_name),
     "for_each": Option(str, check=partial(_path, "for_each")),
     "max_parallel": Option(int, least=1, most=MOST_ITEMS),
     "tolerate": Option(int, most=MOST_ITEMS),

@@ -13,7 +13,7 @@ from pgcron_ha.client.options import refuse_others
 from pgcron_ha.client.registry import Registry
 from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.client.uniqueness import Unique
-from pgcron_ha.client.workflow_definitions import MOST_ITEMS
+from pgcron_ha.client.workflow_definitions import MOST_ITEMS, NAME, step_name
 from pgcron_ha.client.workflow_paths import Path, member
 from pgcron_ha.client.workflows import AD_HOC, Step, Workflow
 from pgcron_ha.config.values import Span
@@ -48,7 +48,8 @@ class _Parts:
         self.registry = registry
         self.flow = Workflow(registry)
         self.args: dict[str, Any] = {}
-        self._names: dict[str, int] = {}
+        self._names: set[str] = set()
+        self._counts: dict[str, int] = {}
 
     def place(self, part: Part, after: list[Step], items: list[Any] | None = None) -> list[Step]:
         """The last steps of the part."""
@@ -58,7 +59,8 @@ class _Parts:
         full_name = self.registry.name_of(options.pop("handler", ""))
         text = checks.args_text(options.pop("args", None))
         args = json.loads(self.registry.sent_args(full_name, text, items is None))
-        name = self._free_name(full_name)
+        name = step_name(options.get("name") or self._free_name(full_name))
+        self._names.add(name)
         paths = {key: Path(f"$.args{member(name)}{member(key)}") for key in args}
         options |= {"name": name, "args": paths, "after": after}
         if items is not None:
@@ -72,9 +74,15 @@ class _Parts:
         return [self.flow.step(full_name, **options)]
 
     def _free_name(self, full_name: str) -> str:
+        """The handler's, and a number after it if another step has that."""
         name = full_name.partition(":")[2].replace(".", "_")
-        count = self._names[name] = self._names.get(name, 0) + 1
-        return name if count == 1 else f"{name}-{count}"
+        name = name if NAME.fullmatch(name) else f"_{name}"
+        count, free = self._counts.get(name, 1), name
+        while free in self._names:
+            count += 1
+            free = f"{name}-{count}"
+        self._counts[name] = count
+        return free
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ Part: TypeAlias = str | Callable[..., Any] | Mapping[str, Any] | AdHoc
 
 def chain(*parts: Part) -> AdHoc:
     """One part after the other, each when the one before it has succeeded; it finds the result of
-    that in `Context.results`.
+    that in `Context.results`, by the part's ``name``, or without one by its handler's.
     """
 
     def place(flow: _Parts, after: list[Step]) -> list[Step]:

@@ -40,6 +40,23 @@ def test_parts_become_steps() -> None:
     assert args == {"g": {"item": [1, 2]}}
 
 
+def test_each_part_has_a_name_that_a_step_may_have() -> None:
+    dependencies, args = steps_of(
+        chain(
+            *("load", "load", "load-2", "load"),
+            *("2fa", "item", {"handler": "args", "args": {"x": 1}}),
+            {"handler": "load", "name": "first", "args": {"x": 2}},
+            map_each({"handler": "load", "name": "each"}, [1]),
+        )
+    )
+    assert list(dependencies) == [
+        *("load", "load-2", "load-2-2", "load-3"),
+        *("_2fa", "_item", "_args"),
+        *("first", "each"),
+    ]
+    assert args == {"_args": {"x": 1}, "first": {"x": 2}, "each": {"item": [1]}}
+
+
 def test_values_are_args_so_that_the_definition_is_the_same() -> None:
     def order(number: int) -> StartRequest:
         charge: NewRun = {"handler": "shell:charge", "args": {"order id": number}, "queue": "slow"}
@@ -91,6 +108,14 @@ def test_a_name_is_started_with_the_options_of_a_run() -> None:
         (chain("a"), {"x": 1}, {}, "args are given to a workflow without a name"),
         (chain(), None, {}, "it has no steps"),
         (chain({"handler": "a", "quue": 1}), None, {}, r"step 1 \('a'\): a step has no key 'quue'"),
+        (chain({"handler": "a", "name": "2"}), None, {}, "'2' is no name that a step may have"),
+        (chain({"handler": "a", "name": ["x"]}), None, {}, "is no name that a step may have"),
+        (
+            chain("a", {"handler": "b", "name": "a"}),
+            None,
+            {},
+            "step 2 .*another step has this name",
+        ),
         (chain({"handler": "b", "args": [1]}), None, {}, "args is a JSON array"),
     ],
 )
