@@ -300,7 +300,7 @@ def _hint_for_args(text: str) -> str:
 def json_or_text(text: str) -> Any:
     """The value of a JSON text, or the text if it is none."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return text
 

@@ -56,10 +56,10 @@ def test_enqueue_prints_the_id_of_the_run(cli: Cli, execute: Execute) -> None:
 
 
 def test_args_are_pairs_of_keys_and_values_too(cli: Cli, execute: Execute) -> None:
-    cli("enqueue", "py:x", "day=monday", "shop=7", 'tags=["a"]', "note=a=b", "empty=")
+    cli("enqueue", "py:x", "day=monday", "shop=7", 'tags=["a"]', "note=a=b", "empty=", "name=NaN")
 
     assert execute("SELECT args FROM pgcron.run") == [
-        ({"day": "monday", "shop": 7, "tags": ["a"], "note": "a=b", "empty": ""},)
+        ({"day": "monday", "shop": 7, "tags": ["a"], "note": "a=b", "empty": "", "name": "NaN"},)
     ]
     assert cli("enqueue", "py:x", "monday").code == 1
     assert cli("enqueue", "py:x", "day=1", "--args", "{}").code == 2
