@@ -276,6 +276,5 @@ def _quoted(role: str) -> str:
             f"A role's name has 1 to {_MOST_CHARACTERS} characters.",
             "Name a role that exists; `CREATE ROLE` makes one.",
         )
-    if re.fullmatch(r"[a-z_][a-z0-9_]*", role) and role not in ("public", "user", "all"):
-        return role
+    # Always: which words the server takes for others than names depends on its version.
     return '"' + role.replace('"', '""') + '"'

@@ -38,6 +38,8 @@ def test_grants_only_prints(cli: Cli, execute: Execute) -> None:
     assert execute("SELECT count(*) FROM pg_roles WHERE rolname = 'web-app'") == [(0,)]
     assert cli("grants", "king", "x").code == 2
     assert cli("grants", "viewer", "").code == 1
+    for word in ("end", "current_user", "public", "somebody"):
+        assert f' TO "{word}";' in cli("grants", "viewer", word).out
     assert ' TO "a""; DROP";' in cli("grants", "viewer", 'a"; DROP').out
 
 
