@@ -22,10 +22,6 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 _HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 _DIVIDE: Final = "Use several calls; in one transaction they exist together or not at all."
 _DEFAULTS: Final = functions.enqueue.defaults
-# Options that only the functions know which decide about unique keys.
-_OF_UNIQUE_KEYS: Final = frozenset(
-    {"unique_key", "unique_scope", "unique_for", "on_conflict", "debounce", "debounce_max"}
-)
 
 
 class _What(TypedDict, total=False):
@@ -71,9 +67,7 @@ class RunRequest:
         what = {"handler": self.handler, "args": self.args}
         if not self.options:
             return functions.enqueue_plain, what
-        if _OF_UNIQUE_KEYS.isdisjoint(self.options):
-            return functions.enqueue, {**what, **self.options}
-        return functions.enqueue_request, {"options": self.as_json()}
+        return functions.enqueue, {**what, **self.options}
 
     def as_json(self) -> str:
         """The object that `pgcron.enqueue_many` takes, without values that are the default."""

@@ -41,9 +41,6 @@ enqueue: Final = Call[int](
 enqueue_plain: Final = Call[int]("enqueue_plain", "handler", "args")
 """The same for a run with no other options."""
 
-enqueue_request: Final = Call[int]("enqueue_request", "options")
-"""The id of the run that a JSON object asks for, one of those that `enqueue_many` takes."""
-
 enqueue_many: Final = Call[list[int]]("enqueue_many", "runs")
 """The ids of the runs that a JSON array asks for, in its order: all of them, or an error.
 

@@ -4,8 +4,6 @@
 -- What most calls are: all but handler and args is the default.
 SELECT pgcron.enqueue(:handler::text, :args::text::jsonb, actor => :actor::text) AS run_id;
 
--- name: enqueue_request
-
 -- name: enqueue_many
 
 -- name: put_schedule
