@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, NamedTuple, Required, TypeAlias, TypedDict
 
@@ -75,13 +74,9 @@ class RunRequest:
 
     def all_but_args(self) -> str:
         """The members of that object but for args."""
-        members: dict[str, Any] = {"handler": self.handler}
-        for name, option in self.options.items():
-            if name == "retry":
-                members[name] = json.loads(option)
-            elif option != _DEFAULTS.get(name):
-                members[name] = option
-        return json.dumps(members, default=_written, separators=(",", ":"))[1:-1]
+        other = {name: each for name, each in self.options.items() if each != _DEFAULTS.get(name)}
+        members = functions.as_json({"handler": self.handler, **other})
+        return json.dumps(members, separators=(",", ":"))[1:-1]
 
 
 def request_run(
@@ -115,14 +110,6 @@ def request_run(
             "Give idempotency_key, or leave key_lifetime out.",
         )
     return RunRequest(name, text, checked)
-
-
-def _written(value: timedelta | datetime) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    # In hours, which no time zone makes longer or shorter.
-    minutes, seconds = divmod(value.days * 86_400 + value.seconds, 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}.{value.microseconds:06}"
 
 
 Request: TypeAlias = Callable[[Any, Any, Mapping[str, Any]], RunRequest]

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import POLICIES
 from pgcron_ha.client.schedules import DEFAULTS, check_schedule
-from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS, as_json
+from pgcron_ha.db.commands.functions import JSON_COLUMNS, as_json
 from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
 from pgcron_ha.spec.text import duration_text
 

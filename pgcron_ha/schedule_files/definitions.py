@@ -23,7 +23,7 @@ from pgcron_ha.client.workflow_definitions import (
     step_place,
 )
 from pgcron_ha.client.workflows import workflow_name
-from pgcron_ha.db.commands.schedule_files import JSON_COLUMNS
+from pgcron_ha.db.commands.functions import JSON_COLUMNS
 from pgcron_ha.errors import InvalidCalendar, InvalidInput, Mistakes, PgcronError
 from pgcron_ha.schedule_files.documents import SUFFIXES, Document, read_file
 from pgcron_ha.spec.calendars import calendar

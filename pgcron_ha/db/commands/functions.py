@@ -4,7 +4,8 @@ and ``sql/control.sql`` from Python. Instants are aware.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ KEY_LIFETIME: Final = timedelta(days=1)
 # Dead letters of one call: each is locked until all are redriven or archived.
 MOST_AT_ONCE: Final = 1000
 RUN_TIMEOUT: Final = timedelta(hours=1)
+JSON_COLUMNS: Final = frozenset({"args", "retry", "links"})
 
 
 class Redriven(NamedTuple):
@@ -150,6 +152,23 @@ async def once(
     run = await verb()
     await _end_operation(connection, operation, run, schema=schema)
     return run, True
+
+
+def as_json(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """A schedule, or what `enqueue` takes, as functions that get several at once read it."""
+    return {name: _value(name, value) for name, value in columns.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    if isinstance(value, timedelta):
+        # In hours, which no time zone makes longer or shorter.
+        minutes, seconds = divmod(value.days * 86_400 + value.seconds, 60)
+        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}.{value.microseconds:06}"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if name in JSON_COLUMNS and isinstance(value, str):
+        return json.loads(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 MOST_CHANGED: Final = 100

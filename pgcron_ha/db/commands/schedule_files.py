@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple
 
+from pgcron_ha.db.commands.functions import as_json
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.rows import Rows
 
 Row = dict[str, Any]
-
-JSON_COLUMNS: Final = frozenset({"args", "retry", "links"})
 
 # The most that one transaction may change, and one answer may hold.
 MOST_SCHEDULES: Final = 100_000
@@ -88,16 +86,3 @@ def _applied(row: Any, change: Any, content: Any) -> AppliedSchedule:
 
 def _row(record: Any) -> Row | None:
     return None if record is None or record["id"] is None else dict(record)
-
-
-def as_json(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of a schedule as jsonb_populate_record reads them."""
-    return {name: _value(name, value) for name, value in definition.items()}
-
-
-def _value(name: str, value: Any) -> Any:
-    if isinstance(value, timedelta):
-        return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
-    if name in JSON_COLUMNS and isinstance(value, str):
-        return json.loads(value)
-    return list(value) if isinstance(value, tuple) else value
