@@ -4,17 +4,12 @@ they are kept until it has been read, so that all of them are reported.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from difflib import get_close_matches
-from typing import Final
 
 from pgcron_ha.errors import ConfigError, Mistakes, PgcronError
 
-_MOST_SEEN: Final = 1000
-_log: Final = logging.getLogger(__name__)
 _COLLECTED: ContextVar[Mistakes | None] = ContextVar("mistakes of definitions", default=None)
 
 
@@ -56,20 +51,3 @@ def refuse_bare(decorator: str, name: object) -> None:
             f"It takes the {decorator}'s name, or nothing.",
             f"Write @app.{decorator}() or @app.{decorator}('report').",
         )
-
-
-class Misspellings:
-    """Warns in the log, once, of a handler's name that is nearly one of those that are known."""
-
-    def __init__(self, known: Mapping[str, object]) -> None:
-        self._known = known
-        self._seen: set[str] = set()
-
-    def warn_of(self, handler: str) -> None:
-        """If it is none of them; a name that is like none may be another program's."""
-        if handler in self._known or handler in self._seen:
-            return
-        if len(self._seen) < _MOST_SEEN:
-            self._seen.add(handler)
-        if near := get_close_matches(handler, self._known, n=1):
-            _log.warning("%s is no handler of this App. Did you mean %s?", handler, near[0])

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any
 
 from pgcron_ha.client.options import POLICIES
+from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.model.plan import delay_of
 from pgcron_ha.spec.preview import Preview, PreviewFire, preview
 from pgcron_ha.spec.spec import spec_of
@@ -54,7 +54,6 @@ def not_offered(handler: str, queue: str, offered: Mapping[str, Any]) -> str | N
     said = f"No living node offers {handler[:206]} for queue {queue[:100]}: its runs would wait"
     if handler in offered["handlers"]:
         return f"{said} until a node with that handler serves that queue, and has what it requires."
-    near = get_close_matches(handler, offered["handlers"], n=1)
     if handler.startswith("workflow:"):  # every node takes those that exist
         said = f"Workflow '{handler[9:206]}' does not exist: its runs would wait"
-    return f"{said} until one does." + (f" Did you mean {near[0]}?" if near else "")
+    return f"{said} until one does" + (did_you_mean(handler, offered["handlers"]) or ".")

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.mistakes import Misspellings, defining
+from pgcron_ha.client.mistakes import defining
 from pgcron_ha.client.options import given, with_defaults
 from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.config.breaker import Breaker
+from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.python.handler import PythonHandler
+
+_MOST_UNKNOWN: Final = 1000
+_log: Final = logging.getLogger(__name__)
 
 
 class Registry:
@@ -26,7 +31,7 @@ class Registry:
         self.defaults: dict[str, Mapping[str, Any]] = {}
         self.workflows: dict[str, dict[str, Any]] = {}
         self._names: dict[Callable[..., Any], str] = {}
-        self._misspellings = Misspellings(self.handlers)
+        self._unknown: set[str] = set()
 
     @contextmanager
     def defining(self, function: Callable[..., Any], what: str) -> Iterator[None]:
@@ -87,10 +92,18 @@ class Registry:
     ) -> RunRequest:
         """The checked request of a run."""
         full_name = self.name_of(handler)
-        self._misspellings.warn_of(full_name)
+        self._warn_of_misspelling(full_name)
         request = request_run(full_name, args, self.options(full_name, options))
         sent = self.sent_args(full_name, request.args, check_args)
         return request if sent is request.args else replace(request, args=sent)
+
+    def _warn_of_misspelling(self, name: str) -> None:
+        """Once; a name that is like none of the App may be another program's handler."""
+        if name in self.handlers or name in self._unknown or len(self._unknown) >= _MOST_UNKNOWN:
+            return
+        self._unknown.add(name)
+        if near := did_you_mean(name, self.handlers):
+            _log.warning("%s is no handler of this App%s", name, near)
 
     def sent_args(
         self, handler: str, args: str, check_args: bool, *, is_steady: bool = False

@@ -318,22 +318,22 @@ def test_a_handler_that_no_living_node_offers_is_noted_with_the_nearest(
     assert slip.code == 0
     assert slip.err == (
         "note: No living node offers py:reprot for queue default: its runs would wait until one"
-        " does. Did you mean py:report?\n"
+        " does; did you mean 'py:report'?\n"
     )
     other = cli("schedules", "put", "other", "@daily", "py:report", "--queue", "etl", "--dry-run")
     assert "until a node with that handler serves that queue" in other.err
     assert cli("schedules", "put", "fine", "@daily", "py:report").err == ""
 
     # The same for a run.
-    assert "Did you mean py:report?" in cli("enqueue", "py:reprot").err
+    assert "; did you mean 'py:report'?" in cli("enqueue", "py:reprot").err
     assert cli("enqueue", "py:report").err == ""
 
     # And for files, once for each handler and queue.
     runs, schedules = tmp_path / "runs", tmp_path / "jobs.yaml"
     runs.write_text('{"handler": "py:reprot"}\n{"handler": "py:report"}\n' * 2)
     schedules.write_text("schedules: {again: {spec: '@daily', handler: 'py:reprot'}}")
-    assert cli("enqueue", "--file", runs).err.count("Did you mean py:report?") == 1
-    assert "Did you mean py:report?" in cli("schedules", "apply", schedules).err
+    assert cli("enqueue", "--file", runs).err.count("; did you mean 'py:report'?") == 1
+    assert "; did you mean 'py:report'?" in cli("schedules", "apply", schedules).err
     assert cli("schedules", "apply", schedules).err == ""  # nothing is changed
     assert "Did you mean 'py:report'?" in cli("enqueue", "report").err
 

@@ -68,8 +68,21 @@ async def test_a_name_that_is_nearly_a_handler_of_the_app_is_warned_of_once(
             await app.enqueue(name)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "py:reprot is no handler of this App. Did you mean py:report?"
+        "py:reprot is no handler of this App; did you mean 'py:report'?"
     ]
+
+
+def test_of_a_thousand_unknown_names_the_next_is_not_looked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = App("postgresql://127.0.0.1:1/nobody")
+    app.handler("report")(lambda: None)
+    for number in range(1000):
+        app.enqueue_statement(f"shell:{number}")
+    for _ in range(2):
+        app.enqueue_statement("reprot")
+
+    assert not caplog.records
 
 
 def test_a_misspelled_policy_is_refused_with_the_nearest_one() -> None:
