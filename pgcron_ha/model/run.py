@@ -1,21 +1,13 @@
-"""What a run may be.
+"""How runs end.
 
 A live run is a row of ``run``. An outcome exists only in ``history``: the statement that ends a run
 moves the row, so nothing leaves an outcome. "Scheduled for later" and "waiting to retry" are
-`RunState.READY` with a due time ahead.
+``ready`` with a due time ahead.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-
-
-class RunState(StrEnum):
-    """States of a live run."""
-
-    BLOCKED = "blocked"
-    READY = "ready"
-    RUNNING = "running"
 
 
 class RunOutcome(StrEnum):

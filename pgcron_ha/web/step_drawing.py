@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.model.verdicts import OPEN_STEPS
 from pgcron_ha.web.formats import Mark, mark_of, number, plural
 from pgcron_ha.web.graph import NODE_HEIGHT, NODE_WIDTH, Shape
 
-OPEN: Final = ("waiting", "ready", "running")
 FAILED: Final = ("dead", "lost", "cancelled", "expired", "upstream_failed")
 # In the order in which filters offer them.
-STATES: Final = (*OPEN, "succeeded", *FAILED, "skipped", "superseded")
+STATES: Final = (*OPEN_STEPS, "succeeded", *FAILED, "skipped", "superseded")
 # What a step waits for that executes nothing.
 _WAITS: Final = {
     "signal": Mark("◷", "waits for a signal", "late"),
@@ -98,9 +98,9 @@ def _group(rows: Sequence[Row], href: str | None) -> dict[str, Any]:
     counts = Counter({row["state"]: row["steps"] for row in rows if row["state"] is not None})
     steps = sum(row["steps"] for row in rows)
     failed = sum(counts[state] for state in FAILED)
-    ended = counts.total() - sum(counts[state] for state in OPEN)
+    ended = counts.total() - sum(counts[state] for state in OPEN_STEPS)
     name = rows[0]["name"] if steps == 1 else plural(steps, "step")
-    state = next((word for word in reversed(OPEN) if counts[word]), "succeeded")
+    state = next((word for word in reversed(OPEN_STEPS) if counts[word]), "succeeded")
     mark = mark_of("failed" if failed else state) if counts else Mark("", "", "idle")
     words = f"{number(ended)} ended" if ended else mark.word
     if failed and steps > 1:

@@ -22,7 +22,7 @@ from pgcron_ha.model.plan import (
     delay_of,
     plan,
 )
-from pgcron_ha.model.run import RunOutcome, RunState
+from pgcron_ha.model.run import RunOutcome
 from pgcron_ha.model.storage import tables_of, total_growth
 from pgcron_ha.model.verdicts import step_sentence
 from pgcron_ha.model.workflow_graph import DEEPEST, mermaid, text_lines
@@ -43,7 +43,6 @@ __all__ = [
     "Person",
     "Plan",
     "RunOutcome",
-    "RunState",
     "catchup_policy",
     "count",
     "delay_of",

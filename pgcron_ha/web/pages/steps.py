@@ -12,13 +12,14 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.model.verdicts import OPEN_STEPS
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, number, plural, pretty, short, who_and_why
 from pgcron_ha.web.graph import Shape
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.workflows import next_after, number_after, read_nodes, read_shape
 from pgcron_ha.web.plots import gantt
-from pgcron_ha.web.step_drawing import FAILED, OPEN, STATES, drawing_of, items_words, step_mark
+from pgcron_ha.web.step_drawing import FAILED, STATES, drawing_of, items_words, step_mark
 from pgcron_ha.web.verbs import ARGS, PAYLOAD, RESULT, verb
 
 _MOST_PRETTY: Final = 30_000
@@ -209,7 +210,7 @@ def _sentence(row: Row, counts: list[Row]) -> str:
     """How far it is, and what holds it up."""
     by_state = {each["state"]: each["steps"] for each in counts}
     total = sum(by_state.values())
-    ended = total - sum(by_state.get(state, 0) for state in OPEN)
+    ended = total - sum(by_state.get(state, 0) for state in OPEN_STEPS)
     failed = sum(by_state.get(state, 0) for state in FAILED)
     parts = [f"{number(ended)} of {plural(total, 'step')} ended"]
     if failed:
