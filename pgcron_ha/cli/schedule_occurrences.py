@@ -96,15 +96,15 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
         kept: dict[str, Any] = {"before": then + fires.INSTANT_EARLIER, "limit": 1}
         decided = await session.call(ledger, schedule_id=row["id"], **kept)
         moment = fires.last_fire(row, then) or (decided[0]["fire_at"] if decided else then)
-    found = fires.explain(row, moment, await session.call(reasons.why, name, moment))
-    reported = found.reported
-    fields = {"schedule": name, "instant": output.instant_text(found.instant), **reported._asdict()}
+    stored = await session.call(reasons.why, name, moment)
+    reported, before, after = fires.explain(row, moment, stored)
+    fields = {"schedule": name, "instant": output.instant_text(moment), **reported._asdict()}
     fields |= {about: row.get(about) for about in ("owner", "links")}
     run = reported.run
     fields |= {"waits_for": None, "waits_detail": None}
     fields |= {} if run is None else await what_it_waits_for(session, run)
     if reported.decision == "not an instant":
-        fields |= {"fires_before": found.before, "fires_after": found.after}
+        fields |= {"fires_before": before, "fires_after": after}
     output.report(fields)
     if run is not None and reported.outcome is None:
         fields["outcome"] = "retention has removed it"

@@ -5,9 +5,8 @@ why it did or did not run, with what rows alone can't show.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pgcron_ha.db.queries.reasons import Reason
 from pgcron_ha.errors import InvalidInput, PgcronError
@@ -24,16 +23,12 @@ _NOT_THEN: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Explained:
+class Explained(NamedTuple):
     """The answer for an instant; ``before`` and ``after`` are the nearest fires of the current
     definition if that does not name the instant.
     """
 
-    instant: datetime
     reported: Reason
-    is_named: bool | None
-    """Whether the current definition fires then; None: this version can't read its spec."""
     before: datetime | None = None
     after: datetime | None = None
 
@@ -45,11 +40,11 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
         after = spec.next(instant - INSTANT_EARLIER)
         before = None if after == instant else spec.previous(instant)
     except PgcronError:  # another version wrote it, or this tzdata lacks its zone
-        return Explained(instant, reported, None)
+        return Explained(reported)
     if after == instant:
         if reported.code == "not_an_instant":
             reported = reported._replace(meaning=_NOT_THEN)
-        return Explained(instant, reported, True)
+        return Explained(reported)
     left_out = why_not(spec, instant)
     if reported.code in _UNDECIDED:
         gone = ""
@@ -67,7 +62,7 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
         )
     elif reported.code == "not_an_instant" and left_out:
         reported = reported._replace(reason=left_out)
-    return Explained(instant, reported, False, before, after)
+    return Explained(reported, before, after)
 
 
 def last_fire(row: Mapping[str, Any], instant: datetime) -> datetime | None:

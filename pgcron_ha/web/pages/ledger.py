@@ -90,8 +90,7 @@ def _page(rows: list[Row]) -> tuple[list[Row], str | None]:
 
 def _answer(meant: Meant, stored: Reason, waits: str | None, row: Row) -> SimpleNamespace:
     """Why an instant of a schedule ran or did not."""
-    found = explain(row, meant.instant, stored)
-    reported = found.reported
+    reported, before, after = explain(row, meant.instant, stored)
     word = (reported.outcome or "run") if reported.decision == "run" else reported.decision
     mark = mark_of(word)
     if reported.decision == "not an instant":
@@ -100,7 +99,7 @@ def _answer(meant: Meant, stored: Reason, waits: str | None, row: Row) -> Simple
         mark = mark._replace(
             glyph="◷", word="paused" if reported.code == "is_paused" else "not yet"
         )
-    near = [("before", found.before), ("after", found.after)]
+    near = [("before", before), ("after", after)]
     fires = [(word, fire) for word, fire in near if fire and mark.word == "no fire"]
     return SimpleNamespace(
         meant=meant,
