@@ -19,7 +19,6 @@ from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.model.backfill import BackfillRange, measure
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.text import in_number
@@ -192,7 +191,7 @@ async def _until_over(session: Session, backfill: int) -> overview.Row:
             over = row["already"] + row["created"] - row["open"]
             note = f"{plural(row['open'], 'open run')}, {row['failed']} failed"
             note += ", paused" if row["state"] == "paused" else ""
-            screen.show_progress(f"backfill {backfill}", Progress(over, row["planned"], note))
+            screen.show_progress(f"backfill {backfill}", over, row["planned"], note)
             await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -17,7 +17,6 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.functions import MOST_AT_ONCE
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound
-from pgcron_ha.executors.contract.progress import Progress
 
 COLUMNS = columns(
     "RUN HANDLER:24 SCHEDULE:16 OUTCOME DIED AGAIN_AS ERROR:36",
@@ -153,7 +152,7 @@ async def _archive_all(session: Session, options: dict[str, Any]) -> list[int]:
             archived += batch
             if len(batch) < MOST_AT_ONCE:
                 return archived
-            screen.show_progress("dead letters archived", Progress(len(archived), None, None))
+            screen.show_progress("dead letters archived", len(archived))
 
 
 async def _redrive_many(
@@ -168,6 +167,6 @@ async def _redrive_many(
             sent += zip(batch.letters, batch.runs, strict=True)
             if len(batch.runs) < at_most:
                 break
-            screen.show_progress("dead letters redriven", Progress(len(sent), most, None))
+            screen.show_progress("dead letters redriven", len(sent), most)
             options["starting"] = batch.next_due
     return sent

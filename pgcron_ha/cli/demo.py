@@ -38,6 +38,7 @@ from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.executors.process.supervisor_client import descendants_die_too
 
 MOST_NODES: Final = 10
@@ -203,7 +204,7 @@ class _Demo:
     async def _serve(self) -> None:
         """Returns when the pages have printed their address, or have ended."""
         while not self._stop.is_set() and self._pages[0].ending is None and not self._address():
-            await self._pause(_FIRST_RUN_PAUSE)
+            await wait_at_most(self._stop, _FIRST_RUN_PAUSE)
 
     def _address(self) -> str:
         """Which lets a browser in to the pages, once: the last one that they have printed."""
@@ -252,7 +253,7 @@ class _Demo:
                     first.last_words(),
                     f"The nodes' logs are in '{self._folder.logs}'.",
                 )
-            await self._pause(_FIRST_RUN_PAUSE)
+            await wait_at_most(self._stop, _FIRST_RUN_PAUSE)
 
     async def _watch(self) -> None:
         end = math.inf if self._seconds is None else time.monotonic() + self._seconds
@@ -267,7 +268,7 @@ class _Demo:
                 until = "" if left == math.inf else f", {left:.0f} s to go"
                 title = f"pgcron_ha demo  {self._elapsed()}{until}; stop: Ctrl-C"
                 self._screen.draw([title, *self._next_steps(), "", *lines])
-            await self._pause(min(self._screen.seconds, left))
+            await wait_at_most(self._stop, min(self._screen.seconds, left))
 
     async def _table(self) -> list[str]:
         """What `pgcron-ha nodes`, the pages' schedules and `pgcron-ha status` show."""
@@ -331,10 +332,6 @@ class _Demo:
         with answers():  # the pages' queries leave that to their pool
             schema = self._database.schema
             return await statement(self._connection, *given, schema=schema, **options)
-
-    async def _pause(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._began:.1f} s"

@@ -127,8 +127,7 @@ async def _send(session: Session, requests: Iterable[RunRequest], is_awaited: bo
                 queue = each.options.get("queue", "default")
                 wanted[each.handler, queue] = each.options.get("requires")
     if reads_all:
-        different = ((*which, requires) for which, requires in wanted.items())
-        await note_what_nobody_offers(session, different)
+        await note_what_nobody_offers(session, wanted)
     return ids
 
 

@@ -64,8 +64,11 @@ class Screen:
             drawn += f" · {elapsed(passed.total_seconds())}"
         self._show(drawn, plain, state)
 
-    def show_progress(self, what: str, reported: Progress) -> None:
+    def show_progress(
+        self, what: str, done: float, total: float | None = None, note: str | None = None
+    ) -> None:
         """The progress of something that is not a run."""
+        reported = Progress(done, total, note)
         plain = f"{what}: {progress_text(reported)}"
         self._show(f"{what} {bar(reported)}", plain, plain)
 

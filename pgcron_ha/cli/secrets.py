@@ -18,7 +18,6 @@ from pgcron_ha.client import checks
 from pgcron_ha.config import key_ring
 from pgcron_ha.db.commands import secrets
 from pgcron_ha.errors import Conflict, InvalidInput
-from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.executors.contract.secret_values import (
     RESULT,
     decrypt,
@@ -97,7 +96,7 @@ async def _rotate(session: Session, kind: str, key: str) -> tuple[int, int]:
                 is_done = args and await session.call(rotate.one, row["id"], *texts, **actor)
                 done, missed = done + bool(is_done), missed + (not is_done)
             after = batch[-1]["id"]
-            screen.show_progress(f"{kind}s encrypted again", Progress(done, None, None))
+            screen.show_progress(f"{kind}s encrypted again", done)
     return done, missed
 
 
@@ -156,7 +155,7 @@ async def erase_command(session: Session, /, dry_run: bool, **given: Any) -> Non
             total = {name: count + found[name] for name, count in total.items()}
             if dry_run or not found["runs"] + found["definitions"]:
                 break
-            screen.show_progress("runs erased", Progress(total["runs"], None, None))
+            screen.show_progress("runs erased", total["runs"])
     verb = "would be erased" if dry_run else "erased"
     report({**total, "alive": found["alive"], "schedules": found["schedules"], "dry_run": dry_run})
     lines = "" if dry_run else f", {plural(total['log_lines'], 'log line')}"

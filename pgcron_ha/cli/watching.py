@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -88,14 +88,13 @@ async def what_it_waits_for(session: Session, run_id: int) -> dict[str, str]:
 
 
 async def note_what_nobody_offers(
-    session: Session, wanted: Iterable[tuple[str, str, Sequence[str] | None]]
+    session: Session, wanted: Mapping[tuple[str, str], Sequence[str] | None]
 ) -> None:
-    """A note on stderr for each handler, queue and required labels whose runs no living node takes;
-    none while no node lives. What can't be read is no error: the change is made.
+    """A note on stderr for each handler and queue, with the labels that they require, whose runs no
+    living node takes; none while no node lives. What can't be read is no error: the change is made.
     """
-    different = {(handler, queue): requires for handler, queue, requires in wanted}
     with suppress(PgcronError), answers():
-        for (handler, queue), requires in islice(different.items(), MOST_NOTES):
+        for (handler, queue), requires in islice(wanted.items(), MOST_NOTES):
             found = await session.call(offered, handler=handler, queue=queue, requires=requires)
             lacking = not_offered(handler, queue, found) if found["handlers"] else None
             if lacking is not None:

@@ -269,8 +269,6 @@ def definition_of(row: Mapping[str, Any], default: Mapping[str, Any]) -> dict[st
     for name in POLICIES:
         if name in row and row[name] is not None and row[name] != default.get(name):
             said[name] = _plain(name, row[name])
-    if "args" in said and not said["args"]:
-        del said["args"]
     return said
 
 
