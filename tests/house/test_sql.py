@@ -66,8 +66,6 @@ ALLOWED = (
     ("pgcron_ha/cli/doctor_checks.py", "ALTER SYSTEM", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor_checks.py", "SELECT pg_reload", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor_checks.py", "ALTER ", "a hint for people, never executed"),
-    ("pgcron_ha/cli/doctor.py", "SET lock_timeout", "a setting of the session"),
-    ("pgcron_ha/cli/status.py", "SET lock_timeout", "a setting of the session"),
     ("pgcron_ha/cli/doctor_checks.py", "SELECT pg_term", "a hint for people, never executed"),
     ("pgcron_ha/db/queries/storage.py", "SELECT pg_", "a hint for people, never executed"),
 )
