@@ -35,10 +35,10 @@ _READABLE = (
     "step_signal"
 )
 _READABLE_OF_RUN = (
-    f"id, uuid, {_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, "
-    "overlap, unique_key, unique_scope, namespace, created_login, scheduled_for, state, gate, "
-    " attempt, overlap_slot, snoozes, lost_early, key_slot, owner, fence, claimed_at, "
-    "started_at, cancel_at, cancel_reason, kill_at, last_error, created_at, awaited"
+    f"id, uuid, {_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, overlap, "
+    "unique_key, unique_scope, namespace, created_login, scheduled_for, state, gate, attempt, "
+    "overlap_slot, snoozes, lost_early, key_slot, owner, fence, claimed_at, started_at, cancel_at, "
+    "cancel_reason, kill_at, last_error, created_at, awaited"
 )
 # All that nodes write: not who may do what, how long records are kept, and what a calendar says.
 _WORKED_ON = (
