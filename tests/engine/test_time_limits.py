@@ -135,6 +135,21 @@ async def test_a_sign_of_a_batch_counts_for_all_its_runs(ending: Ending) -> None
     assert len(limits.exceeded(batch, now + 40)) == 2
 
 
+async def test_a_sign_of_a_run_without_limits_counts_for_its_batch_once(ending: Ending) -> None:
+    limited = await executing(ending, 40, '{"silence_timeout": 30}')
+    (run,) = await ending.claim()
+    free = ending.executor.executing[run]
+    limited._batch = free._batch = [limited, free]
+    limits, now = TimeLimits(), monotonic()
+    row = {"id": limited.run_id, "silence_timeout": 30.0, "give_up_in": None}
+    limits.learn([limited], [row], now)  # type: ignore[list-item]
+    free.gave_sign = True
+
+    assert limits.exceeded([limited, free], now) == []
+    assert limits.exceeded([limited, free], now + 29.9) == []
+    assert limits.exceeded([limited, free], now + 30) == [(limited, StopReason.SILENT)]
+
+
 async def test_a_run_that_is_killed_is_not_given_grace(ending: Ending) -> None:
     (run,) = await ending.claim()
     ending.executor.begin(run, monotonic())

@@ -84,7 +84,8 @@ class TimeLimits:
         }
         for context, limits in self._limits.items():
             if context in signs:
-                context.gave_sign = False
+                for run in context._batch or [context]:  # also those that have no limit
+                    run.gave_sign = False
                 limits.last_sign = now
             if now >= limits.give_up_at:
                 found.append((context, StopReason.GIVEN_UP))
