@@ -232,12 +232,19 @@ class NodeEndsItself(ErrorEvent):
 
 
 class ServiceFailed(WarningEvent):
-    """One pass of a service failed; it is tried again."""
+    """A pass of a service failed and is tried again after `pause` seconds; or something that it
+    does by the way failed, and `pause` is 0.
+    """
 
-    text = "{service}: {error}; trying again in {pause:.1f} s"
+    text = "{service}: {error}"
     service: str
     error: str
-    pause: float
+    pause: float = 0.0
+
+    def sentence(self) -> str:
+        """Also when it is tried again."""
+        again = f"; trying again in {self.pause:.1f} s" if self.pause else ""
+        return super().sentence() + again
 
 
 class ProfileIsRisky(WarningEvent):

@@ -17,6 +17,7 @@ from tests.product.telemetry import (
     RunFailed,
     RunIsStuck,
     RunsReaped,
+    ServiceFailed,
     emit,
     events,
     set_up,
@@ -68,6 +69,11 @@ def test_every_event_has_a_sentence_a_level_and_facts(kind: type[Event]) -> None
 def test_one_handler_is_one_handler() -> None:
     assert NodeJoined("n1", "abc", 1, 0).sentence().endswith("with 1 handler")
     assert NodeJoined("n1", "abc", 2, 0).sentence().endswith("with 2 handlers")
+
+
+def test_what_is_not_tried_again_is_not_said_to_be() -> None:
+    assert ServiceFailed("reaper", "no", 2.04).sentence() == "reaper: no; trying again in 2.0 s"
+    assert ServiceFailed("session", "no sign-off", 0.0).sentence() == "session: no sign-off"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -119,7 +119,7 @@ async def settle_orphans(link: Link, node: str, orphans: Sequence[tuple[int, UUI
         if len(given) < len(orphans):  # those that were given back have no valid token any more
             await link.rows("fail_runs", ends=json.dumps(ends))
     except PgcronError as error:
-        emit(ServiceFailed("session", f"could not give back claims: {error.message}", 0.0))
+        emit(ServiceFailed("session", f"could not give back claims: {error.message}"))
     else:
         if given:
             emit(RunsReleased(len(given), "the answer to their claim never came"))

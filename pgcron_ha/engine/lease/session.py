@@ -213,7 +213,7 @@ class Session(threading.Thread):
         except DatabaseUnavailable:
             raise
         except PgcronError as error:  # a row that can't be ended keeps no node from joining
-            emit(ServiceFailed("session", f"could not end late fires: {error.message}", 0.0))
+            emit(ServiceFailed("session", f"could not end late fires: {error.message}"))
 
     async def _bury(self, incarnation: UUID) -> int:
         """How many predecessors were declared dead. While somebody has locked the row of one it is
@@ -224,7 +224,7 @@ class Session(threading.Thread):
                 "bury_predecessors", home=self.identity.home, incarnation=incarnation
             )
         except Busy as error:
-            emit(ServiceFailed("session", f"could not bury predecessors: {error.message}", 0.0))
+            emit(ServiceFailed("session", f"could not bury predecessors: {error.message}"))
             return 0
         self._must_bury = False
         return len(buried)
@@ -347,7 +347,7 @@ class Session(threading.Thread):
                     "leave", incarnation=self.incarnation, reason=self._leave_because
                 )
             except PgcronError as error:
-                emit(ServiceFailed("session", f"could not sign off: {error.message}", 0.0))
+                emit(ServiceFailed("session", f"could not sign off: {error.message}"))
         self.incarnation = None
         self.lease.end()
         await self._link.close()

@@ -192,5 +192,5 @@ def end_soon(runner: Runner, lease: Lease) -> None:
 def _end(runner: Runner, lease: Lease) -> None:
     if lease.phase(boottime()) is LeasePhase.OVER and runner.kill_stopped(grace=0):
         message = "handlers do not stop although the lease is over; this process ends"
-        emit(ServiceFailed("node", message, 0.0))
+        emit(ServiceFailed("node", message))
         os._exit(EXIT_WITHOUT_LEASE)
