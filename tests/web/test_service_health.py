@@ -13,7 +13,7 @@ import pytest
 from tests.db.control import Connection
 from tests.product.config import load_settings, read_sources
 from tests.product.db import NodeHealth, Trouble, written
-from tests.product.engine import Node, SetAside
+from tests.product.engine import Node, Service, SetAside
 from tests.product.executors import remember_secret
 from tests.product.telemetry import Counters
 from tests.product.web import NodeCollector
@@ -114,6 +114,13 @@ async def test_what_many_of_one_kind_have_hides_nothing_else(site: Site, node: N
         return "out of range" in row_of((await site.get("/")).text, "breaker &#39;py:bad&#39;")
 
     await until("the overview names the one breaker", is_named, deadline=10 * slowness())
+
+
+def test_it_is_said_what_does_not_happen_while_a_service_fails() -> None:
+    names = {each.name for each in Service.__subclasses__() if each.__module__.startswith("pgcron")}
+
+    assert {"audit webhook", "dispatcher", "workflows"} <= names
+    assert {name for name in names if not Trouble(name, "it fails", 1.0).consequence} == set()
 
 
 async def test_one_cause_on_several_nodes_is_one_row(site: Site, connection: Connection) -> None:

@@ -31,9 +31,11 @@ _WITHOUT: Final = {
     "reaper": "It takes nothing over from dead nodes.",
     "watch": "It enforces no time limits.",
     "backfills": "It goes on with no backfill.",
+    "workflows": "It goes on with no workflow.",
     "breakers": "It opens and closes no circuit breakers.",
     "janitor": "It makes and drops no partitions, and removes nothing that is over.",
     "listener": "It looks for work at its poll interval.",
+    "audit webhook": "It sends no audit.",
 }
 
 
