@@ -144,7 +144,7 @@ def retry_after(answer: HttpAnswer) -> timedelta | None:
 def _date(text: str) -> datetime | None:
     try:
         found = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for a zone that is years away
         return None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
