@@ -132,8 +132,10 @@ class Node:
         links = self._links
         endings, takeovers, upkeep = links["endings"], links["takeovers"], links["upkeep"]
         self._recorder = Recorder(endings)
+        # What is wrong with the settings is found before executors begin to work.
+        policies, declared = handler_policies(settings, apps), declared_breakers(settings, apps)
+        audit = self._build_audit()
         self._executors = await build_executors(settings, apps, self.runner, self._recorder, home)
-        policies = handler_policies(settings, apps)
         self.runner.use(self._executors, policies)
         handlers = sorted(frozenset().union(*[e.handlers() for e in self._executors.values()]))
         identity = Identity(
@@ -160,7 +162,7 @@ class Node:
             {name: each.weight for name, each in policies.items() if each.weight > 1},
             self._admission.expect,
         )
-        declared, admit = declared_breakers(settings, apps), self._admission.look
+        admit = self._admission.look
         self._breakers = Breakers(upkeep, node.queues, self._dispatcher, declared, admit)
         self._workflows = Workflows(links["admission"], self.session, self._dispatcher, admit)
         recorder = self._recorder
@@ -184,11 +186,17 @@ class Node:
             self._janitor,
             self._breakers,
             self._listener,
+            *audit,
         ]
-        if (url := settings.audit.webhook) is not None:
-            from pgcron_ha.engine.maintain.audit_webhook import AuditWebhook  # loads HTTP
 
-            self._services.append(AuditWebhook(upkeep, settings.audit, url))
+    def _build_audit(self) -> list[Service]:
+        """What sends the audit to a webhook, if there is one."""
+        audit = self.settings.audit
+        if audit.webhook is None:
+            return []
+        from pgcron_ha.engine.maintain.audit_webhook import AuditWebhook  # loads HTTP
+
+        return [AuditWebhook(self._links["upkeep"], audit, audit.webhook)]
 
     def _build_listener(self) -> Listener:
         return Listener(

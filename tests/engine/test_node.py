@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ import asyncpg
 import pytest
 
 from pgcron_ha import App, Retry
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.base import Context
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.proxy import Proxy
-from tests.product.config import Settings, load_settings, read_sources
+from tests.product.config import AuditSettings, Settings, load_settings, read_sources
 from tests.product.db import connect
 from tests.product.engine import Node
 from tests.product.telemetry import Event, NodeLeft, RunsReleased
@@ -331,6 +332,26 @@ async def test_a_database_without_the_schema_is_one_clear_error(
 
     with pytest.raises(PgcronError, match="not in this database"):
         await node.run()
+
+
+@pytest.mark.parametrize("wrong", ["a weight", "a breaker", "the webhook of the audit"])
+async def test_a_node_that_can_not_be_built_leaves_no_executor_at_work(
+    wrong: str, settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    given = settings(slots=2)
+    if wrong == "a weight":
+        handlers.app.handler("heavy", weight=3)(handlers.fine)
+    elif wrong == "a breaker":
+        handlers.app.handler("guarded", breaker="py:fine")(handlers.fine)
+    else:
+        given = replace(given, audit=AuditSettings("http://192.0.2.1/audit", None, False))
+    before = set(threading.enumerate())
+
+    with pytest.raises(ConfigError):
+        await Node(given, [handlers.app]).run()
+
+    left = set(threading.enumerate()) - before
+    assert [each.name for each in left if each.name.startswith("pgcron")] == []
 
 
 async def _count_history(connection: Connection, count: int) -> bool:
