@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from pgcron_ha.client.workflows import AD_HOC
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.engine.admit.admission import Admission
@@ -137,7 +138,8 @@ class Node:
         audit = self._build_audit()
         self._executors = await build_executors(settings, apps, self.runner, self._recorder, home)
         self.runner.use(self._executors, policies)
-        handlers = sorted(frozenset().union(*[e.handlers() for e in self._executors.values()]))
+        own = [each.handlers() for each in self._executors.values()]
+        handlers = sorted({f"workflow:{AD_HOC}"}.union(*own))
         identity = Identity(
             node.name,
             socket.gethostname(),

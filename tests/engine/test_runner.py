@@ -63,6 +63,16 @@ async def test_as_many_runs_execute_as_there_are_slots_and_the_rest_waits(held: 
     assert len(held.runner.held()) == 4
 
 
+async def test_a_workflow_takes_no_slot_and_waits_for_none(held: Held) -> None:
+    held.runner.accept(rows(1, 2, 3))
+
+    held.runner.accept([row(4, handler="workflow:etl", attempt=2)], {4: 2})
+
+    assert isinstance(await held.outcome(4), Succeeded)
+    assert set(held.executor.executing) == {1, 2}
+    assert (held.runner.executing, held.runner.waiting) == (2, 1)
+
+
 async def test_a_slot_that_becomes_free_takes_the_next_run_without_the_loop(held: Held) -> None:
     held.runner.accept(rows(1, 2, 3))
 

@@ -17,7 +17,6 @@ from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Runner
-from pgcron_ha.engine.workflows.starter import WorkflowStarter
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import (
     DEFAULT_POLICY,
@@ -86,7 +85,6 @@ async def build_executors(
                 recorder.flush_from_thread,
                 lambda sentence: emit(ProfileIsRisky(sentence)),
             )
-        executors["workflow"] = WorkflowStarter(executor_services("workflow"))
         isolated = {name: each for name, each in handlers.items() if each.isolation is not None}
         if isolated:
             program = child_program(node.apps, settings.required_dsn(), settings.schema)

@@ -21,6 +21,7 @@ from pgcron_ha.engine.run.slots import Slots
 from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import (
+    SUCCEEDED,
     Context,
     Executor,
     HandlerPolicy,
@@ -146,7 +147,8 @@ class Runner:
 
     def accept(self, rows: Sequence[Row], weights: Mapping[int, int] | None = None) -> None:
         """Takes claimed rows and starts what has a slot. `weights` names the runs that take several
-        slots: one that waits for them keeps what came after it from taking any.
+        slots: one that waits for them keeps what came after it from taking any. A workflow takes
+        none.
         """
         now = boottime()
         for row in rows:
@@ -163,7 +165,9 @@ class Runner:
             self._held[context.run_id] = context
             self._since[context.run_id] = now
             self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
-            if weights and context.run_id in weights:
+            if context.handler.startswith("workflow:"):
+                self.done(context, SUCCEEDED)  # nothing executes: its report makes its steps
+            elif weights and context.run_id in weights:
                 self.slots.wait(context, weights[context.run_id])
             elif row["attempt"] > 1 and self.prepare and row["lost_early"] is not None:
                 self.slots.wait(context, 1)

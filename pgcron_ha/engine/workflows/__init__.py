@@ -1,1 +1,1 @@
-"""Workflows: how they begin, and how they go on from the outbox of their steps."""
+"""Workflows: how they go on from the outbox of their steps."""
