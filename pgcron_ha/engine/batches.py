@@ -9,6 +9,7 @@ the faulty rows: it marks a refused row with the server's reason; a locked or sl
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, Row, TableBusy, Unanswered
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
+from pgcron_ha.errors import DatabaseUnavailable, InvalidSpec, PgcronError, Refused, SchemaError
 from pgcron_ha.telemetry.events import IsNoLongerAside, RunRefused, WasSetAside
 from pgcron_ha.telemetry.log import emit
 
@@ -123,10 +124,10 @@ def first_batch(
 async def one_by_one(
     items: Sequence[Item],
     act: Callable[[Item], Awaitable[object]],
-    failed: Callable[[Item, Exception], None],
+    failed: Callable[[Item, PgcronError], None],
 ) -> None:
     """`act` on each item, one after the other: `failed` gets those where it raises, whatever it
-    raises, and the others get done.
+    raises (as `known`), and the others get done.
 
     After the first that waits for a lock, the others wait a fifth of a second only. Raises
     DatabaseUnavailable when there is no database.
@@ -142,7 +143,19 @@ async def one_by_one(
         except DatabaseUnavailable:
             raise
         except Exception as error:
-            failed(item, error)
+            failed(item, known(error))
+
+
+def known(error: Exception) -> PgcronError:
+    """The error itself; for one that is no `PgcronError`, an error that names where it arose."""
+    return error if isinstance(error, PgcronError) else InvalidSpec(unforeseen(error))
+
+
+def unforeseen(error: BaseException) -> str:
+    """An exception that is no `PgcronError`, with the place that raised it."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" at {frame.name}, line {frame.lineno} of {frame.filename}" for frame in last)
+    return f"{type(error).__name__}: {error}{place}"[:1000]
 
 
 async def end_refused_run(

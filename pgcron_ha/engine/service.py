@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import traceback
 from time import monotonic
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy
-from pgcron_ha.engine.batches import SetAside
-from pgcron_ha.errors import InvalidSpec, PgcronError, Refused
+from pgcron_ha.engine.batches import SetAside, known
+from pgcron_ha.errors import PgcronError, Refused
 from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.telemetry.events import ServiceFailed
 from pgcron_ha.telemetry.log import emit
@@ -140,18 +139,6 @@ def reported(error: PgcronError) -> str:
     if not isinstance(error, Refused):
         return error.message
     return f"{error.message}; a node has the rights of the role that migrated, or it is GRANTed one"
-
-
-def known(error: Exception) -> PgcronError:
-    """The error itself; for one that is no `PgcronError`, an error that names where it arose."""
-    return error if isinstance(error, PgcronError) else InvalidSpec(unforeseen(error))
-
-
-def unforeseen(error: BaseException) -> str:
-    """An exception that is no `PgcronError`, with the place that raised it."""
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = "".join(f" at {frame.name}, line {frame.lineno} of {frame.filename}" for frame in last)
-    return f"{type(error).__name__}: {error}{place}"[:1000]
 
 
 def backoff(failures: int) -> float:

@@ -225,6 +225,31 @@ async def test_a_backfill_that_the_database_refuses_holds_up_no_other(
     await connection.execute("UPDATE pgcron.backfill SET state = 'stopping' WHERE id = $1", bad)
 
 
+async def test_while_a_table_is_locked_a_backfill_is_tried_again_every_second(
+    make_link: MakeLink, connection: Connection
+) -> None:
+    await put_schedule(connection, overlap="allow")
+    backfill = await ask(connection, minutes(3))
+    link = make_link()
+    link.witness = make_link().rows
+    service = Backfills(link)
+
+    async def next_pass() -> None:
+        while service.aside.waits(backfill):
+            await service.rest(0.05)
+        await service.run_once()
+
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE pgcron.backfill_run IN SHARE ROW EXCLUSIVE MODE")
+        for _ in range(3):
+            await next_pass()
+            assert 0 < service.aside.until_retry(backfill) <= 1
+    await next_pass()
+
+    assert service.aside.entries() == []
+    assert await fires(connection) == [DAY]
+
+
 async def test_an_override_that_nobody_can_use_stops_its_own_backfill_only(
     service: Backfills, connection: Connection
 ) -> None:

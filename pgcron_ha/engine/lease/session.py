@@ -19,9 +19,10 @@ from uuid import UUID, uuid4
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.revision import require_revision
+from pgcron_ha.engine.batches import known
 from pgcron_ha.engine.lease.lease import Lease, LeasePhase
 from pgcron_ha.engine.lease.reconcile import Beat
-from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES, known
+from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES
 from pgcron_ha.errors import (
     DatabaseUnavailable,
     InvalidSpec,

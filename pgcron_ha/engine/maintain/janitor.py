@@ -19,7 +19,7 @@ from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
 from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
 from pgcron_ha.engine.run.timeouts import notice_overruns
-from pgcron_ha.engine.service import Service, known
+from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import HistoryThinned, RunsGivenUp
@@ -218,11 +218,9 @@ class Janitor(Service):
             await self._link.rows("drop_outlived", partition=partition)
             self.aside.forget(("partition", partition))
 
-        def leave(partition: str, error: Exception) -> None:
+        def leave(partition: str, error: PgcronError) -> None:
             if not isinstance(error, Busy):  # a long reader holds it: the next hour will do
-                self.aside.put(
-                    ("partition", partition), f"partition {partition}", known(error).message
-                )
+                self.aside.put(("partition", partition), f"partition {partition}", error)
 
         await one_by_one(partitions, drop, leave)
 

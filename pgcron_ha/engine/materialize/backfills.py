@@ -13,9 +13,9 @@ from functools import partial
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.batches import one_by_one
+from pgcron_ha.engine.batches import known, one_by_one
 from pgcron_ha.engine.materialize.previews import compute
-from pgcron_ha.engine.service import Service, known
+from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import count, following
 from pgcron_ha.spec.spec import Spec, spec_of
@@ -94,10 +94,10 @@ class Backfills(Service):
         self.aside.forget(row["id"])
         await asyncio.sleep(0)  # the instants of a backfill may take some milliseconds
 
-    def _leave_out(self, row: Row, error: Exception) -> None:
+    def _leave_out(self, row: Row, error: PgcronError) -> None:
         """Whatever is wrong with it, the others have their step; it is tried again alone."""
         what = f"backfill {row['id']} of schedule {row['schedule']!r}"
-        self.aside.put(row["id"], what, known(error).message)
+        self.aside.put(row["id"], what, error)
 
     async def _step(self, row: Row) -> bool:
         """Whether there is more to do at once."""

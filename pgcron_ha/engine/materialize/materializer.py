@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, NoPartition, Row
-from pgcron_ha.engine.batches import impatience, isolate
+from pgcron_ha.engine.batches import impatience, isolate, known
 from pgcron_ha.engine.lease.session import LATE_AFTER
 from pgcron_ha.engine.materialize.previews import AT_ONCE, compute, write_previews
 from pgcron_ha.engine.materialize.schedule_duties import (
@@ -30,7 +30,7 @@ from pgcron_ha.engine.materialize.schedule_duties import (
     waiting_of,
 )
 from pgcron_ha.engine.run.counters import count_decided
-from pgcron_ha.engine.service import Service, known
+from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.model.plan import Plan, delay_of, plan
 from pgcron_ha.spec.spec import spec_of
@@ -155,7 +155,7 @@ class Materializer(Service):
 
     def _delayed(self, decision: Decision, error: PgcronError) -> None:
         row = decision[0]
-        self.aside.put(("fires", row["schedule_id"]), f"schedule {row['name']!r}", error.message)
+        self.aside.put(("fires", row["schedule_id"]), f"schedule {row['name']!r}", error)
 
     def _leave_out_locked(self, decisions: Sequence[Decision], moved: set[int]) -> None:
         """Set aside schedules that did not move twice and that no other node decided: locked."""

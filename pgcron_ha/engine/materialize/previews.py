@@ -14,9 +14,8 @@ from typing import Any, Final, TypeVar
 
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.db.driver.link import Link, Row
-from pgcron_ha.engine.batches import SetAside, isolate
+from pgcron_ha.engine.batches import SetAside, isolate, known
 from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
-from pgcron_ha.engine.service import known
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.budget import TakesLong, quickly
 from pgcron_ha.spec.zones import TZDATA
@@ -68,7 +67,7 @@ async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequenc
     def delayed(preview: Preview, error: PgcronError) -> None:
         row = preview[0]
         what = f"the preview of schedule {row['name']!r}"
-        aside.put(("preview", row["schedule_id"]), what, error.message)
+        aside.put(("preview", row["schedule_id"]), what, error)
 
     written = [row for rows in await isolate(previews, send, None, delayed) for row in rows]
     for row in written:

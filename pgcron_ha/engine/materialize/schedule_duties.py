@@ -11,7 +11,6 @@ from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.batches import SetAside, one_by_one
 from pgcron_ha.engine.lease.session import LATE_AFTER
 from pgcron_ha.engine.run.counters import count_decided
-from pgcron_ha.engine.service import known
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.model.plan import Plan, delay_of
 from pgcron_ha.spec.spec import spec_of
@@ -175,9 +174,9 @@ class ScheduleDuties:
             self._aside.forget((duty, row["schedule_id"]))
             self._goes_on |= len(rows) == MOST
 
-        def failed(row: Row, error: Exception) -> None:
+        def failed(row: Row, error: PgcronError) -> None:
             what = f"schedule {row['name']!r}, {duty.replace('_', ' ')}"
-            self._aside.put((duty, row["schedule_id"]), what, known(error).message)
+            self._aside.put((duty, row["schedule_id"]), what, error)
 
         await one_by_one(rows, go, failed)
 

@@ -16,9 +16,9 @@ from time import monotonic
 from typing import Any, Final
 
 from pgcron_ha.db.driver.link import Row
+from pgcron_ha.engine.batches import unforeseen
 from pgcron_ha.engine.lease.reconcile import Held
 from pgcron_ha.engine.run.slots import Slots
-from pgcron_ha.engine.service import unforeseen
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,

@@ -13,7 +13,7 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine.batches import one_by_one
 from pgcron_ha.engine.claim.dispatcher import Dispatcher
 from pgcron_ha.engine.lease.session import Session
-from pgcron_ha.engine.service import Service, known
+from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 
 WORKFLOWS: Final = 50
@@ -83,6 +83,5 @@ class Workflows(Service):
         self._dispatcher.offer(names)
         self._look_at_gates()
 
-    def _failed(self, workflow: int, error: Exception) -> None:
-        refusal = error if isinstance(error, PgcronError) else known(error)
-        self.aside.put(workflow, f"workflow run {workflow}", refusal)
+    def _failed(self, workflow: int, error: PgcronError) -> None:
+        self.aside.put(workflow, f"workflow run {workflow}", error)
