@@ -50,6 +50,14 @@ async def call(connection: Connection, name: str, /, **values: Any) -> list[Row]
     return rows
 
 
+async def end_waiting(
+    connection: Connection, runs: list[int], outcome: str, reason: str = "because"
+) -> list[int]:
+    """End these runs, if they wait; those that ended."""
+    ended = "SELECT pgcron.end_waiting_runs($1, $2, $3)"
+    return [row[0] for row in await connection.fetch(ended, runs, outcome, reason)]
+
+
 async def join(
     connection: Connection,
     *,

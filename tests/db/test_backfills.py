@@ -19,6 +19,7 @@ from tests.db.control import (
     claim_overlapping,
     cursor_of,
     database_now,
+    end_waiting,
     fail,
     finish,
     join,
@@ -199,13 +200,7 @@ async def end_three(connection: Connection, schedule: int, node: Node) -> list[R
     await connection.execute("UPDATE pgcron.cursor SET watermark = $1", DAY - minutes(1))
     await materialize(connection, await cursor_of(connection, schedule), instants(3))
     made = await runs(connection)
-    await call(
-        connection,
-        "end_waiting_runs",
-        run_ids=[made[2]["id"]],
-        outcome="skipped",
-        reason="the last run is not over",
-    )
+    await end_waiting(connection, [made[2]["id"]], "skipped", "the last run is not over")
     first, second = await claim(connection, node)
     await finish(connection, [first])
     await fail(connection, [second])
@@ -493,7 +488,7 @@ async def test_only_the_last_thousand_failures_are_kept(
 
 async def end_all(connection: Connection) -> None:
     ids = [run["id"] for run in await runs(connection)]
-    await call(connection, "end_waiting_runs", run_ids=ids, outcome="cancelled", reason="enough")
+    await end_waiting(connection, ids, "cancelled")
 
 
 REFUSED: tuple[tuple[dict[str, Any], type[PgcronError], str], ...] = (

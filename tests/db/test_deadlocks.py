@@ -80,7 +80,7 @@ async def tidy(own: Connection, node: Node, chance: random.Random) -> None:
     await reap(own, 10)
     expired = await call(own, "expired_runs", at_most=10)
     ids = [row["id"] for row in expired]
-    await call(own, "end_waiting_runs", run_ids=ids, outcome="expired", reason="late")
+    await call(own, "expire_runs", run_ids=ids, reason="late")
     look = {"queues": ["default"], "priorities": [5], "look": 10}
     await call(own, "block_unserved", **look)
     await call(own, "unblock", at_most=10)

@@ -14,6 +14,7 @@ from tests.db.control import (
     call,
     claim,
     claim_overlapping,
+    end_waiting,
     enqueue,
     fail,
     finish,
@@ -410,12 +411,9 @@ async def test_a_waiting_run_ends_with_a_reason_in_history_and_ledger(
     await connection.execute(
         "INSERT INTO pgcron.occurrence VALUES ($1, $2, 'run', NULL, $3)", schedule, fire, run_id
     )
-    ending = {"run_ids": [run_id], "outcome": outcome, "reason": "because"}
 
-    assert [row["run_id"] for row in await call(connection, "end_waiting_runs", **ending)] == [
-        run_id
-    ]
-    assert await call(connection, "end_waiting_runs", **ending) == []
+    assert await end_waiting(connection, [run_id], outcome) == [run_id]
+    assert await end_waiting(connection, [run_id], outcome) == []
 
     decided = await connection.fetchrow("SELECT decision, reason FROM pgcron.occurrence")
     assert decided is not None
@@ -433,9 +431,7 @@ async def test_a_run_that_began_meanwhile_is_not_ended_as_a_waiting_one(
     claimer, ender = await another(), await another()
     async with claimer.transaction():
         [claimed] = await claim(claimer, node)
-        ending = asyncio.create_task(
-            call(ender, "end_waiting_runs", run_ids=[run_id], outcome="expired", reason="late")
-        )
+        ending = asyncio.create_task(end_waiting(ender, [run_id], "expired"))
         await waits_for_lock(connection, ender)
     assert await ending == []
     assert await finish(connection, [claimed]) == [run_id]
@@ -447,8 +443,7 @@ async def test_a_run_that_was_tried_meanwhile_does_not_expire(connection: Connec
     node = await join(connection)
     assert await fail(connection, await claim(connection, node)) == {run_id: "retry"}
 
-    late = {"run_ids": [run_id], "outcome": "expired", "reason": "late"}
-    assert await call(connection, "end_waiting_runs", **late) == []
+    assert await end_waiting(connection, [run_id], "expired") == []
 
     row = await run_row(connection, run_id)
     assert row is not None

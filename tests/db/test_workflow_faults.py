@@ -463,7 +463,7 @@ async def test_every_end_of_a_run_is_told(flow: Stage, connection: Connection, e
     [row] = await alive(connection, "a")
     if end == "expired":
         await connection.execute("UPDATE pgcron.run SET expire_at = now() WHERE handler = 'py:a'")
-        await call(connection, "expire_runs", at_most=100, reason="late")
+        await call(connection, "expire_runs", run_ids=[row["id"]], reason="late")
     elif end == "cancelled":
         await connection.execute("SELECT pgcron.cancel_run($1)", row["id"])
     else:

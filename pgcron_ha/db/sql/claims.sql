@@ -16,19 +16,6 @@ SELECT * FROM pgcron.claim(:incarnation, :handlers, gated => :gated, ahead => :a
                            gated_queues => :queues, beyond => :beyond, look => :look,
                            aged => :aged, probes => :probes);
 
--- name: end_waiting_runs
--- ready -> skipped
--- ready -> superseded
--- ready -> expired
--- ready -> cancelled
--- ready -> upstream_failed
--- blocked -> cancelled
--- blocked -> skipped
--- blocked -> superseded
--- blocked -> expired
--- blocked -> upstream_failed
-SELECT pgcron.end_waiting_runs(:run_ids, :outcome, :reason) AS run_id;
-
 -- name: next_due
 -- The head of every path that has waiting runs, future ones included: where to claim, and how long
 -- to sleep. A paused queue has none. is_limited: claimed with a look at its limits; runs with a

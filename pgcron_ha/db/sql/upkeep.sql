@@ -4,35 +4,24 @@
 
 -- name: drop_outlived
 
--- name: expire_runs
--- ready -> skipped
--- ready -> superseded
--- ready -> expired
--- ready -> cancelled
--- ready -> upstream_failed
--- blocked -> cancelled
--- blocked -> skipped
--- blocked -> superseded
--- blocked -> expired
--- blocked -> upstream_failed
--- Runs that wait for their first attempt and whose start deadline has passed. Locked rows are left
--- for the next look. The last row has no run, but the seconds until the next run expires; NULL when
--- none does soon.
-SELECT ended.run_id, NULL::float8 AS seconds FROM pgcron.end_waiting_runs(ARRAY(
+-- name: expired_runs
+-- Runs that wait for their first attempt and whose start deadline has passed, without locked ones,
+-- which are left for the next look; and the next one that expires, if that is soon. `seconds`: how
+-- far ahead that is.
+SELECT late.id, 0::float8 AS seconds FROM unnest(ARRAY(
   SELECT r.id FROM pgcron.run r
   WHERE r.state <> 'running' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
-  ORDER BY r.expire_at LIMIT :at_most FOR UPDATE SKIP LOCKED),
-  'expired', :reason) ended(run_id)
+  ORDER BY r.expire_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) late(id)
 UNION ALL
-SELECT NULL, extract(epoch FROM min(r.expire_at) - now())::float8 FROM pgcron.run r
-WHERE r.state <> 'running' AND r.expire_at > now() AND r.expire_at < now() + interval '1 minute'
-  AND r.attempt = 0;
+(SELECT r.id, extract(epoch FROM r.expire_at - now())::float8 FROM pgcron.run r
+ WHERE r.state <> 'running' AND r.expire_at > now() AND r.expire_at < now() + interval '1 minute'
+   AND r.attempt = 0
+ ORDER BY r.expire_at LIMIT 1);
 
--- name: expired_runs
--- The same runs, when one of them keeps the others from being ended together.
-SELECT r.id FROM pgcron.run r
-WHERE r.state <> 'running' AND r.expire_at IS NOT NULL AND r.expire_at <= now() AND r.attempt = 0
-ORDER BY r.expire_at LIMIT :at_most;
+-- name: expire_runs
+-- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
+-- blocked -> skipped, superseded, expired, cancelled, upstream_failed, dead
+SELECT pgcron.end_each_waiting_run(:run_ids, 'expired', :reason) AS run_id;
 
 -- name: give_up_runs
 -- ready -> dead

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.statements import in_schema
-from pgcron_ha.engine.batches import SetAside, end_refused_run, isolate, one_by_one
+from pgcron_ha.engine.batches import SetAside, isolate, one_by_one
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
 from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
@@ -134,40 +134,27 @@ class Janitor(Service):
                 self.aside.forget(each)
 
     async def _expire(self) -> None:
-        """Remove expired runs at once, since many of them would delay the runs behind them."""
+        """End expired runs at once, since many of them would delay the runs behind them."""
 
-        async def expire_some() -> int:
-            try:
-                *ended, soon = await self._link.rows("expire_runs", at_most=BATCH, reason=_EXPIRED)
-            except DatabaseUnavailable:
-                raise
-            except PgcronError:
-                return await self._expire_in_parts()
+        async def send(runs: Sequence[int]) -> int:
+            ended = await self._link.rows("expire_runs", run_ids=list(runs), reason=_EXPIRED)
             COUNTERS.occurrences["expired"] += len(ended)
-            # Expired runs would delay other due runs: remove them as soon as they expire.
-            if soon["seconds"] is not None:
-                self._expires_in = max(soon["seconds"], SOONEST_SECONDS)
             return len(ended)
 
-        await self._repeat(expire_some)
-
-    async def _expire_in_parts(self) -> int:
-        rows = await self._link.rows("expired_runs", at_most=BATCH)
-
-        async def send(runs: Sequence[int]) -> None:
-            ended = await self._link.rows(
-                "end_waiting_runs", run_ids=list(runs), outcome="expired", reason=_EXPIRED
-            )
-            COUNTERS.occurrences["expired"] += len(ended)
-
         async def refused(run: int, error: PgcronError) -> None:
-            await end_refused_run(self._link, run, error.message)
+            raise error
 
         def delayed(run: int, error: PgcronError) -> None:
             """Locked: the next pass comes soon."""
 
-        await isolate([row[0] for row in rows], send, refused, delayed)
-        return 0
+        async def expire_some() -> int:
+            rows = await self._link.rows("expired_runs", at_most=BATCH)
+            soon = [row["seconds"] for row in rows if row["seconds"] > 0]
+            self._expires_in = max(SOONEST_SECONDS, min(soon, default=inf))
+            expired = [row["id"] for row in rows if row["seconds"] <= 0]
+            return sum(await isolate(expired, send, refused, delayed))
+
+        await self._repeat(expire_some)
 
     async def _give_up(self) -> None:
         given_up = await self._link.rows("give_up_runs", at_most=BATCH)
