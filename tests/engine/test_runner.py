@@ -20,7 +20,8 @@ from pgcron_ha.executors.contract.base import (
 )
 from tests.engine.by_hand import ByHand, row, rows
 from tests.executors.running import Record
-from tests.product.engine import Ended, Runner
+from tests.product.config import ShellTemplate
+from tests.product.engine import Ended, Runner, policy_of
 from tests.product.executors import PythonExecutor, PythonHandler
 from tests.waiting import until
 
@@ -53,6 +54,37 @@ async def held() -> Held:
     made = Held(runner, ByHand(runner.done, runner.feed_for("py")))
     runner.use({"py": made.executor})
     return made
+
+
+@pytest.mark.parametrize("grace", [4.0, 60.0])
+async def test_a_run_is_killed_when_the_grace_of_its_template_is_over(
+    grace: float, held: Held
+) -> None:
+    template = ShellTemplate(name="t", argv=("true",), grace=grace)
+    held.runner.use({"shell": held.executor}, {"shell:t": policy_of(template)})
+    held.runner.accept([row(1, handler="shell:t"), row(2, handler="shell:other")])
+    for run in (1, 2):
+        held.runner.stop(run, StopReason.TIMED_OUT)
+
+    def killed_after(seconds: float) -> set[int]:
+        for run in (1, 2):
+            held.runner._stopped_at[run] = monotonic() - seconds
+        held.runner.kill_stopped()
+        return {1, 2} - set(held.executor.executing)
+
+    assert killed_after(min(grace, 10.0) - 1) == set()
+    assert killed_after(min(grace, 10.0) + 1) == ({1} if grace < 10 else {2})
+    assert killed_after(grace + 11) == {1, 2}
+
+
+async def test_the_end_of_a_node_waits_for_no_grace(held: Held) -> None:
+    held.runner.use({"py": held.executor}, {"py:work": HandlerPolicy(grace=3600.0)})
+    held.runner.accept(rows(1))
+    held.runner.stop(1, StopReason.SHUTDOWN)
+
+    held.runner.kill_stopped(grace=0)
+
+    assert held.executor.executing == {}
 
 
 async def test_as_many_runs_execute_as_there_are_slots_and_the_rest_waits(held: Held) -> None:

@@ -6,12 +6,12 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.executors.contract.base import Failed, StopReason
+from pgcron_ha.executors.contract.base import DEFAULT_POLICY, Failed, StopReason
 from tests.db.control import Connect, Connection, run_row
 from tests.engine.conftest import MakeLink
 from tests.engine.ending import Ending, begin
 from tests.product.db import Link
-from tests.product.engine import STOP_GRACE_SECONDS, Watch
+from tests.product.engine import Watch
 from tests.product.telemetry import Event, RunIsStuck
 from tests.waiting import slowness, until
 
@@ -97,7 +97,7 @@ async def test_a_handler_that_can_not_be_ended_is_told_once(
     ending.executor.begin(run, monotonic() - 2)
     await watch.run_once()
     assert events == []
-    ending.runner._stopped_at[run] -= STOP_GRACE_SECONDS  # as if it was asked that long ago
+    ending.runner._stopped_at[run] -= DEFAULT_POLICY.grace  # as if it was asked that long ago
 
     await watch.run_once()
     await watch.run_once()

@@ -53,9 +53,10 @@ from pgcron_ha.engine.run.counters import (
     count_successes,
     count_waits,
 )
+from pgcron_ha.engine.run.executors import policy_of
 from pgcron_ha.engine.run.recorder import BATCH as RECORDER_BATCH
 from pgcron_ha.engine.run.recorder import BUFFER_LINES, PROGRESS_SECONDS, Recorder
-from pgcron_ha.engine.run.runner import _OF_A_CLAIM, STOP_GRACE_SECONDS, Ended, Runner
+from pgcron_ha.engine.run.runner import _OF_A_CLAIM, Ended, Runner
 from pgcron_ha.engine.run.timeouts import EXIT_WITHOUT_LEASE, MARK_AFTER_SECONDS, TimeLimits, Watch
 from pgcron_ha.engine.service import Service, reported
 
@@ -87,7 +88,6 @@ __all__ = [
     "RECORDER_BATCH",
     "REPORTED_SINGLY",
     "ROWS",
-    "STOP_GRACE_SECONDS",
     "SUSPECT_AT",
     "SWEEP_SECONDS",
     "_OF_A_CLAIM",
@@ -142,6 +142,7 @@ __all__ = [
     "node",
     "notifications",
     "one_fire",
+    "policy_of",
     "reconcile",
     "reconcile_module",
     "recorder",

@@ -21,6 +21,7 @@ from pgcron_ha.engine.lease.reconcile import Held
 from pgcron_ha.engine.run.slots import Slots
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.executors.contract.base import (
+    DEFAULT_POLICY,
     SUCCEEDED,
     Context,
     Executor,
@@ -31,9 +32,6 @@ from pgcron_ha.executors.contract.base import (
 )
 from pgcron_ha.executors.contract.coroutines import post
 from pgcron_ha.operating_system import boottime
-
-# How long a handler that was asked to stop may take before it is killed.
-STOP_GRACE_SECONDS: Final = 10.0
 
 COLLECT_SECONDS: Final = 0.002
 """How long ends may gather while other runs wait here for a slot."""
@@ -296,15 +294,18 @@ class Runner:
             if context not in waiting and not (spares_finishing and goes_on):
                 self.stop(context.run_id, reason)
 
-    def kill_stopped(self, grace: float = STOP_GRACE_SECONDS) -> list[Context]:
-        """Kills what was asked to stop `grace` seconds ago; returns what can't be killed.
-        Thread-safe.
+    def kill_stopped(self, grace: float | None = None) -> list[Context]:
+        """Kills what was asked to stop `grace` seconds ago, by default those of its handler;
+        returns what can't be killed. Thread-safe.
         """
         now = monotonic()
         immune: list[Context] = []
         for run, since in list(self._stopped_at.items()):
             context = self._held.get(run)
-            if context is None or context in self._ending or now - since < grace:
+            if context is None or context in self._ending:
+                continue
+            own = self._policies.get(context.handler, DEFAULT_POLICY).grace
+            if now - since < (own if grace is None else grace):
                 continue
             if not self._executor(context).kill(context):
                 immune.append(context)

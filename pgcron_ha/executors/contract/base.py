@@ -102,7 +102,8 @@ class HandlerPolicy:
 
     A run takes `weight` of the node's slots; with `batch` one call takes up to so many runs.
     History keeps the args and the result of a run that succeeded, unless `keep_args` or
-    `keep_result` is False; other runs keep their args, so that they can be tried again.
+    `keep_result` is False; other runs keep their args, so that they can be tried again. A run that
+    was asked to stop is killed `grace` seconds later.
     """
 
     weight: int = 1
@@ -110,6 +111,7 @@ class HandlerPolicy:
     on_lease_loss: LeaseLoss = "stop"
     keep_args: bool = True
     keep_result: bool = True
+    grace: float = 10.0
 
 
 DEFAULT_POLICY: Final = HandlerPolicy()
