@@ -4,14 +4,24 @@ nested, so that any parser can read them.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 MOST_LEVELS: Final = 100
 """The nesting depth of args and of results at most."""
 
 _STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKETS: Final = re.compile(r"[\[\]{}]")
+
+
+def compact(value: Any) -> str:
+    """As JSON text without needless room. Raises ValueError for NaN and infinity, and as
+    `json_value`.
+    """
+    return json.dumps(
+        value, allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=json_value
+    )
 
 
 def json_value(value: object) -> object:

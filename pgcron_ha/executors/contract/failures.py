@@ -38,7 +38,7 @@ from pgcron_ha.executors.contract.outcome import (
     Succeeded,
 )
 from pgcron_ha.harmless import storable
-from pgcron_ha.model.json_values import MOST_LEVELS, json_value, levels_of
+from pgcron_ha.model.json_values import MOST_LEVELS, compact, levels_of
 
 MAX_MESSAGE_CHARACTERS = 4 * 1024
 """An error's message is shown in lists; a longer text belongs in the log."""
@@ -94,13 +94,7 @@ def outcome_of_result(result: Any, own: Masker | None = None) -> Succeeded | Fai
     try:
         if inspect.isgenerator(result):  # nothing of the handler has been executed
             raise TypeError("a handler can't be a generator")
-        text = json.dumps(
-            result,
-            allow_nan=False,
-            ensure_ascii=False,
-            separators=(",", ":"),
-            default=json_value,
-        )
+        text = compact(result)
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         if inspect.iscoroutine(result):

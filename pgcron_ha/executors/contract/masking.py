@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
 from pgcron_ha.db.driver.dsn import password_of, without_password
+from pgcron_ha.model.json_values import compact
 
 MASK: Final = "***"
 
@@ -179,12 +180,8 @@ def mask_document(text: str, own: Masker | None = None) -> str:
     """The JSON text with known secrets masked in texts, names and numbers."""
     for masker in (_known, own):
         if masker is not None and masker.mask(text) != text:
-            text = _written(masker.mask_document(json.loads(text)))
+            text = compact(masker.mask_document(json.loads(text)))
     return text
-
-
-def _written(document: Any) -> str:
-    return json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def masked_beginning(text: str, limit: int, own: Masker | None = None) -> str:

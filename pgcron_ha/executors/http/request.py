@@ -24,6 +24,7 @@ from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.masking import Masker, remember_secret
 from pgcron_ha.executors.contract.placeholders import placeholder_texts
 from pgcron_ha.executors.contract.previous import as_text, facts_of, run_facts
+from pgcron_ha.model.json_values import compact
 
 MAX_URL_CHARACTERS: Final = 8_000
 """What servers commonly take in one line."""
@@ -78,14 +79,14 @@ def render_request(
         headers.setdefault("Content-Type", "application/json")
         sent = (PREVIOUS_PLACEHOLDER, RESULTS_PLACEHOLDER)
         reported = {each: made[each] for each in made if each in sent}
-        content = _dump({**args, **reported}).encode()
+        content = compact({**args, **reported}).encode()
     elif isinstance(destination.body, str):
         headers.setdefault("Content-Type", "text/plain; charset=utf-8")
         content = _text(destination.body, {**texts, **_texts(made)}, headers["Content-Type"])
     elif destination.body not in (None, False):
         headers.setdefault("Content-Type", "application/json")
         filled = _filled(destination.body, {**texts, **_texts(made)}, {**args, **made})
-        content = _dump(filled).encode()
+        content = compact(filled).encode()
     secrets = [callback["callback_token"]] if callback else []
     if destination.auth is not None:
         secret = destination.auth.secret.read()
@@ -152,7 +153,7 @@ def _url(url: str, texts: Mapping[str, str]) -> str:
 
 
 def _texts(made: Mapping[str, Any]) -> dict[str, str]:
-    return {name: each if isinstance(each, str) else _dump(each) for name, each in made.items()}
+    return {name: each if isinstance(each, str) else compact(each) for name, each in made.items()}
 
 
 def _text(body: str, texts: Mapping[str, str], content_type: str) -> bytes:
@@ -181,7 +182,3 @@ def _filled(body: Any, texts: Mapping[str, str], args: Mapping[str, Any]) -> Any
     if whole:
         return args[whole[1]]
     return PLACEHOLDER.sub(lambda found: texts[found[1]], body)
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
