@@ -33,7 +33,6 @@ def test_a_node_has_a_private_folder_that_names_its_owner(tmp_path: Path) -> Non
     assert home.directory == tmp_path / "state" / "n1"
     assert home.directory.stat().st_mode & 0o077 == 0
     assert (home.directory / "lock").read_text() == str(os.getpid())
-    assert not home.is_twin
     home.release()
 
 
@@ -42,8 +41,7 @@ def test_a_second_node_of_one_name_gets_a_folder_of_its_own_and_a_warning(
 ) -> None:
     first, second, third = (Home(tmp_path, "n1") for _ in range(3))
 
-    assert (first.is_twin, second.is_twin, third.is_twin) == (False, True, True)
-    assert len({each.directory for each in (first, second, third)}) == 3
+    assert [each.directory.name for each in (first, second, third)] == ["n1", "n1.2", "n1.3"]
     assert len({each.identity for each in (first, second, third)}) == 3
     assert [
         str(each.directory) in record.message
@@ -72,7 +70,7 @@ def test_a_folder_that_is_free_again_is_taken_again(tmp_path: Path) -> None:
 
     home = Home(tmp_path, "n1")
 
-    assert not home.is_twin
+    assert home.directory == tmp_path / "n1"
     home.release()
 
 
@@ -93,7 +91,7 @@ def test_a_dead_predecessor_is_waited_for_until_its_children_are_gone(tmp_path: 
             *(sys.executable, "-c"),
             "import sys\nfrom pathlib import Path\n"
             "from pgcron_ha.engine.lease.state_directory import Home\n"
-            "print('looking', flush=True); print(Home(Path(sys.argv[1]), 'n1').is_twin)",
+            "print('looking', flush=True); print(Home(Path(sys.argv[1]), 'n1').directory.name)",
             str(tmp_path),
         ],
         stdout=subprocess.PIPE,
@@ -106,7 +104,7 @@ def test_a_dead_predecessor_is_waited_for_until_its_children_are_gone(tmp_path: 
     owner.stdin.close()
 
     wait_for("the successor has the folder", lambda: successor.poll() is not None)
-    assert successor.stdout.read() == "False\n"
+    assert successor.stdout.read() == "n1\n"
     owner.stdout.close()
     successor.stdout.close()
 
@@ -130,7 +128,6 @@ def test_a_copy_of_a_machine_has_a_lock_and_an_identity_of_its_own(tmp_path: Pat
     clone = Home(tmp_path / "machine" / "state", "n1")
 
     assert clone.directory == first.directory
-    assert not clone.is_twin
     assert clone.identity != first.identity
     first.release()
     clone.release()

@@ -7,8 +7,7 @@ VALUES (:incarnation, :name, :host, :process_id, :version, :tzdata::text, :home,
         now() + make_interval(secs => :lease_ttl::float8), :slots, :queues, :labels::text::jsonb,
         CASE WHEN EXISTS (SELECT FROM pgcron.cordon c
             WHERE c.node = :name::text) THEN 'cordoned'
-             ELSE 'alive' END)
-RETURNING now() AS now;
+             ELSE 'alive' END);
 
 -- name: end_late_fires
 -- ready -> skipped
@@ -84,8 +83,7 @@ WITH renewed AS (
                           WHERE c.node IN (node.name, node.incarnation::text)) THEN 'cordoned'
                       ELSE 'alive' END
   WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation, state)
-SELECT now() AS now,
-       mine.run_ids, mine.tokens, mine.cancelled_ids, mine.killed_ids, peer.peers,
+SELECT mine.run_ids, mine.tokens, mine.cancelled_ids, mine.killed_ids, peer.peers,
        peer.peer_sequences, peer.peer_ttls,
        ARRAY(SELECT b.name FROM pgcron.breaker b WHERE b.state <> 'closed'
            ORDER BY b.name) AS breakers,

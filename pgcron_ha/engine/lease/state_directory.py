@@ -33,18 +33,16 @@ class Home:
 
     def __init__(self, state_directory: Path, node: str) -> None:
         """Blocks while the remains of a killed predecessor die. A living node of that name keeps
-        its folder: this one takes another (`is_twin`). Raises ConfigError when the folder can't be
+        its folder: this one takes another, and says so. Raises ConfigError when the folder can't be
         made.
         """
-        self.is_twin = False
         for number in count(1):
             self.directory = state_directory / (node if number == 1 else f"{node}.{number}")
             self._lock = FileLock(self.directory / "lock")
             if self._is_acquired():
                 break
-            self.is_twin = True
         self.descriptor, self.release = self._lock.descriptor, self._lock.release
-        if self.is_twin:
+        if number > 1:
             emit(NodeHasATwin(node, str(self.directory)))
         bury_descendants(self.directory)
         os.ftruncate(self.descriptor, 0)
