@@ -126,17 +126,20 @@ class Node:
     async def _build(self, home: Home) -> None:
         settings, apps, node = self.settings, self._apps, self.settings.node
         self._loop = asyncio.get_running_loop()
-        self._links = node_links(settings, self._revision)
+        links = self._links = node_links(settings, self._revision)
         self.runner = Runner(
             node.slots, lambda: self.session.lease.is_held(boottime()), self._collect
         )
-        links = self._links
         endings, takeovers, upkeep = links["endings"], links["takeovers"], links["upkeep"]
-        self._recorder = Recorder(endings)
+        recorder = self._recorder = Recorder(endings)
         # What is wrong with the settings is found before executors begin to work.
         policies, declared = handler_policies(settings, apps), declared_breakers(settings, apps)
-        audit = self._build_audit()
-        self._executors = await build_executors(settings, apps, self.runner, self._recorder, home)
+        audit: list[Service] = []
+        if (url := settings.audit.webhook) is not None:
+            from pgcron_ha.engine.maintain.audit_webhook import AuditWebhook  # loads HTTP
+
+            audit.append(AuditWebhook(upkeep, settings.audit, url))
+        self._executors = await build_executors(settings, apps, self.runner, recorder, home)
         self.runner.use(self._executors, policies)
         own = [each.handlers() for each in self._executors.values()]
         handlers = sorted({f"workflow:{AD_HOC}"}.union(*own))
@@ -167,7 +170,6 @@ class Node:
         admit = self._admission.look
         self._breakers = Breakers(upkeep, node.queues, self._dispatcher, declared, admit)
         self._workflows = Workflows(links["admission"], self.session, self._dispatcher, admit)
-        recorder = self._recorder
         self._completer = Completer(endings, node.name, self.runner, recorder, self._on_settled)
         self._materializer = Materializer(upkeep, node.horizon, self._admission.hint)
         self._backfills = Backfills(upkeep, self._admission.hint)
@@ -190,15 +192,6 @@ class Node:
             self._listener,
             *audit,
         ]
-
-    def _build_audit(self) -> list[Service]:
-        """What sends the audit to a webhook, if there is one."""
-        audit = self.settings.audit
-        if audit.webhook is None:
-            return []
-        from pgcron_ha.engine.maintain.audit_webhook import AuditWebhook  # loads HTTP
-
-        return [AuditWebhook(self._links["upkeep"], audit, audit.webhook)]
 
     def _build_listener(self) -> Listener:
         return Listener(
