@@ -90,8 +90,6 @@ class Completer(Service):
         self._resent: set[Context] = set()
         self._asks_for_locks_until = float("-inf")
         self.aside: SetAside[Context] = SetAside(self.name, most=10 * BATCH)
-        self.completed = 0
-        """Runs whose end was acknowledged, since the node started."""
 
     def add(self, ended: list[Ended]) -> None:
         """Takes what ended. On the engine's loop."""
@@ -273,7 +271,6 @@ class Completer(Service):
         self._bound_claims()
         self.aside.forget(*contexts)
         self._runner.forget(contexts)
-        self.completed += len(batch) - len(refused)
         self._freed()
 
     def _bound_claims(self) -> None:
