@@ -36,6 +36,16 @@ async def test_each_document_is_listed_and_its_links_lead_somewhere(site: Site) 
     assert [name for name, html in pages.items() if "&lt;!--" in html] == []
 
 
+async def test_links_of_a_document_keep_the_zone_that_was_chosen(site: Site) -> None:
+    page = article((await site.get("/docs/on-call?tz=Europe/Berlin")).text)
+    links = [link for link in map(unescape, HREF.findall(page)) if link.startswith("/docs")]
+
+    assert links
+    for link in links:
+        assert re.fullmatch(r"/docs/[\w-]+\?tz=Europe%2FBerlin(#.*)?", link)
+    assert (await site.get(links[0])).status_code == 200
+
+
 async def test_a_document_that_is_not_there_is_answered_with_near_ones(site: Site) -> None:
     page = await site.get("/docs/tutorail")
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from markdown_it import MarkdownIt
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.responses import Response
 
 from pgcron_ha.documents import SECTIONS, documents
@@ -21,6 +21,7 @@ from pgcron_ha.web.templating import static_files
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
 # Another page, as one page names it for those who read the folder: ../how-to/retries.md#waits
 _PAGE_LINK: Final = re.compile(r"^(?:\.\./)*(?:[\w-]+/)?([\w-]+)\.md((?:#.*)?)$")
+_NAMED_PAGE: Final = re.compile(r'href="page:([\w-]+)')
 _COMMENT: Final = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 _NOT_OF_A_SLUG: Final = re.compile(r"[^\w\- ]")
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
@@ -45,15 +46,25 @@ async def show_document(page_request: PageRequest) -> Response:
         is_still=True,
         sections=sections,
         current=name,
-        html=_html(pages[name].text, page_request.link("docs")),
+        html=_linked(_html(pages[name].text), page_request),
     )
 
 
+def _linked(html: str, page_request: PageRequest) -> Markup:
+    """With the addresses of the pages that it names."""
+
+    def href(found: re.Match[str]) -> str:
+        return f'href="{escape(page_request.link("document", name=found[1]))}'
+
+    return Markup(_NAMED_PAGE.sub(href, html))
+
+
 @cache
-def _html(text: str, address: str) -> Markup:
+def _html(text: str) -> str:
     """The text is the package's own; comments are left out, other HTML in it is only text.
 
-    Each heading gets an id, as GitHub makes it; links to other pages lead to theirs.
+    Each heading gets an id, as GitHub makes it; a link to another page is ``page:NAME``, as its
+    address depends on the request.
     """
     environment: dict[str, Any] = {}
     tokens = _MARKDOWN.parse(_COMMENT.sub("", text), environment)
@@ -64,8 +75,9 @@ def _html(text: str, address: str) -> Markup:
             token.attrs = {"class": "right"}
         for link in token.children or ():
             if link.type == "link_open":
-                link.attrs["href"] = _PAGE_LINK.sub(rf"{address}/\1\2", str(link.attrs["href"]))
-    return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, environment))
+                link.attrs["href"] = _PAGE_LINK.sub(r"page:\1\2", str(link.attrs["href"]))
+    html: str = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, environment)
+    return html
 
 
 def slug(heading: str) -> str:
