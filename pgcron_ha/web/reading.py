@@ -33,7 +33,8 @@ CHECK_LIFE_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 0.8
 # Pause between reads after a failure, so that a database that starts is not flooded.
 PAUSE_AFTER_FAILURE_SECONDS: Final = 1.0
-# Views that are remembered: the pages that people have open, and some more.
+# Views that are remembered: the pages that people have open, and some more. What is large is not:
+# it would be held so many times.
 MOST_SNAPSHOTS: Final = 200
 
 _AWAY: Final = (DatabaseUnavailable, SchemaError, Conflict)
@@ -75,9 +76,15 @@ class Reader:
         self.last_success: datetime | None = None
 
     async def snapshot(
-        self, key: Hashable, read: Read[T], *, life: float = LIFE_SECONDS
+        self,
+        key: Hashable,
+        read: Read[T],
+        *,
+        life: float = LIFE_SECONDS,
+        is_kept: bool = True,
     ) -> Snapshot[T]:
-        """What `read` gives for `key`, at most `life` seconds old.
+        """What `read` gives for `key`, at most `life` seconds old; where it is not `is_kept`, as it
+        is large, it is forgotten as soon as those have it who asked while it was read.
 
         `key` names the view and everything that chose its rows; its first item is a word for
         metrics. When the database is away, the last snapshot with the reason, or the reason is
@@ -88,7 +95,7 @@ class Reader:
         if entry is not None and monotonic() - entry.read < life and entry.read > self._written:
             return self._shown(key, entry)
         try:
-            return self._shown(key, await self._read(key, read))
+            return self._shown(key, await self._read(key, read, is_kept))
         except _AWAY as problem:
             if entry is None:
                 raise
@@ -140,7 +147,7 @@ class Reader:
         now = entry.at + timedelta(seconds=monotonic() - entry.read)
         return Snapshot(entry.value, now, entry.at, problem)
 
-    async def _read(self, key: Hashable, read: Read[Any]) -> _Entry:
+    async def _read(self, key: Hashable, read: Read[Any], is_kept: bool) -> _Entry:
         if self._failure is not None:
             failed_at, problem = self._failure
             if monotonic() - failed_at < PAUSE_AFTER_FAILURE_SECONDS:
@@ -149,7 +156,7 @@ class Reader:
         while True:
             flight = self._flights.get(key)
             if flight is None:
-                flight = asyncio.create_task(self._fly(key, read))
+                flight = asyncio.create_task(self._fly(key, read, is_kept))
                 self._flights[key] = flight
                 flight.add_done_callback(lambda done: self._landed(key, done))
             # A viewer that goes away must not cancel the read for the others.
@@ -157,7 +164,7 @@ class Reader:
             if entry.read > written:
                 return entry  # else it was under way when something was written
 
-    async def _fly(self, key: Hashable, read: Read[Any]) -> _Entry:
+    async def _fly(self, key: Hashable, read: Read[Any], is_kept: bool) -> _Entry:
         began = monotonic()
         word = key[0] if isinstance(key, tuple) else str(key)
         try:
@@ -174,7 +181,8 @@ class Reader:
                 self._failure = (monotonic(), error)
             raise
         self._failure, self.last_success, self._read_at = None, entry.at, began
-        self._entries[key] = entry
+        if is_kept:
+            self._entries[key] = entry
         while len(self._entries) > MOST_SNAPSHOTS:
             self._entries.popitem(last=False)
         return entry

@@ -113,6 +113,27 @@ async def test_what_is_remembered_is_bounded(database: str) -> None:
     assert len(reader._entries) == MOST_SNAPSHOTS
 
 
+async def test_what_is_too_large_to_keep_is_read_again_and_shared_while_it_is_read(
+    database: str,
+) -> None:
+    reader = Reader(database, WebMetrics("0"))
+    reads = 0
+
+    async def read(_: object) -> int:
+        nonlocal reads
+        reads += 1
+        return reads
+
+    async def asked() -> int:
+        return (await reader.snapshot(("log", 1), read, is_kept=False)).value
+
+    together = await asyncio.gather(asked(), asked())
+    later = await asked()
+    await reader.close()
+
+    assert (*together, later) == (1, 1, 2)
+
+
 async def test_without_the_database_pages_come_from_memory_and_say_so(
     mortal: ThrowAwayServer, serve: Serve
 ) -> None:

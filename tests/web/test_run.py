@@ -198,6 +198,17 @@ async def test_a_download_that_is_cut_names_what_prints_all(
     assert f"pgcron-ha runs logs {run} --attempt 2 --limit 10000" in download.splitlines()[-1]
 
 
+async def test_a_download_is_read_anew_each_time(
+    full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    run = await sql.fetchval(RUNNING)
+    line = "INSERT INTO pgcron.log VALUES ($1, 1, $2, now(), 'stdout', 'line of ' || $2::int)"
+
+    for number in (30, 31, 32):
+        await sql.execute(line, run, number)
+        assert f"line of {number}" in (await full_site.get(f"/runs/{run}/log")).text
+
+
 async def test_the_log_grows_in_the_live_part(
     full_site: Site, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:

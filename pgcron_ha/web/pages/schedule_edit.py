@@ -225,8 +225,9 @@ async def show_versions(page_request: PageRequest) -> Response:
     """The versions, newest first; of a deleted schedule, too. ``before`` turns pages."""
     name = page_request.segment("name")
     before = version_number(page_request.query("before").get("before"))
-    of_it = {"before": before, "limit": PAGE_ROWS + 1}
-    snapshot = await page_request.read("versions", ask.schedule_versions, name, **of_it)
+    snapshot = await page_request.read(
+        "versions", ask.schedule_versions, name, before=before, limit=PAGE_ROWS + 1
+    )
     rows = snapshot.value
     shown = rows[:PAGE_ROWS]
     after = shown[-1]["version"] if len(rows) > PAGE_ROWS else None
