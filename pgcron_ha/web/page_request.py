@@ -31,7 +31,7 @@ from pgcron_ha.web.address import (
 )
 from pgcron_ha.web.formats import plain
 from pgcron_ha.web.reading import LIFE_SECONDS, Snapshot
-from pgcron_ha.web.security import MOST_BODY_BYTES
+from pgcron_ha.web.security import MOST_BODY_BYTES, own_path
 from pgcron_ha.web.services import Services
 from pgcron_ha.web.templating import NOTICES, section_of, templates
 
@@ -313,7 +313,7 @@ class PageRequest:
         frame = SimpleNamespace(
             template=template,
             title=title,
-            section=section_of(self.request.scope["path"]),
+            section=section_of(own_path(self.request.scope)),
             status=status,
             problem=problem,
             read_at=None if snapshot is None else snapshot.read_at,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -161,7 +161,7 @@ def _refusal(scope: Scope, site: Site) -> Response | None:
             " and web.hosts say.",
         )
     if scope["method"] in SAFE_METHODS:
-        if is_isolated(headers) or _path(scope) in FOR_MACHINES:
+        if is_isolated(headers) or own_path(scope) in FOR_MACHINES:
             return None
         return _refused(403, "Pages of other sites may lead here, but not read or embed this.")
     if scope["method"] != "POST":
@@ -178,7 +178,7 @@ def _refusal(scope: Scope, site: Site) -> Response | None:
     return None
 
 
-def _path(scope: Scope) -> str:
+def own_path(scope: Mapping[str, Any]) -> str:
     """Without the prefix under which an application has mounted the pages."""
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 

@@ -112,7 +112,7 @@ DOCUMENTS: Final = {
 
 def section_of(path: str) -> str:
     """The link on top that a page belongs to, by the first segment of its path."""
-    first = path.split("/")[1]
+    first = path[1:].partition("/")[0]
     return _SECTIONS.get(first, first)
 
 

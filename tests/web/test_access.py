@@ -10,7 +10,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.routing import Mount
 
 from tests.product.config import Address, SocketPath
 from tests.product.model import LOCAL, Person
@@ -125,6 +127,31 @@ async def test_an_application_that_serves_the_pages_says_who_sent_a_request(data
         elsewhere = await client.get("/runs", headers={"x-key": "known", "host": "evil.example"})
 
     assert (page.status_code, nobody.status_code, elsewhere.status_code) == (200, 401, 421)
+
+
+@pytest.mark.parametrize(
+    ("path", "current", "document"),
+    [("/", "/", "on-call"), ("/runs", "/runs", "states"), ("/calendars", "/schedules", "specs")],
+)
+async def test_mounted_pages_know_their_place_on_top_and_their_document(
+    database: str, path: str, current: str, document: str
+) -> None:
+    async def known(_: Request) -> Person | None:
+        return LOCAL
+
+    pages = create_app(database, entry=Entry(authenticate=known))
+    whole = Starlette(routes=[Mount("/jobs", pages)])
+    transport = httpx.ASGITransport(app=whole)
+    async with (
+        pages.router.lifespan_context(pages),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
+        page = await client.get(f"/jobs{path}")
+
+    assert page.status_code == 200
+    [marked] = re.findall(r'href="([^"]+)" data-key="\w" aria-current="page"', page.text)
+    assert marked == f"/jobs{current}"
+    assert f'href="/jobs/docs/{document}">About this page' in page.text
 
 
 async def test_without_any_way_in_nobody_comes_in(database: str) -> None:
