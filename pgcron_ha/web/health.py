@@ -15,6 +15,7 @@ from itertools import pairwise, takewhile
 from statistics import quantiles
 from typing import Final
 
+from pgcron_ha.db.queries.pages.schedules import LAST_RUNS
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.bounds import LATEST
@@ -114,8 +115,9 @@ def _failing(row: Row, now: datetime) -> Health | None:
     failed = list(takewhile(lambda run: run[0] in _FAILED, executed))
     if not failed:
         return None
-    many = f"{len(failed)}+" if len(failed) == len(row["outcomes"]) else str(len(failed))
-    words = "1 failure" if len(failed) == 1 else f"{many} failures in a row"
+    # Where all that were read have failed, those before them may have, too.
+    more = "+" if len(failed) == len(executed) and len(row["outcomes"]) == LAST_RUNS else ""
+    words = "1 failure" if len(failed) == 1 else f"{len(failed)}{more} failures in a row"
     error = next((error for _, _, _, error in executed if error), None)
     return Health("failing", words + (f": {short(error)}" if error else ""), failed[-1][1])
 
@@ -145,10 +147,11 @@ def _late(row: Row, now: datetime) -> Health | None:
     wait = "A fire waits" if fires == 1 else f"{plural(fires, 'fire')} wait"
     if fires >= MOST_LATE:
         wait = f"{plural(fires, 'fire')} or more wait"
-    if row["running_runs"]:
-        return Health("late", f"{wait} until run {row['running_id']} has ended.", fire)
     long = duration(lateness.total_seconds())
-    return Health("late", f"{wait}{', the first' if fires > 1 else ''} for {long}.", fire)
+    # It need not be why: the schedule may let them overlap, and wait for something else.
+    meanwhile = f" while run {row['running_id']} runs" if row["running_runs"] else ""
+    first = ", the first" if fires > 1 else ""
+    return Health("late", f"{wait}{first} for {long}{meanwhile}.", fire)
 
 
 def _stale(row: Row, now: datetime) -> Health | None:

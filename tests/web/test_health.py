@@ -103,6 +103,21 @@ def test_failures_are_counted_without_what_was_skipped_and_name_the_newest_error
     assert found.since == NOW - 20 * MINUTE - timedelta(hours=2)
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "many"),
+    [
+        (["dead"] * 3, "3"),
+        (["dead"] * 29 + ["skipped"], "29+"),
+        (["dead"] * 30, "30+"),
+        (["dead"] * 29 + ["succeeded"], "29"),
+    ],
+)
+def test_more_failures_are_supposed_only_where_older_runs_were_not_read(
+    outcomes: list[str], many: str
+) -> None:
+    assert judge(schedule(outcomes=outcomes), NOW).reason == f"{many} failures in a row: boom"
+
+
 def test_a_spec_that_nobody_can_read_does_not_stop_the_judgement() -> None:
     assert judge(schedule(spec="nonsense"), NOW).word == "ok"
 
@@ -112,8 +127,9 @@ def test_a_spec_that_nobody_can_read_does_not_stop_the_judgement() -> None:
     [
         (1, False, "A fire waits for 6 m."),
         (2, False, "2 fires wait, the first for 6 m."),
-        (12, True, "12 fires wait until run 7 has ended."),
-        (1000, True, "1 000 fires or more wait until run 7 has ended."),
+        (1, True, "A fire waits for 6 m while run 7 runs."),
+        (12, True, "12 fires wait, the first for 6 m while run 7 runs."),
+        (1000, True, "1 000 fires or more wait, the first for 6 m while run 7 runs."),
     ],
 )
 def test_how_many_fires_wait_is_said(fires: int, running: bool, said: str) -> None:
