@@ -90,6 +90,21 @@ async def test_a_node_whose_lease_ran_out_is_silent_and_not_alive(
     assert re.search(r"Its lease ran out [\d.]+.s ago; a living one declares it dead", page.text)
 
 
+async def test_the_head_counts_the_slots_of_the_nodes_that_are_shown(
+    full_site: Site, full_database: str
+) -> None:
+    await execute(full_database, "SELECT pgcron.cordon_node('berlin-1')")
+
+    def head(page: str) -> str:
+        return " ".join(page.partition('class="lead muted">')[2].partition("</p>")[0].split())
+
+    every = head((await full_site.get("/nodes")).text)
+    cordoned = head((await full_site.get("/nodes?state=cordoned")).text)
+
+    assert re.fullmatch(r"3 nodes, \d+ of 16 slots free\.", every)
+    assert cordoned == "1 node."
+
+
 async def test_a_node_that_hears_nothing_says_what_it_lacks(
     full_site: Site, full_database: str
 ) -> None:

@@ -49,12 +49,13 @@ async def show_nodes(page_request: PageRequest) -> Response:
     (living, dead), state = snapshot.value, given.get("state")
     versions = Counter(row["version"] for row in living)
     rows = [node_row(row, snapshot.now) for row in living]
-    alive = [row for row in rows if row["word"] == "alive"]
+    shown = [row for row in rows if state in (None, row["word"])]
+    alive = [row for row in shown if row["word"] == "alive"]
     return page_request.page(
         "nodes.html",
         snapshot,
         title="Nodes",
-        living=[row for row in rows if state in (None, row["word"])],
+        living=shown,
         dead=[node_row(row, snapshot.now) for row in dead],
         slots=sum(row["slots"] for row in alive),
         free_slots=sum(max(0, row["slots"] - row["slots_used"]) for row in alive),
