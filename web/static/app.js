@@ -84,6 +84,7 @@
     } else {
       say("live", "live");
     }
+    if (!live.base) return; // a page that stays as it is was asked for this once
     const pause = Math.min(live.base * 2 ** Math.min(live.failures, 5), LONGEST_PAUSE);
     live.timer = setTimeout(refresh, pause * 1000);
   }

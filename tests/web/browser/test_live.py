@@ -147,6 +147,22 @@ async def test_what_is_held_stays_when_an_answer_was_under_way(
         assert state == ["held", "1"]
 
 
+async def test_a_page_that_stays_as_it_is_is_asked_for_once_by_each_press(
+    full_site: Site, windows: Windows
+) -> None:
+    async with windows.tab(full_site.url) as tab:
+        await tab.open("/docs")
+        asked: list[str] = []
+        tab.page.on("request", lambda request: asked.append(request.url))
+        for _ in range(3):
+            async with tab.page.expect_response(tab.page.url):
+                await tab.page.keyboard.press("r")
+            await tab.page.evaluate("fetch(location.href).then((answer) => answer.text())")
+
+        # By each press one, and one of this test.
+        assert asked.count(tab.page.url) == 6
+
+
 @pytest.mark.long
 async def test_a_rate_that_was_chosen_stays_chosen(
     full_site: Site, full_database: str, windows: Windows
