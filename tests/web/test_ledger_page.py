@@ -87,6 +87,30 @@ async def test_a_decision_filters_the_ledger(read_site: Site, decision: str, cou
     assert (f"No fire was {decision}" in page.text) == (count == 0)
 
 
+async def test_a_filter_says_how_far_it_searched_and_goes_on_from_there(
+    full_site: Site, full_database: str
+) -> None:
+    await fetch(
+        full_database,
+        """WITH chosen AS (SELECT id FROM pgcron.schedule WHERE name = 'nightly-backup')
+           INSERT INTO pgcron.occurrence (schedule_id, fire_at, decision, reason)
+           SELECT id, timestamptz '2026-01-01Z' + n * interval '1 s',
+                  CASE n WHEN 9 THEN 'expired' ELSE 'superseded' END, 'overlap_skipped'
+           FROM chosen, generate_series(1, 20100) n""",
+    )
+    pages = []
+    path: str | None = ledger_of("nightly-backup", "decision=expired")
+    while path is not None:
+        page = (await full_site.get(path)).text.replace("\N{NARROW NO-BREAK SPACE}", " ")
+        pages.append((len(rows(page)), re.findall(r"the (\w+ [\d ]+) were searched", page)))
+        found = re.search(r'href="([^"]+)" rel="next"', page)
+        path = found[1].replace("&amp;", "&") if found else None
+    missed = (await full_site.get(ledger_of("nightly-backup", "decision=missed"))).text
+
+    assert pages == [(0, ["newest 20 000"]), (1, [])]
+    assert "were searched" not in missed
+
+
 async def test_every_decision_is_on_exactly_one_page(full_site: Site, full_database: str) -> None:
     await fetch(
         full_database,

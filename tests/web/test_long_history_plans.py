@@ -34,7 +34,7 @@ MOST = {
     "overview": 10_000,
     "dead letters": 3_000,
     "nodes": 4_000,
-    "occurrences, decision": 13_000,
+    "occurrences, decision": 26_000,
     "occurrences": 200,
     "queues": 18_000,
     "run, its log": 6_000,

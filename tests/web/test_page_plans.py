@@ -56,6 +56,7 @@ FILL = """
         ("page_next_schedules", 200),
         ("page_lately_paused", 2_500),
         ("page_occurrences", 700),
+        ("page_ledger_end", 500),
     ],
 )
 async def test_a_page_reads_what_it_shows(full_database: str, statement: str, most: int) -> None:

@@ -158,3 +158,10 @@ FROM pgcron.history h
                      AND h.finished_at >= o.decided_at - interval '1 day'
                    LIMIT 1) past ON true
 ORDER BY o.fire_at DESC, o.last_at DESC;
+
+-- name: page_ledger_end
+-- The last of the :look fires before an instant that a filter searches; none if there are fewer.
+SELECT o.fire_at FROM pgcron.occurrence o
+WHERE o.schedule_id = :schedule_id::bigint
+  AND o.fire_at < coalesce(:before::timestamptz, 'infinity')
+ORDER BY o.fire_at DESC OFFSET :look::int - 1 LIMIT 1;

@@ -31,8 +31,10 @@ async def show_ledger(page_request: PageRequest) -> Response:
     decision = choice(given.get("decision"), ask.DECISIONS, "decision")
     before = cursor_instant(given.get("before"), "the ledger")
     snapshot = await page_request.gather("ledger", _read_ledger, name, given, before)
-    row, rows, reasons = snapshot.value
+    row, rows, end, reasons = snapshot.value
     rows, next_page = _page(rows)
+    if end is not None:
+        next_page = end["fire_at"].isoformat()
     asked = {"at": given.get("at")}
     zone = _schedule_zone(row["timezone"])
     return page_request.page(
@@ -51,7 +53,7 @@ async def show_ledger(page_request: PageRequest) -> Response:
         decision=decision,
         asked=given.get("at", ""),
         answers=[_answer(*reason, row) for reason in reasons],
-        looked_at=ask.LEDGER_LOOK,
+        searched=ask.LEDGER_LOOK if end else None,
         **page_request.turns(
             "occurrences", {"decision": decision, **asked}, "before", next_page, name=name
         ),
@@ -60,9 +62,10 @@ async def show_ledger(page_request: PageRequest) -> Response:
 
 async def _read_ledger(
     session: Session, name: str, given: dict[str, str], before: datetime | None
-) -> tuple[Row, list[Row], list[tuple[Meant, Reason, str | None]]]:
-    """The definition, one page of decisions, and the answers: each instant that was meant, why, and
-    what its run waits for. NotFound; InvalidInput for what is no time.
+) -> tuple[Row, list[Row], Row | None, list[tuple[Meant, Reason, str | None]]]:
+    """The definition, one page of decisions, the fire at which the search for them ended (None: all
+    were searched), and the answers: each instant that was meant, why, and what its run waits for.
+    NotFound; InvalidInput for what is no time.
     """
     row = await session.call(schedule, name)
     reasons: list[tuple[Meant, Reason, str | None]] = []
@@ -76,7 +79,9 @@ async def _read_ledger(
             reasons.append((meant, reported, waits))
     decision = given.get("decision")
     rows = await session.call(ask.occurrences, row["id"], decision=decision, before=before)
-    return row, rows, reasons
+    is_short = decision not in (None, "missed") and len(rows) <= ask.PAGE_ROWS
+    end = await session.call(ask.ledger_end, row["id"], before=before) if is_short else None
+    return row, rows, end, reasons
 
 
 def _page(rows: list[Row]) -> tuple[list[Row], str | None]:

@@ -42,6 +42,11 @@ single fire, or a range of missed ones; ``decision`` chooses. One row more than 
 the state of its run (None with a `run_id`: retention removed it), `gate` why it is blocked.
 """
 
+ledger_end: Final = Query("page_ledger_end", "schedule_id", look=LEDGER_LOOK).one
+"""The last of the fires ``before`` an instant among which a ``decision`` is searched; None: there
+are fewer.
+"""
+
 calendars: Final = Query("list_calendars", most=0, limit=CALENDARS)
 """The first `CALENDARS` by name, without their contents."""
 
