@@ -141,6 +141,20 @@ async def test_a_person_makes_a_token_that_is_shown_once(login: Login) -> None:
     assert [answer.status_code for answer in account] == [403, 403, 403]
 
 
+@pytest.mark.parametrize(
+    "days", ["0", "366", "-1", "1.5", "ten", "0000003650000000000", "9" * 5000]
+)
+async def test_a_token_s_days_are_a_number_within_a_year(login: Login, days: str) -> None:
+    await login.add("alice", "editor")
+    async with login.serve(local=True) as url, Visitor(url) as alice:
+        await alice.log_in("alice")
+        refused = await alice.post("/account/tokens", name="ci", role="viewer", days=days)
+
+    assert refused.status_code == 400
+    assert "days must be between 1 and 365" in refused.text
+    assert await login.execute("SELECT FROM pgcron.api_token") == []
+
+
 async def test_nobody_revokes_the_token_of_another(login: Login) -> None:
     await login.add("alice")
     await login.add("bob")

@@ -12,6 +12,7 @@ from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import Conflict, InvalidInput, PgcronError, Refused
 from pgcron_ha.model.permissions import ROLES
+from pgcron_ha.web.address import whole_number
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import no_login
 from pgcron_ha.web.security import brings_token
@@ -63,9 +64,10 @@ async def add_token(page_request: PageRequest) -> Response:
     """Shows the token, once."""
     name = _own(page_request)
     given = await page_request.form("name", "role", "scopes", "days")
-    days, token = given.get("days", str(DAYS)), new_token()
+    token = new_token()
 
     async def add(session: Session) -> None:
+        lifetime = _lifetime(given.get("days", str(DAYS)))
         named = page_request.services.access.named(page_request.request)
         if named is not None:  # a proxy's user has no row before
             await session.call(login.note_user, name, page_request.person.shown, named[1])
@@ -76,20 +78,25 @@ async def add_token(page_request: PageRequest) -> Response:
             given.get("name", ""),
             given.get("role", "viewer"),
             given.get("scopes", "").split(),
-            lifetime=timedelta(days=int(days)),
+            lifetime=lifetime,
             owner=name,
         )
 
     try:
-        if not days.isdecimal() or not 0 < int(days[:9]) <= MOST_DAYS:
-            raise InvalidInput(
-                f"days must be between 1 and {MOST_DAYS}, got '{days[:20]}'",
-                "A token is valid for up to a year.",
-            )
         await page_request.act(add)
     except (InvalidInput, Conflict) as error:
         return await _page(page_request, problem=error)
     return await _page(page_request, token=token)
+
+
+def _lifetime(given: str) -> timedelta:
+    days = whole_number(given, MOST_DAYS)
+    if days is None:
+        raise InvalidInput(
+            f"days must be between 1 and {MOST_DAYS}, got '{given[:20]}'",
+            "A token is valid for up to a year.",
+        )
+    return timedelta(days=days)
 
 
 async def revoke_token(page_request: PageRequest) -> Response:
