@@ -24,7 +24,7 @@ from pgcron_ha.model.permissions import NOBODY, ROLES, Grant, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import BadToken, Entry
-from pgcron_ha.web.address import singular, starlette_path
+from pgcron_ha.web.address import NoSuch, singular, starlette_path
 from pgcron_ha.web.failures import failure_page
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import turned_away
@@ -149,14 +149,11 @@ async def _authorize(page_request: PageRequest, permission: str, path: str) -> N
     kind, name = page_request.object
     found = await page_request.read("reached", reached, kind, name, *person.scopes_as.values())
     if not found.value["viewer"]:
-        what = singular(kind)
         is_attempt = page_request.request.method == "POST" and found.value["viewer"] is not None
         # The person learns no more than of a name that nothing has; the audit has the attempt.
-        raise NotFound(
-            f"{what} '{name[:200]}' does not exist",
-            "Or it is none of those that your roles are for.",
-            f"Look for it in the list of {what}s.",
-        ) from (page_request.refusal() if is_attempt else None)
+        rule = "Or it is none of those that your roles are for."
+        refusal = page_request.refusal() if is_attempt else None
+        raise NoSuch(singular(kind), name, rule) from refusal
     page_request.roles = {role: bool(found.value[role]) for role in ROLES}
     if not page_request.may(permission):
         raise page_request.refusal()
