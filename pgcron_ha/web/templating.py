@@ -72,40 +72,29 @@ NOTICES: Final[dict[str, str]] = {
     "redriven_cause": "Its letters run again as new runs; those that were lost are left.",
 }
 
-# The links on top of each page: name of the route, its word, the key after "g".
-NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
-    ("overview", "Overview", "o"),
-    ("schedules", "Schedules", "s"),
-    ("workflows", "Workflows", "w"),
-    ("runs", "Runs", "r"),
-    ("dead", "Dead letters", "d"),
-    ("queues", "Queues", "q"),
-    ("nodes", "Nodes", "n"),
-    ("storage", "Storage", "t"),
-    ("audit", "Audit", "a"),
-    ("roles", "Roles", "a"),
-    ("docs", "Documents", "h"),
+# The links on top of each page: name of the route, its word, the key after "g", and the document
+# that explains the pages of this section.
+NAVIGATION: Final[tuple[tuple[str, str, str, str], ...]] = (
+    ("overview", "Overview", "o", "on-call"),
+    ("schedules", "Schedules", "s", "specs"),
+    ("workflows", "Workflows", "w", "states"),
+    ("runs", "Runs", "r", "states"),
+    ("dead", "Dead letters", "d", "retries"),
+    ("queues", "Queues", "q", "queues"),
+    ("nodes", "Nodes", "n", "lease"),
+    ("storage", "Storage", "t", "settings"),
+    ("audit", "Audit", "a", "audit"),
+    ("roles", "Roles", "l", "roles"),
+    ("docs", "Documents", "h", "glossary"),
 )
 # Pages whose link on top is that of another address.
 _SECTIONS: Final = {
     "": "overview",
     **dict.fromkeys(("new-schedule", "backfills", "calendars"), "schedules"),
 }
-
-
 DOCUMENTS: Final = {
-    "schedules": "specs",
-    "runs": "states",
-    "workflows": "states",
-    "dead": "retries",
-    "queues": "queues",
-    "nodes": "lease",
-    "storage": "settings",
-    "audit": "audit",
-    "roles": "roles",
-    "login": "log-in",
-    "account": "log-in",
-    "docs": "glossary",
+    **{route: document for route, _, _, document in NAVIGATION},
+    **dict.fromkeys(("login", "account"), "log-in"),
 }
 """The document that explains the pages of a section; of the others it is the one for on call."""
 

@@ -104,6 +104,13 @@ async def test_times_are_told_in_the_viewers_zone_and_utc(read_site: Site) -> No
     assert "/schedules?tz=Asia%2FKathmandu" in page.text
 
 
+async def test_each_link_on_top_has_a_key_of_its_own(read_site: Site) -> None:
+    keys = re.findall(r'data-key="(\w)"', (await read_site.get("/")).text)
+
+    assert len(keys) > 5
+    assert sorted(set(keys)) == sorted(keys)
+
+
 async def test_the_script_gets_the_same_regions_without_the_frame(read_site: Site) -> None:
     whole = await read_site.get("/")
     live = await read_site.get("/", **{"X-Pgcron-Live": "1"})
