@@ -14,7 +14,7 @@ from pgcron_ha.errors import Conflict, InvalidInput, PgcronError, Refused
 from pgcron_ha.model.permissions import ROLES
 from pgcron_ha.web.address import whole_number
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.login import no_login
+from pgcron_ha.web.pages.login import configured
 from pgcron_ha.web.security import brings_token
 
 MOST_LISTED: Final = 100
@@ -32,16 +32,15 @@ async def set_password(page_request: PageRequest) -> Response:
     """Needs the password that is to go; ends the other sessions."""
     name, access = _own(page_request), page_request.services.access
     given = await page_request.form("current", "new")
-    if access.passwords is None:
-        raise no_login()
+    passwords = configured(access.passwords)
     begun = await access.call(login.begin_login, name, page_request.address)
     typed = given.get("current", "")[:1000]
     try:
         if begun["wait"] > 0:
             raise Conflict("too many attempts have failed", "Each one makes the next one wait.")
-        if not await access.passwords.is_right(begun["password_hash"], typed):
+        if not await passwords.is_right(begun["password_hash"], typed):
             raise InvalidInput("that is not your password", "The one that is to go is asked for.")
-        new = await access.passwords.hashed(given.get("new", ""))
+        new = await passwords.hashed(given.get("new", ""))
     except PgcronError as error:
         return await _page(page_request, problem=error)
     but = access.session_id(page_request.request)
@@ -136,8 +135,7 @@ async def _page(
 
 def _own(page_request: PageRequest) -> str:
     """The name of the user who has this account: a person, not a token, or it could make others."""
-    if page_request.services.access.auth is None:
-        raise no_login()
+    configured(page_request.services.access.auth)
     if brings_token(page_request.request.headers):
         raise Refused(
             "a token has no account",

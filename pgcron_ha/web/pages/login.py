@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import math
 import secrets
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from pgcron_ha.config.page_settings import AuthSettings
 from pgcron_ha.credentials import hashed
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
 from pgcron_ha.web.access import inner_path
-from pgcron_ha.web.oidc import FLOW_SECONDS, Provider, ProviderAway
+from pgcron_ha.web.oidc import FLOW_SECONDS, ProviderAway
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.security import SAFE_METHODS
+
+T = TypeVar("T")
 
 KEY_COOKIE_SECONDS: Final = 86_400.0
 FLOW: Final = "_login"
@@ -57,7 +58,7 @@ async def enter(page_request: PageRequest) -> Response:
 
 async def show_login(page_request: PageRequest) -> Response:
     """The form, and the way to the provider."""
-    _auth(page_request)
+    configured(page_request.services.access.auth)
     return _form(page_request, page_request.query("next").get("next"))
 
 
@@ -65,15 +66,14 @@ async def log_in(page_request: PageRequest) -> Response:
     """Gives a session for a name and a password: an attempt counts when it begins."""
     access = page_request.services.access
     given = await page_request.form("name", "password", "next")
-    if access.passwords is None:
-        raise no_login()
+    passwords = configured(access.passwords)
     name, typed = given.get("name", "").strip()[:200], given.get("password", "")
     then = given.get("next")
     begun = await access.call(login.begin_login, name, page_request.address)
     if begun["wait"] > 0:
         return _form(page_request, then, name, _later(begun["wait"]), 429)
     known = begun["password_hash"]
-    is_right = await access.passwords.is_right(known, typed[:1000])
+    is_right = await passwords.is_right(known, typed[:1000])
     proof = known if is_right else None
     answer = await _session(page_request, then, login.end_login, name, proof)
     return answer or _form(page_request, then, name, WRONG, 403)
@@ -81,7 +81,8 @@ async def log_in(page_request: PageRequest) -> Response:
 
 async def login_by_provider(page_request: PageRequest) -> Response:
     """Sends the browser to the provider, with a secret that its answer must fit."""
-    provider, request = _provider(page_request), page_request.request
+    request, access = page_request.request, page_request.services.access
+    provider = configured(access.provider)
     then = inner_path(page_request.query("next").get("next"), "")
     secret = secrets.token_urlsafe(32)
     try:
@@ -89,16 +90,14 @@ async def login_by_provider(page_request: PageRequest) -> Response:
     except ProviderAway as error:
         return _form(page_request, then, problem=_in_words(error), status=503)
     answer = RedirectResponse(address, 303)
-    page_request.services.access.set_cookie(
-        request, answer, secret + quote(then, safe=""), FLOW_SECONDS, FLOW
-    )
+    access.set_cookie(request, answer, secret + quote(then, safe=""), FLOW_SECONDS, FLOW)
     return answer
 
 
 async def provider_callback(page_request: PageRequest) -> Response:
     """Gives a session to whom the provider has named."""
-    provider, request = _provider(page_request), page_request.request
-    access, given = page_request.services.access, request.query_params
+    request, access = page_request.request, page_request.services.access
+    provider, given = configured(access.provider), request.query_params
     kept = request.cookies.get(access.cookie_name(request, FLOW), "")
     secret, then = kept[:_SECRET_CHARACTERS], unquote(kept[_SECRET_CHARACTERS:])
     if request.method != "GET" or len(secret) < _SECRET_CHARACTERS:
@@ -125,8 +124,8 @@ async def provider_callback(page_request: PageRequest) -> Response:
 
 async def log_out(page_request: PageRequest) -> Response:
     """Ends the session."""
-    _auth(page_request)
     request, access = page_request.request, page_request.services.access
+    configured(access.auth)
     await page_request.form()
     await access.call(login.log_out, access.session_id(request))
     answer = RedirectResponse(page_request.link("login"), 303)
@@ -140,7 +139,8 @@ async def _session(
     """Shows the page that was asked for, with a session, if `begin` begins one. Its id is new:
     whatever the browser had before is worth nothing.
     """
-    auth, request, access = _auth(page_request), page_request.request, page_request.services.access
+    request, access = page_request.request, page_request.services.access
+    auth = configured(access.auth)
     session = secrets.token_urlsafe(32)
     has_begun = await access.call(
         begin,
@@ -165,7 +165,7 @@ def _form(
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
-    auth = _auth(page_request)
+    auth = configured(page_request.services.access.auth)
     return page_request.page(
         "login.html",
         None,
@@ -188,24 +188,12 @@ def _in_words(error: PgcronError) -> str:
     return f"{error.message[:1].upper()}{error.message[1:]}. {error.detail or ''}"
 
 
-def _provider(page_request: PageRequest) -> Provider:
-    provider = page_request.services.access.provider
-    if provider is None:
-        raise no_login()
-    return provider
-
-
-def _auth(page_request: PageRequest) -> AuthSettings:
-    auth = page_request.services.access.auth
-    if auth is None:
-        raise no_login()
-    return auth
-
-
-def no_login() -> NotFound:
-    """For pages that only those with a login have."""
-    return NotFound(
-        "nobody can log in here",
-        "No login is configured for these pages.",
-        "`pgcron-ha docs log-in` says how that is done.",
-    )
+def configured(part: T | None) -> T:
+    """What a page of the login needs; NotFound where there is none."""
+    if part is None:
+        raise NotFound(
+            "nobody can log in here",
+            "No login is configured for these pages.",
+            "`pgcron-ha docs log-in` says how that is done.",
+        )
+    return part
