@@ -20,9 +20,9 @@ from pgcron_ha.db.commands.roles import reaches
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.scopes import SCOPES, enter, within
 from pgcron_ha.db.driver.session import Session
-from pgcron_ha.errors import Refused, UnknownZone
+from pgcron_ha.errors import Refused
 from pgcron_ha.model.permissions import OF_THE_CLUSTER, OWN_ACCOUNT, ROLE_OF, Person
-from pgcron_ha.spec.zones import load_zone
+from pgcron_ha.spec.zones import load_zone, zone_names
 from pgcron_ha.web.address import (
     fields,
     filled,
@@ -365,7 +365,4 @@ def together(*asked: Ask[Any]) -> Ask[list[Any]]:
 
 def _known_zone(name: str | None) -> ZoneInfo | None:
     """None for what is no zone here: a browser's tzdata may be newer."""
-    try:
-        return load_zone(name) if name else None
-    except UnknownZone:
-        return None
+    return load_zone(name) if name in zone_names() else None

@@ -14,8 +14,7 @@ from pgcron_ha.db.queries.overview import database_time, schedule
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.errors import UnknownZone
-from pgcron_ha.spec.zones import load_zone
+from pgcron_ha.spec.zones import load_zone, zone_names
 from pgcron_ha.web.address import choice, cursor_instant
 from pgcron_ha.web.formats import capital, mark_of, plain
 from pgcron_ha.web.page_request import PageRequest
@@ -137,7 +136,5 @@ def _sentence(reported: Reason, waits: str | None) -> str:
 
 
 def _schedule_zone(timezone: str) -> ZoneInfo:
-    try:
-        return load_zone(timezone)
-    except UnknownZone:  # newer than this tzdata: its times are shown in UTC
-        return load_zone("UTC")
+    # One that is newer than this tzdata has its times shown in UTC.
+    return load_zone(timezone if timezone in zone_names() else "UTC")
