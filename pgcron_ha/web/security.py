@@ -26,7 +26,8 @@ MOST_BODY_BYTES: Final = 1024 * 1024
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 FOR_MACHINES: Final = frozenset({"/livez", "/readyz", "/startupz"})
 
-_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+# A Host header: a name or an address, and a port.
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?")
 CONTENT_SECURITY_POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -64,11 +65,6 @@ def require_loopback(address: Address) -> None:
         )
 
 
-def is_host_own(host: str) -> bool:
-    """Whether a Host header names this machine, so that no foreign name was pointed at it."""
-    return _HOST.fullmatch(host) is not None
-
-
 @dataclass(frozen=True)
 class Site:
     """The names and origins of this site, beside those of this machine's loopback."""
@@ -85,11 +81,9 @@ class Site:
         return cls(frozenset(named), f"{url.scheme}://{url.netloc}" if public_url else None)
 
     def has(self, host: str) -> bool:
-        """Whether a Host header names this site."""
-        if is_host_own(host):
-            return True
-        name = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?", host)
-        return name is not None and name[1].lower().strip("[]") in self.hosts
+        """Whether a Host header names this site, so that no foreign name was pointed at it."""
+        found = _HOST.fullmatch(host)
+        return found is not None and found[1].lower().strip("[]") in LOOPBACK | self.hosts
 
     def origin(self, scope: Scope) -> str:
         """The origin that the browser sees, by the host that it names."""

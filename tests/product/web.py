@@ -28,7 +28,7 @@ from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.run_time import WIDTH as RUN_TIME_WIDTH
 from pgcron_ha.web.run_time import where_time_went
 from pgcron_ha.web.run_words import reason_words, why_run_waits
-from pgcron_ha.web.security import MOST_BODY_BYTES, is_host_own, require_loopback
+from pgcron_ha.web.security import MOST_BODY_BYTES, require_loopback
 from pgcron_ha.web.services import Services
 from pgcron_ha.web.serving import WebServer
 from pgcron_ha.web.step_drawing import drawing_of, items_words, step_mark
@@ -74,7 +74,6 @@ __all__ = [
     "gantt",
     "group_of",
     "instants",
-    "is_host_own",
     "items_words",
     "judge",
     "ops_listener",

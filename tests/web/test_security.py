@@ -13,7 +13,6 @@ from tests.product.web import (
     MOST_BODY_BYTES,
     ROUTES,
     WebRoute,
-    is_host_own,
     require_loopback,
 )
 from tests.web.conftest import Site
@@ -37,6 +36,14 @@ def test_it_listens_to_this_machine_only(host: str) -> None:
         ("evil.example", False),
         ("localhost.evil.example", False),
         ("127.0.0.1@evil.example", False),
+        ("127.0.0.1.evil.example:8420", False),
+        ("evil.example:127.0.0.1", False),
+        ("[::1].evil.example", False),
+        ("[::2]", False),
+        ("::1", False),
+        ("localhost:123456", False),
+        ("localhost.", False),
+        ("127.0.0.2", False),
         ("", False),
     ],
 )
@@ -45,7 +52,6 @@ async def test_only_names_of_this_machine_are_answered(
 ) -> None:
     answer = await read_site.get("/livez", host=host)
 
-    assert is_host_own(host) == is_own
     assert answer.status_code == (200 if is_own else 421)
 
 
