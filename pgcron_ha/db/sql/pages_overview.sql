@@ -115,13 +115,11 @@ LIMIT :limit::int;
 -- running runs; the longest first.
 SELECT r.id, r.queue, r.handler, r.schedule_id, r.schedule, r.attempt, r.claimed_at, r.started_at,
        coalesce(r.started_at, r.claimed_at) AS since,
-       date_part('epoch', pgcron.time_allowed(r.timeout)) AS timeout, r.cancel_at,
-       n.incarnation, n.name AS node
+       date_part('epoch', pgcron.time_allowed(r.timeout)) AS timeout, r.cancel_at
 FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.tags, e.attempt, e.claimed_at,
-      e.started_at, e.timeout, e.cancel_at, e.owner
+      e.started_at, e.timeout, e.cancel_at
       FROM pgcron.run e
       WHERE e.state = 'running' AND e.owner IS NOT NULL
         AND (:incarnation::uuid IS NULL OR e.owner = :incarnation::uuid) LIMIT :look::int) r
-LEFT JOIN pgcron.node n ON n.incarnation = r.owner
 WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
-ORDER BY 9, r.id LIMIT :limit::int;
+ORDER BY since, r.id LIMIT :limit::int;

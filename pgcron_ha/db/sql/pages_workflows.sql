@@ -54,9 +54,8 @@ ORDER BY r.run DESC;
 
 -- name: page_workflow_run
 -- A workflow that has begun, by the number of its run.
-SELECT r.run, r.definition, d.name, d.version, d.on_failure, d.parallelism, d.steps,
-       coalesce(r.outcome, 'running') AS state, r.started_at, r.ended_at, r.paused_at, r.paused_by,
-       r.paused_note, r.stopping, r.stop_reason, r.deadline, r.redrive_of
+SELECT r.definition, d.name, d.version, d.parallelism, d.steps, r.started_at, r.ended_at,
+       r.paused_at, r.paused_by, r.paused_note, r.stopping, r.stop_reason, r.deadline, r.redrive_of
 FROM pgcron.workflow_run r JOIN pgcron.workflow_definition d ON d.id = r.definition
 WHERE r.run = :run_id::bigint AND r.started_at IS NOT NULL;
 
@@ -145,8 +144,7 @@ WHERE s.workflow = :run_id::bigint AND s.number = :number::int AND s.item >= 0 G
 
 -- name: page_step_of_run
 -- The step whose run this is.
-SELECT s.workflow, d.name, s.item, w.name AS workflow_name
+SELECT s.workflow, d.name
 FROM pgcron.step s
 JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
-JOIN pgcron.workflow_definition w ON w.id = s.definition
 WHERE s.run = :run_id::bigint AND pgcron.run_in_scope(s.workflow);

@@ -37,9 +37,7 @@ blocked_schedules: Final = Query("page_blocked_schedules", look=COUNTED_EXACTLY,
 """Schedules (`schedule_id`) with waiting fires, because no live node offers their handler."""
 
 running: Final = Query("page_running", look=COUNTED_EXACTLY, limit=ROWS)
-"""What runs (on one ``incarnation``), the longest first, and on which `node`;
-`timeout` in seconds.
-"""
+"""What runs (on one ``incarnation``), the longest first; `timeout` in seconds."""
 
 recent: Final = Query("page_recent", look=RECENT_RUNS).the
 """A row of rates of the newest `RECENT_RUNS` ended runs; `is_cut` if there may be more."""
