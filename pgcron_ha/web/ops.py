@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.config.values import Address
-from pgcron_ha.model.permissions import NOBODY
 from pgcron_ha.web.app import routed
 from pgcron_ha.web.connections import Bounds
 from pgcron_ha.web.page_request import PageRequest
@@ -50,7 +49,7 @@ def create_ops_app(services: Services, *, is_alone: bool) -> Starlette:
 
 
 async def _answer(request: Request, services: Services, route: WebRoute) -> Response:
-    response = await route.endpoint(PageRequest(request, services, NOBODY))
+    response = await route.endpoint(PageRequest(request, services))
     response.headers.update(_HEADERS)
     return response
 

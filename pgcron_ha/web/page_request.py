@@ -21,7 +21,7 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.scopes import SCOPES, enter, within
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import Refused
-from pgcron_ha.model.permissions import OF_THE_CLUSTER, OWN_ACCOUNT, ROLE_OF, Person
+from pgcron_ha.model.permissions import NOBODY, OF_THE_CLUSTER, OWN_ACCOUNT, ROLE_OF, Person
 from pgcron_ha.spec.zones import load_zone, zone_names
 from pgcron_ha.web.address import (
     fields,
@@ -64,11 +64,11 @@ class Choice(NamedTuple):
 class PageRequest:
     """One request. Pages use nothing else of the web framework."""
 
-    def __init__(self, request: Request, services: Services, person: Person) -> None:
-        """`person` is who sent it; `NOBODY` for a route that is open."""
+    def __init__(self, request: Request, services: Services) -> None:
         self.request = request
         self.services = services
-        self.person = person
+        self.person: Person = NOBODY
+        """Who sent it; nobody where the route is open."""
         self.permission = ""
         """What the route needs."""
         self.object: tuple[str, str] | None = None
