@@ -143,7 +143,6 @@ class _Desk:
         self._schema = schema
         self._clock = clock
         self._rates = _RateLimit(clock)
-        self._room = asyncio.Semaphore(MOST_WAITING)
         self._under_way: Counter[Attempt] = Counter()
         self._complained_at = -inf
 
@@ -158,12 +157,12 @@ class _Desk:
         attempt = key.run, key.fence
         if not self._rates.allows(attempt):
             return _answer(429, {"message": "too many callbacks of this attempt"}, _AGAIN)
-        if self._room.locked() or self._under_way[attempt] >= MOST_OF_ONE:
+        is_full = self._under_way.total() >= MOST_WAITING
+        if is_full or self._under_way[attempt] >= MOST_OF_ONE:
             return _answer(503, {"message": "too many callbacks at once"}, _AGAIN)
         self._under_way[attempt] += 1
         try:
-            async with self._room:
-                return await self._judge(request, key)
+            return await self._judge(request, key)
         finally:
             self._under_way[attempt] -= 1
             if not self._under_way[attempt]:
