@@ -148,13 +148,14 @@ CREATE TRIGGER keep_schedule_in_scope BEFORE INSERT OR UPDATE OR DELETE ON pgcro
   FOR EACH ROW WHEN (nullif(current_setting('pgcron_ha.scopes', true), '') IS NOT NULL)
   EXECUTE FUNCTION pgcron.keep_schedule_in_scope();
 
--- A new calendar belongs to the first team of who makes it.
+-- A new calendar belongs to the first team of who makes it. Whoever writes it says INSERT … ON
+-- CONFLICT: of one that is there this is asked, too, and its team stays what it is.
 CREATE FUNCTION pgcron.keep_calendar_in_scope() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   calendar text := CASE WHEN TG_OP = 'DELETE' THEN OLD.name ELSE NEW.name END;
 BEGIN
-  IF TG_OP = 'INSERT' AND pgcron.calendar_in_scope(calendar) THEN
+  IF TG_OP = 'INSERT' AND NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = calendar) THEN
     INSERT INTO pgcron.owned (kind, name, team)
     SELECT 'calendar', calendar, substr(s, 6) FROM unnest(pgcron.scopes()) s
     WHERE s LIKE 'team:%' AND strpos(s, '%') = 0 ORDER BY s LIMIT 1

@@ -325,6 +325,26 @@ async def test_a_calendar_belongs_to_the_team_that_made_it(cluster: Cluster) -> 
     assert OWN not in answer.text
 
 
+async def test_a_calendar_of_no_team_is_changed_by_editors_of_everything(cluster: Cluster) -> None:
+    cluster.pages.come(Grant("editor", "team", OWN))
+    cluster.pages.come(Grant("viewer", "team", FOREIGN), person="other")
+    cluster.pages.come(Grant("editor"), person="all")
+    connection = await own_session(cluster.dsn)
+    await connection.execute("SELECT pgcron.put_calendar('holidays', 'yearly 12-25')")
+    content = "SELECT content FROM pgcron.calendars WHERE name = 'holidays'"
+    fields = {"name": "holidays", "content": "yearly 01-01"}
+
+    answer = await cluster.pages.post("/calendars", **fields)
+    assert answer.status_code == REFUSED, answer.text
+    assert "calendar &#39;holidays&#39; is, or would be, outside of your scope" in answer.text
+    assert await connection.fetchval(content) == "yearly 12-25"
+    answer = await cluster.pages.post("/calendars", "all", **fields)
+    assert answer.status_code == HTTPStatus.SEE_OTHER
+    assert await connection.fetchval(content) == "yearly 01-01"
+    assert (await cluster.pages.get("/calendars/holidays", "other")).status_code == HTTPStatus.OK
+    await connection.close()
+
+
 async def test_buttons_of_what_may_not_be_done_are_disabled(cluster: Cluster) -> None:
     cluster.pages.come(Grant("viewer"), *scoped("operator"))
 
