@@ -175,8 +175,7 @@ BEGIN
                   LIMIT divert_runs.at_most FOR UPDATE SKIP LOCKED);
     BEGIN
       INSERT INTO pgcron.diversion (run_id, breaker, handler, queue, reason)
-      SELECT r.id, broken.name, r.handler, r.queue,
-             concat(broken.reason, ', last: ' || broken.last_error)
+      SELECT r.id, broken.name, r.handler, r.queue, broken.reason
       FROM pgcron.run r WHERE r.id = ANY(held) ON CONFLICT DO NOTHING;
       -- A run that is moved waits there as any other; one with another handler is as new to it.
       UPDATE pgcron.run r

@@ -71,8 +71,13 @@ DECLARE
   handlers text[];
   lines bigint;
 BEGIN
-  SELECT array_agg(DISTINCT h.handler) INTO handlers FROM pgcron.ended_runs h
-  WHERE h.id = ANY(run_ids);
+  -- a fallback may have taken a run from the handler that it failed with
+  SELECT array_agg(f.handler) INTO handlers
+  FROM (SELECT h.handler FROM pgcron.ended_runs h WHERE h.id = ANY(run_ids)
+        UNION
+        SELECT d.handler FROM pgcron.diversion d WHERE d.run_id = ANY(run_ids)
+        UNION
+        SELECT l.handler FROM pgcron.dead_letter l WHERE l.run_id = ANY(run_ids)) f;
   DELETE FROM pgcron.log l WHERE l.run_id = ANY(run_ids);
   GET DIAGNOSTICS lines = ROW_COUNT;
   DELETE FROM pgcron.progress p WHERE p.run_id = ANY(run_ids);

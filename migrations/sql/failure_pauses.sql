@@ -5,7 +5,6 @@ CREATE TABLE pgcron.fire_failure (
   run_id bigint PRIMARY KEY,
   schedule_id bigint NOT NULL,
   failed_at timestamptz NOT NULL,
-  error text,
   is_judged boolean NOT NULL DEFAULT false
 );
 COMMENT ON TABLE pgcron.fire_failure IS
@@ -49,7 +48,7 @@ DECLARE
   definition pgcron.schedule;
   held pgcron.failure_pause;
   failures int;
-  latest pgcron.fire_failure;
+  latest bigint;
 BEGIN
   PERFORM pgcron.act_as('pgcron_ha', 'clock');
   SELECT * INTO definition FROM pgcron.schedule s WHERE s.id = failing FOR NO KEY UPDATE;
@@ -71,23 +70,22 @@ BEGIN
           (SELECT min(e.failed_at) FROM pgcron.fire_failure e WHERE e.schedule_id = failing));
   SELECT count(*) INTO failures FROM pgcron.fire_failure f WHERE f.schedule_id = failing;
   IF failures < definition.pause_after_failures THEN RETURN NULL; END IF;
-  SELECT * INTO latest FROM pgcron.fire_failure f WHERE f.schedule_id = failing
+  SELECT f.run_id INTO latest FROM pgcron.fire_failure f WHERE f.schedule_id = failing
   ORDER BY f.failed_at DESC LIMIT 1;
   INSERT INTO pgcron.failure_pause (schedule_id, failures, since, probe_at, look_at)
   VALUES (failing, failures, clock_timestamp(), clock_timestamp() + definition.probe_after,
           clock_timestamp() + definition.probe_after);
-  RETURN pgcron.pause_for_failures(failing, failures, format('run %s', latest.run_id),
-      latest.error);
+  RETURN pgcron.pause_for_failures(failing, failures, format('run %s', latest));
 END $$;
 
-CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures int, latest text, error text)
-  RETURNS text
+-- The note names the run and not its error: it goes on into versions, records of missed fires and
+-- the audit, where no erasure finds it.
+CREATE FUNCTION pgcron.pause_for_failures(failing bigint, failures int, latest text) RETURNS text
 LANGUAGE sql AS $$
   UPDATE pgcron.schedule s
   SET enabled = false, paused_until = NULL,
       paused_note = format('paused after %s in a row (last: %s)',
-          CASE failures WHEN 1 THEN '1 failure' ELSE failures || ' failures' END,
-          concat_ws(': ', latest, left(pause_for_failures.error, 200)))
+          CASE failures WHEN 1 THEN '1 failure' ELSE failures || ' failures' END, latest)
   WHERE s.id = failing RETURNING s.paused_note $$;
 
 -- The probe that is over: success resumes, failure pauses for twice as long, at most a day; what
@@ -97,29 +95,29 @@ CREATE FUNCTION pgcron.judge_probe(definition pgcron.schedule, held pgcron.failu
   RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-  ended record;
+  outcome text;
   wait interval := least(definition.probe_after * power(2, least(held.pauses, 20)),
       interval '1 day');
 BEGIN
   IF held.probe_run IS NULL OR EXISTS (SELECT FROM pgcron.run r WHERE r.id = held.probe_run) THEN
     RETURN NULL;
   END IF;
-  SELECT h.outcome, h.error INTO ended FROM pgcron.ended_runs h WHERE h.id = held.probe_run LIMIT 1;
-  IF ended.outcome = 'succeeded' THEN
+  SELECT h.outcome INTO outcome FROM pgcron.ended_runs h WHERE h.id = held.probe_run LIMIT 1;
+  IF outcome = 'succeeded' THEN
     -- which forgets its failures, too
     UPDATE pgcron.schedule s SET enabled = true WHERE s.id = definition.id;
     RETURN 'resumed';
-  ELSIF ended.outcome IN ('dead', 'lost') THEN
+  ELSIF outcome IN ('dead', 'lost') THEN
     UPDATE pgcron.failure_pause p
     SET failures = p.failures + 1, pauses = p.pauses + 1, probe_run = NULL, probe_fire = NULL,
         probe_at = clock_timestamp() + wait, look_at = clock_timestamp() + wait
     WHERE p.schedule_id = definition.id;
     RETURN pgcron.pause_for_failures(definition.id, held.failures + 1,
-        format('run %s, the probe', held.probe_run), ended.error);
+        format('run %s, the probe', held.probe_run));
   END IF;
   UPDATE pgcron.failure_pause p
   SET probe_run = NULL, probe_fire = NULL,
-      probe_at = CASE WHEN ended.outcome IS NULL THEN p.probe_at
+      probe_at = CASE WHEN outcome IS NULL THEN p.probe_at
                       ELSE greatest(p.probe_at, p.probe_fire) END,
       look_at = clock_timestamp()
   WHERE p.schedule_id = definition.id;

@@ -1371,7 +1371,6 @@ CREATE TABLE pgcron.fire_failure (
     run_id bigint NOT NULL,
     schedule_id bigint NOT NULL,
     failed_at timestamp with time zone NOT NULL,
-    error text,
     is_judged boolean DEFAULT false NOT NULL
 );
 

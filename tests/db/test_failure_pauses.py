@@ -27,6 +27,7 @@ from tests.db.control import (
     put_schedule,
     reap,
 )
+from tests.e2e.ledger import tables
 from tests.product.db import Link
 from tests.product.engine import Materializer
 from tests.product.model import delay_of
@@ -80,7 +81,7 @@ async def test_so_many_failures_in_a_row_pause_it(connection: Connection) -> Non
     assert await judge(connection) == [None]
     assert (await state(connection))["enabled"]
     await fail(connection, runs[2:])
-    note = f"paused after 3 failures in a row (last: run {runs[2]['id']}: it went wrong)"
+    note = f"paused after 3 failures in a row (last: run {runs[2]['id']})"
     assert await judge(connection) == [note]
 
     paused = await state(connection)
@@ -100,6 +101,26 @@ async def test_so_many_failures_in_a_row_pause_it(connection: Connection) -> Non
         "pgcron_ha",
         note,
     )
+
+
+async def test_an_erasure_leaves_nothing_of_the_errors(
+    connection: Connection, database: str
+) -> None:
+    _, node = await paused(connection)
+    await time_to_probe(connection)
+    await one_pass(database)
+    await fail(connection, [await probe(connection, node)])
+    assert len(await judge(connection)) == 1
+    runs = [row["id"] for row in await connection.fetch("SELECT id FROM pgcron.history")]
+    before = await tables(connection)
+    noted = {name for name, text in before.items() if f"last: run {max(runs)}, the probe" in text}
+    assert noted >= {"schedule", "schedule_version", "cursor", "audit"}
+
+    await connection.execute("SELECT pgcron.erase(run_ids => $1)", runs)
+
+    left = await tables(connection)
+    assert [name for name, text in left.items() if "it went wrong" in text] == []
+    assert all(left[name] == before[name] for name in noted - {"audit"})
 
 
 async def test_a_success_between_begins_anew(connection: Connection) -> None:
