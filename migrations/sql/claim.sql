@@ -1,8 +1,8 @@
--- The claim: nothing else makes a run `running`. One function with one row type; inside it one
--- statement for runs without a capacity gate, which may be claimed ahead of the node's slots, and
--- one for runs that have one (a concurrency key, labels, a limited queue), which are claimed for
--- free slots, and a few ahead where runs are so short that those begin within milliseconds: none
--- holds a place for long that nobody uses.
+-- The claim: nothing else makes a run `running`. Two functions with one row type: `claim` for runs
+-- without a capacity gate, which may be claimed ahead of the node's slots, and `claim_gated` for
+-- runs that have one (a concurrency key, labels, a limited queue), which are claimed for free
+-- slots, and a few ahead where runs are so short that those begin within milliseconds: none holds a
+-- place for long that nobody uses.
 
 -- Which of the candidates a node with so many free slots claims, and which place of their key they
 -- take; those that are heavier than what is free, too. In each key by priority and due time up to
@@ -73,8 +73,9 @@ BEGIN
 END $$;
 
 -- ready -> running
--- Runs with a capacity gate, for so many free slots. What is known of a limit is read by a
--- statement that begins after its row was locked. The slots of keys are guarded by a unique index
+-- Runs with a capacity gate of these queues, for so many `free` slots and `ahead` more; `look` keys
+-- at most, from where the last walk over them ended (`beyond`). What is known of a limit is read by
+-- a statement that begins after its row was locked. The slots of keys are guarded by a unique index
 -- instead: the second of two nodes looks again. Nothing waits for a lock of others. A run heavier
 -- than what is free may be kept room for (see choose_awaited): it is returned as `await` with its
 -- weight, and nothing else is claimed here until it has begun somewhere. Plans are kept: to make
@@ -97,7 +98,8 @@ DECLARE
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
   SELECT n.awaits, pgcron.label_words(n.labels) AS labels INTO me FROM pgcron.claiming_node c
-  JOIN pgcron.node n ON n.incarnation = c.incarnation WHERE c.incarnation = claim_gated.incarnation;
+  JOIN pgcron.node n ON n.incarnation = c.incarnation
+  WHERE c.incarnation = claim_gated.incarnation AND claim_gated.free > 0;
   IF NOT FOUND THEN RETURN; END IF;
   probes := ARRAY(SELECT r.id FROM pgcron.run r
                   JOIN pgcron.offer o ON o.handler = r.handler
@@ -212,56 +214,44 @@ BEGIN
 END $$;
 
 -- ready -> running
--- `plain`: so many runs without a capacity gate. One index descent for each path (queue, priority,
+-- At most `plain` runs without a capacity gate. One index descent for each path (queue, priority,
 -- `onces`: runs that may start only once), from a lower bound that the node moves, so that neither
--- future rows of a high priority nor dead index entries are walked. `gated`: free slots for
--- the others, of these queues, and `ahead` more; `look` keys at most, from where the last walk over
--- them ended (`beyond`). The sub-select is an ARRAY(…) so that its LIMIT holds with every plan. The
--- check of node and cluster is inside it so that nothing is locked for a session that is not alive.
--- Each token is one claim's and reveals nothing of another's: a secret of the statement and the
--- run's id, hashed (a random number for each row costs five times as much). The paths have an ORDER
--- BY of their own: a join with queue may shuffle them.
-CREATE FUNCTION pgcron.claim(incarnation uuid, handlers text[], plain int DEFAULT 0,
-    queues text[] DEFAULT '{}', priorities smallint[] DEFAULT '{}', onces boolean[] DEFAULT '{}',
-    bound_dues timestamptz[] DEFAULT '{}', bound_ids bigint[] DEFAULT '{}', gated int DEFAULT 0,
-    ahead int DEFAULT 0, gated_queues text[] DEFAULT '{}', beyond text[] DEFAULT '{}',
-    look int DEFAULT 0,
-    aged boolean DEFAULT false, probes bigint[] DEFAULT '{}')
+-- future rows of a high priority nor dead index entries are walked. The sub-select is an ARRAY(…)
+-- so that its LIMIT holds with every plan. The check of node and cluster is inside it so that
+-- nothing is locked for a session that is not alive. Each token is one claim's and reveals nothing
+-- of another's: a secret of the statement and the run's id, hashed (a random number for each row
+-- costs five times as much). The paths have an ORDER BY of their own: a join with queue may shuffle
+-- them.
+CREATE FUNCTION pgcron.claim(incarnation uuid, handlers text[], plain int, queues text[],
+    priorities smallint[], onces boolean[], bound_dues timestamptz[], bound_ids bigint[])
   RETURNS SETOF pgcron.claim
 LANGUAGE plpgsql VOLATILE ROWS 100 AS $$
 #variable_conflict use_column
 BEGIN
-  IF claim.gated > 0 THEN
-    RETURN QUERY SELECT * FROM pgcron.claim_gated(claim.incarnation, claim.gated_queues,
-        claim.beyond, claim.handlers, claim.gated, claim.ahead, claim.look, claim.aged,
-        claim.probes);
-  END IF;
-  IF claim.plain > 0 THEN
-    RETURN QUERY UPDATE pgcron.run r
-      SET state = 'running', owner = claim.incarnation,
-          token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
-          fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = now()
-      WHERE r.id = ANY(ARRAY(
-            SELECT due.id
-            FROM (SELECT open_path.*
-                  FROM unnest(claim.queues, claim.priorities, claim.onces, claim.bound_dues,
-                      claim.bound_ids) WITH ORDINALITY
-                    AS open_path(queue, priority, is_once, bound_due, bound_id, position)
-                  WHERE EXISTS (SELECT FROM pgcron.claiming_node n
-                                WHERE n.incarnation = claim.incarnation)
-                    AND NOT EXISTS (SELECT FROM pgcron.queue q
-                                    WHERE q.name = open_path.queue AND NOT q.is_plain)
-                  ORDER BY open_path.position) path
-            CROSS JOIN LATERAL (
-                SELECT c.id FROM pgcron.run c
-                WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
-                  AND c.queue = path.queue AND c.priority = path.priority
-                  AND (c.delivery <> 'at_least_once') = path.is_once AND c.due_at <= now()
-                  AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
-                  AND c.handler = ANY(claim.handlers)
-                  AND (c.expire_at IS NULL OR c.expire_at > now())
-                ORDER BY c.due_at, c.id LIMIT claim.plain FOR UPDATE SKIP LOCKED) due
-            LIMIT claim.plain))
-      RETURNING (pgcron.claim_of(r)).*;
-  END IF;
+  RETURN QUERY UPDATE pgcron.run r
+    SET state = 'running', owner = claim.incarnation,
+        token = md5((SELECT gen_random_uuid()::text) || r.id)::uuid,
+        fence = nextval('pgcron.fence'), attempt = r.attempt + 1, claimed_at = now()
+    WHERE r.id = ANY(ARRAY(
+          SELECT due.id
+          FROM (SELECT open_path.*
+                FROM unnest(claim.queues, claim.priorities, claim.onces, claim.bound_dues,
+                    claim.bound_ids) WITH ORDINALITY
+                  AS open_path(queue, priority, is_once, bound_due, bound_id, position)
+                WHERE EXISTS (SELECT FROM pgcron.claiming_node n
+                              WHERE n.incarnation = claim.incarnation)
+                  AND NOT EXISTS (SELECT FROM pgcron.queue q
+                                  WHERE q.name = open_path.queue AND NOT q.is_plain)
+                ORDER BY open_path.position) path
+          CROSS JOIN LATERAL (
+              SELECT c.id FROM pgcron.run c
+              WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NULL
+                AND c.queue = path.queue AND c.priority = path.priority
+                AND (c.delivery <> 'at_least_once') = path.is_once AND c.due_at <= now()
+                AND (c.due_at, c.id) >= (path.bound_due, path.bound_id)
+                AND c.handler = ANY(claim.handlers)
+                AND (c.expire_at IS NULL OR c.expire_at > now())
+              ORDER BY c.due_at, c.id LIMIT claim.plain FOR UPDATE SKIP LOCKED) due
+          LIMIT claim.plain))
+    RETURNING (pgcron.claim_of(r)).*;
 END $$;

@@ -334,7 +334,7 @@ MUTANTS: Final = (
             "claim": (
                 # What PostgreSQL may make of IN (… LIMIT …): evaluated anew for each row.
                 (
-                    "WHERE r.id = ANY(ARRAY(\n            SELECT due.id",
+                    "WHERE r.id = ANY(ARRAY(\n          SELECT due.id",
                     "WHERE r.id IN (SELECT due.id",
                 ),
                 ("LIMIT claim.plain))", "LIMIT claim.plain + 0 * r.attempt)"),

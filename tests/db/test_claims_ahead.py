@@ -74,3 +74,10 @@ async def test_what_is_claimed_ahead_keeps_to_the_limits(connection: Connection)
     assert len(claimed) == 5
     keys = [run["concurrency_key"] for run in claimed if run["concurrency_key"]]
     assert max(keys.count(each) for each in "abc") <= 2
+
+
+async def test_without_a_free_slot_nothing_is_claimed_ahead(connection: Connection) -> None:
+    node = await join(connection)
+    await enqueue(connection, 2, concurrency_key="a")
+
+    assert await claim_limited(connection, node, free=0, ahead=3) == []

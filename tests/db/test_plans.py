@@ -147,7 +147,6 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "plain": LIMIT,
         "gated": LIMIT,
         "ahead": LIMIT,
-        "gated_queues": ["default"],
         "probes": [],
         "after": "-infinity",
         "after_id": 0,

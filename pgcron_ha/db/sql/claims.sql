@@ -12,9 +12,8 @@ SELECT * FROM pgcron.claim(:incarnation, :handlers, :plain, :queues, :priorities
 -- (`concurrency_key` is where the search ended, NULL: it saw all of them; `due` the seconds until
 -- the next of its runs), `again` where other nodes took some at the same moment, `await` for a
 -- heavy run that room is kept for, and `blocked` for so many (`due`) that no node offers.
-SELECT * FROM pgcron.claim(:incarnation, :handlers, gated => :gated, ahead => :ahead,
-                           gated_queues => :queues, beyond => :beyond, look => :look,
-                           aged => :aged, probes => :probes);
+SELECT * FROM pgcron.claim_gated(:incarnation, :queues, :beyond, :handlers, :gated, :ahead, :look,
+                                 :aged, :probes);
 
 -- name: next_due
 -- The head of every path that has waiting runs, future ones included: where to claim, and how long
