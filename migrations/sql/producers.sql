@@ -26,10 +26,7 @@ CREATE TABLE pgcron.producer (
   largest_log int CONSTRAINT a_producer_has_logs_of_1_to_81920000_bytes
     CHECK (pgcron.is_within('largest_log', largest_log, 1, 81920000,
         'A limited log of an attempt has 1 to 81920000 bytes (10000 lines of 8 KiB).',
-        'NULL is no limit but that of lines.')),
-  set_by text NOT NULL DEFAULT session_user CONSTRAINT producer_set_by_is_short
-    CHECK (pgcron.is_short('set_by', set_by, 300)),
-  set_at timestamptz NOT NULL DEFAULT now()
+        'NULL is no limit but that of lines.'))
 );
 COMMENT ON TABLE pgcron.producer IS
     'Roles that enqueue, and their limits: one that has the rights of a role in this table makes '
@@ -254,21 +251,20 @@ BEGIN
   END IF;
   PERFORM pgcron.act_as(actor);
   INSERT INTO pgcron.producer AS p (role, namespace, concurrency_keys, largest_weight,
-        highest_priority, largest_args, backlog, largest_log, set_by)
+        highest_priority, largest_args, backlog, largest_log)
   VALUES (named, confine_producer.role,
           coalesce(confine_producer.concurrency_keys, ARRAY[confine_producer.role || '/*']),
           coalesce(confine_producer.largest_weight, 1),
           coalesce(confine_producer.highest_priority, 5),
           coalesce(confine_producer.largest_args, 262144), confine_producer.backlog,
-          confine_producer.largest_log, coalesce(actor, session_user))
+          confine_producer.largest_log)
   ON CONFLICT ON CONSTRAINT producer_pkey DO UPDATE SET
     concurrency_keys = coalesce(confine_producer.concurrency_keys, p.concurrency_keys),
     largest_weight = coalesce(confine_producer.largest_weight, p.largest_weight),
     highest_priority = coalesce(confine_producer.highest_priority, p.highest_priority),
     largest_args = coalesce(confine_producer.largest_args, p.largest_args),
     backlog = coalesce(confine_producer.backlog, p.backlog),
-    largest_log = coalesce(confine_producer.largest_log, p.largest_log),
-    set_by = EXCLUDED.set_by, set_at = now();
+    largest_log = coalesce(confine_producer.largest_log, p.largest_log);
   INSERT INTO pgcron.producer_backlog VALUES (named) ON CONFLICT DO NOTHING;
   INSERT INTO pgcron.producer_rule
   SELECT named, q, h FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;

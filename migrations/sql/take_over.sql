@@ -105,8 +105,7 @@ END $$;
 
 -- Sessions that runs still name as their owner and that are not alive: each owner once, by one
 -- index descent, not each running row.
-CREATE FUNCTION pgcron.gone_owners(OUT owner uuid, OUT node_name text, OUT ended_because text)
-  RETURNS SETOF record
+CREATE FUNCTION pgcron.gone_owners() RETURNS SETOF uuid
 LANGUAGE sql STABLE AS $$
   WITH RECURSIVE owners(owner) AS (
     (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' ORDER BY r.owner LIMIT 1)
@@ -114,8 +113,7 @@ LANGUAGE sql STABLE AS $$
     SELECT (SELECT r.owner FROM pgcron.run r WHERE r.state = 'running' AND r.owner > o.owner
             ORDER BY r.owner LIMIT 1)
     FROM owners o WHERE o.owner IS NOT NULL)
-  SELECT o.owner, coalesce(n.name, o.owner::text), coalesce(n.ended_because, 'its session is gone')
-  FROM owners o LEFT JOIN pgcron.node n ON n.incarnation = o.owner
+  SELECT o.owner FROM owners o LEFT JOIN pgcron.node n ON n.incarnation = o.owner
   WHERE o.owner IS NOT NULL AND (n.incarnation IS NULL OR n.state = 'dead') $$;
 
 -- running -> ready, dead, lost, cancelled, succeeded
@@ -135,7 +133,7 @@ DECLARE
   ends pgcron.attempt_end[];
 BEGIN
   held := ARRAY(
-      SELECT r.id FROM pgcron.gone_owners() g
+      SELECT r.id FROM pgcron.gone_owners() g(owner)
       CROSS JOIN LATERAL (SELECT r.id FROM pgcron.run r
                           WHERE r.state = 'running' AND r.owner = g.owner
                             AND (only_these IS NULL OR r.id = ANY(only_these))

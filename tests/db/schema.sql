@@ -132,15 +132,12 @@ CREATE TABLE pgcron.producer (
     largest_args integer DEFAULT 262144 NOT NULL,
     backlog integer,
     largest_log integer,
-    set_by text DEFAULT SESSION_USER NOT NULL,
-    set_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_producer_has_a_backlog_of_1_to_1000000 CHECK (pgcron.is_within('backlog'::text, backlog, 1, 1000000, 'A limited backlog has 1 to 1000000 runs.'::text, 'NULL is no limit.'::text)),
     CONSTRAINT a_producer_has_args_of_256_kib CHECK (pgcron.is_within('largest_args'::text, largest_args, 2, 262144, 'The args of a run have at most 262144 bytes (256 KiB).'::text, 'Leave it out for 262144.'::text)),
     CONSTRAINT a_producer_has_logs_of_1_to_81920000_bytes CHECK (pgcron.is_within('largest_log'::text, largest_log, 1, 81920000, 'A limited log of an attempt has 1 to 81920000 bytes (10000 lines of 8 KiB).'::text, 'NULL is no limit but that of lines.'::text)),
     CONSTRAINT a_producer_has_priority_0_to_9 CHECK (pgcron.is_within('highest_priority'::text, highest_priority, 0, 9, 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text)),
     CONSTRAINT a_producer_names_its_keys CHECK (((array_position(concurrency_keys, NULL::text) IS NULL) OR pgcron.refuse('PC001'::text, 'a concurrency key of a producer is NULL'::text, 'Each is a key, or how keys begin, with a star at its end.'::text, 'Write for example ''mail/*''.'::text))),
-    CONSTRAINT a_producer_weighs_1_to_1000 CHECK (pgcron.is_within('largest_weight'::text, largest_weight, 1, 1000, 'A run takes 1 to 1000 of the slots of the node that executes it.'::text, 'Leave it out for 1.'::text)),
-    CONSTRAINT producer_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+    CONSTRAINT a_producer_weighs_1_to_1000 CHECK (pgcron.is_within('largest_weight'::text, largest_weight, 1, 1000, 'A run takes 1 to 1000 of the slots of the node that executes it.'::text, 'Leave it out for 1.'::text))
 );
 
 COMMENT ON TABLE pgcron.producer IS 'Private: Roles that enqueue, and their limits: one that has the rights of a role in this table makes only runs within them. Roles that may empty pgcron.run are exempt.';

@@ -151,7 +151,7 @@ SELECT run_id, verdict FROM pgcron.reap_runs(:at_most);
 
 -- name: orphaned_runs
 -- What reap_runs would end, when it could not end all of it together.
-SELECT r.id, r.token FROM pgcron.gone_owners() g
+SELECT r.id, r.token FROM pgcron.gone_owners() g(owner)
 CROSS JOIN LATERAL (SELECT r.id, r.token FROM pgcron.run r
 WHERE r.state = 'running' AND r.owner = g.owner AND r.id <> ALL(:but::bigint[]) LIMIT :at_most) r
 LIMIT :at_most;
