@@ -148,11 +148,9 @@ DECLARE
   single record;
   waits_for_ever boolean := current_setting('lock_timeout') = '0';
 BEGIN
-  IF EXISTS (SELECT FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) options
-             WHERE options.idempotency_key IS NOT NULL
-               AND NOT (options.key_lifetime > '0' AND options.key_lifetime <= '366 days')) THEN
-    PERFORM pgcron.refuse_request(runs);
-  END IF;
+  PERFORM pgcron.judge_lifetime(o.key_lifetime)
+    FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) o
+    WHERE o.idempotency_key IS NOT NULL;
   IF waits_for_ever THEN PERFORM set_config('lock_timeout', '10s', true); END IF;
   INSERT INTO pgcron.idempotency AS known
   SELECT DISTINCT ON (options.idempotency_key) options.idempotency_key,
