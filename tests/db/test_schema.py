@@ -25,9 +25,10 @@ from tests.product.db import (
     migrate,
     read_revision,
     require_revision,
+    schema_locks,
+    schema_steps,
     uninstall,
 )
-from tests.product.db import migrate_module as schema
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.waiting import COMMAND_SECONDS, until
 
@@ -133,6 +134,44 @@ async def test_a_migration_gives_way_to_a_lock_and_comes_again(empty_database: s
     assert await check(empty_database) == NEWEST
     await other.close()
     await holder.close()
+
+
+async def test_a_migration_that_is_cancelled_while_it_waits_holds_up_no_other(
+    empty_database: str,
+) -> None:
+    waits = (
+        "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+        " WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted"
+    )
+    holder = await asyncpg.connect(empty_database)
+    await holder.execute(f"SELECT pg_advisory_lock({MIGRATION_KEY})")
+    first = asyncio.create_task(migrate(empty_database))
+    await until("the first waits for the lock", lambda: holder.fetchval(waits))
+    second = asyncio.create_task(migrate(empty_database))
+    assert await holder.fetchval(waits) == 1  # meanwhile the second waits in this process
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    await holder.close(timeout=5)
+    await first
+
+    await asyncio.wait_for(migrate(empty_database), COMMAND_SECONDS)
+
+
+async def test_a_removal_that_gets_no_lock_says_so_and_removes_nothing(
+    database: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_locks, "LOCK_TRIES", 1)
+    backup = await asyncpg.connect(database)
+    async with backup.transaction():
+        await backup.execute("LOCK TABLE pgcron.history IN ACCESS SHARE MODE")
+        with pytest.raises(SchemaError, match="the removal got no lock") as refused:
+            await asyncio.wait_for(uninstall(database), COMMAND_SECONDS)
+    await backup.close()
+
+    assert "nothing was changed" in str(refused.value.detail)
+    assert await check(database) == NEWEST
+    assert await uninstall(database)
 
 
 async def test_two_schemas_live_in_one_database(database: str, reviewed: str) -> None:
@@ -284,7 +323,7 @@ async def test_only_partitions_past_their_retention_are_outlived(connection: Con
 async def test_a_migration_says_for_whom_it_waits_and_ends(
     empty_database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(schema, "TURN_SECONDS", 1)
+    monkeypatch.setattr(schema_steps, "TURN_SECONDS", 1)
     holder = await asyncpg.connect(
         empty_database, server_settings={"application_name": "somebody else"}
     )

@@ -46,10 +46,13 @@ ALLOWED = (
         "SELECT to_jsonb(j)",
         "pg_cron's table, not ours",
     ),
-    ("pgcron_ha/db/schema/migrate.py", "SELECT pg_advisory_xact_lock(", "alembic's connection"),
-    ("pgcron_ha/db/schema/migrate.py", "SELECT pg_try_advisory_xact_lock(", "alembic's connection"),
     (
         "pgcron_ha/db/schema/migrate.py",
+        "SET LOCAL ",
+        "settings of a transaction; can't be prepared",
+    ),
+    (
+        "pgcron_ha/db/schema/uninstall.py",
         "SET LOCAL ",
         "settings of a transaction; can't be prepared",
     ),

@@ -56,9 +56,11 @@ from pgcron_ha.db.queries.overview import runs as overview_runs
 from pgcron_ha.db.queries.pages import runs as pages_runs
 from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.db.queries.rows import Query
-from pgcron_ha.db.schema import migrate as migrate_module
+from pgcron_ha.db.schema import locks as schema_locks
+from pgcron_ha.db.schema import steps as schema_steps
+from pgcron_ha.db.schema.locks import MIGRATION_KEY
 from pgcron_ha.db.schema.migrate import as_sql, check, migrate
-from pgcron_ha.db.schema.uninstall import MIGRATION_KEY, known_names, uninstall
+from pgcron_ha.db.schema.uninstall import known_names, uninstall
 
 __all__ = [
     "CONTROL",
@@ -120,7 +122,6 @@ __all__ = [
     "link",
     "load",
     "migrate",
-    "migrate_module",
     "on_warning",
     "once",
     "open_connection",
@@ -141,6 +142,8 @@ __all__ = [
     "restore_schedule",
     "schedule_versions",
     "schedules_to_export",
+    "schema_locks",
+    "schema_steps",
     "statements",
     "storage",
     "unavailable",

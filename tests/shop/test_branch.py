@@ -17,7 +17,7 @@ from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.errors import Conflict, SchemaError
 from tests.db.dump_schema import REVIEWED, dump
 from tests.house.checkout import ROOT
-from tests.product.db import as_sql, migrate, uninstall
+from tests.product.db import MIGRATION_KEY, as_sql, migrate, schema_steps, uninstall
 from tests.shop.test_shop import CONFIG, environment
 
 Owner = psycopg.Connection[Any]
@@ -75,6 +75,20 @@ def test_two_histories_in_one_table_are_refused_before_anything_is_made(
 
     assert rows(owner, f"SELECT version_num FROM {place}.alembic_version") == [("0001",)]
     assert rows(owner, "SELECT to_regclass('run'), to_regclass('pgcron.run')") == [(None, None)]
+
+
+def test_the_shops_history_waits_for_another_migration_and_no_longer_than_a_minute(
+    history: History, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_steps, "TURN_SECONDS", 1)
+    owner.execute(f"SELECT pg_advisory_lock({MIGRATION_KEY})".encode())
+
+    with pytest.raises(SchemaError, match=r"has waited for 1 s") as refused:
+        command.upgrade(history(), "pgcron_ha@head")
+    assert f"session {owner.info.backend_pid} " in str(refused.value)
+
+    owner.execute(f"SELECT pg_advisory_unlock({MIGRATION_KEY})".encode())
+    command.upgrade(history(), "pgcron_ha@head")
 
 
 def test_a_path_on_which_our_version_table_would_come_first_is_refused(

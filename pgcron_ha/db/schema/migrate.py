@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-import logging
-import random
 import threading
+from functools import partial
 from typing import Any, Final
 
 import asyncpg
@@ -19,7 +18,6 @@ from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.util import CommandError
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -28,27 +26,16 @@ from pgcron_ha.db.driver.answers import chain_of, explain_answer
 from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.revision import NEWEST, is_newer, read_revision, require_known
 from pgcron_ha.db.driver.session_settings import MIGRATION, PATH
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
-from pgcron_ha.db.schema.steps import OWN, making, refuse_unsupported
-from pgcron_ha.db.schema.uninstall import MIGRATION_KEY
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
+from pgcron_ha.db.schema.locks import LOCK_SECONDS, in_tries, no_lock
+from pgcron_ha.db.schema.steps import OWN, making, refuse_unsupported, take_turn
 from pgcron_ha.errors import PgcronError, SchemaError
 
 BASE: Final = "base"
 """Before the first revision that a program carries."""
 
-LOCK_SECONDS: Final = 2
-"""Statements queued behind a waiting migration wait as long as it does: less than a lease."""
-
-LOCK_TRIES: Final = 15
-
-TURN_SECONDS: Final = 60
-"""Longest wait of a migration for another one, or for another holder of its lock."""
-
 _TURN = threading.Lock()
-
-
-class Locked(SchemaError):
-    """Nothing happened: others hold locks on what is to be changed."""
+_TURN_LOOK_SECONDS: Final = 0.02
 
 
 async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
@@ -61,23 +48,15 @@ async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
     be had, the database is not supported, or the schema is too new for this program or was made by
     other scripts.
     """
-    # Alembic's context is one for the whole process, so its migrations take turns.
-    await asyncio.to_thread(_TURN.acquire)
+    # Alembic's context is one for the whole process, so its migrations take turns. A thread that
+    # waited for the lock would take it even when this call is cancelled meanwhile.
+    while not _TURN.acquire(blocking=False):  # noqa: ASYNC110 - its holder may be of another loop
+        await asyncio.sleep(_TURN_LOOK_SECONDS)
     try:
         if not is_newer(await check(dsn, schema), NEWEST):
-            await _migrate_in_tries(dsn, schema)
+            await in_tries(partial(_migrate, dsn, schema))
     finally:
         _TURN.release()
-
-
-async def _migrate_in_tries(dsn: str, schema: str) -> None:
-    for left in reversed(range(LOCK_TRIES)):
-        try:
-            return await _migrate(dsn, schema)
-        except Locked:
-            if not left:
-                raise
-        await asyncio.sleep(random.uniform(0, LOCK_SECONDS))
 
 
 async def _migrate(dsn: str, schema: str) -> None:
@@ -146,7 +125,7 @@ def run_environment(context: EnvironmentContext) -> None:
         return
     connection: Connection = context.config.attributes["connection"]
     # Nodes start together: the lock comes before alembic reads its version table.
-    _take_turn(connection)
+    take_turn(connection)
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
     context.configure(connection=connection, version_table_schema=schema)
     with context.begin_transaction():
@@ -168,27 +147,6 @@ def _migrate_on(connection: Connection, schema: str) -> None:
     command.upgrade(config, NEWEST)
 
 
-def _take_turn(connection: Connection) -> None:
-    """Waits for another migration and logs its session. SchemaError after TURN_SECONDS."""
-    if connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({MIGRATION_KEY})")):
-        return
-    look = load()["migration_turn_holder"].sql.replace("$1", str(MIGRATION_KEY))
-    holder = connection.scalar(text(look.replace("::", r"\:\:"))) or "that has just ended"
-    message = f"the migration waits for session {holder}"
-    logging.getLogger("pgcron_ha").warning("%s, up to %s s", message, TURN_SECONDS)
-    connection.execute(text(f"SET LOCAL lock_timeout = '{TURN_SECONDS}s'"))
-    try:
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
-    except DBAPIError as error:
-        if not isinstance(_answer_of(error), asyncpg.LockNotAvailableError):
-            raise
-        raise SchemaError(
-            f"{message}, and has waited for {TURN_SECONDS} s",
-            "Migrations of a database take turns by an advisory lock; nothing was changed.",
-            "Try again when it has ended, or end it: SELECT pg_terminate_backend(PID);",
-        ) from error
-
-
 def _answer_of(error: Exception) -> Any:
     """What the server said, from inside SQLAlchemy's error."""
     return next((each for each in chain_of(error) if isinstance(each, asyncpg.PostgresError)), None)
@@ -205,11 +163,7 @@ def _explained(error: Exception) -> Exception:
             "Let a DBA run the output of `pgcron-ha migrate --sql`, or GRANT CREATE ON DATABASE.",
         )
     if isinstance(original, asyncpg.LockNotAvailableError):
-        return Locked(
-            f"the migration got no lock: {original}",
-            "A long transaction or backup holds what it is to change; nothing was changed.",
-            "Try again when it has ended; pg_blocking_pids(pid) names who it is.",
-        )
+        return no_lock("the migration", original)
     if isinstance(original, asyncpg.PostgresError):
         return explain_answer(original) or error
     if type(error).__module__.startswith("alembic"):

@@ -9,14 +9,15 @@ read, and does nothing if that table already has the revision. So both may run, 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
 from alembic import op
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import text
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.driver.revision import (
@@ -28,12 +29,8 @@ from pgcron_ha.db.driver.revision import (
 )
 from pgcron_ha.db.driver.session_settings import PATH
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, literal, load
-from pgcron_ha.db.schema.uninstall import (
-    MIGRATION_KEY,
-    dependents_there,
-    foreign_objects,
-    known_names,
-)
+from pgcron_ha.db.schema.locks import MIGRATION_KEY
+from pgcron_ha.db.schema.uninstall import dependents_there, foreign_objects, known_names
 from pgcron_ha.errors import PgcronError, SchemaError
 from pgcron_ha.spec.zones import zone_names
 
@@ -43,7 +40,11 @@ SCHEMA_OPTION: Final = "pgcron_ha_schema"
 OWN: Final = "pgcron_ha"
 """The attribute of our own config; a config without it is a host application's."""
 
+TURN_SECONDS: Final = 60
+"""Longest wait of a migration for another one, or for another holder of its lock."""
+
 _FIRST: Final = "pgcron_0001"
+_LOCK_NOT_AVAILABLE: Final = "55P03"
 
 
 def begin_step(revision: str) -> bool:
@@ -77,7 +78,33 @@ def _take_turn(context: MigrationContext, schema: str) -> None:
     """Waits for other migrations of a host's alembic."""
     _require_own_table(context, schema)
     if not context.as_sql:
-        op.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})")
+        take_turn(op.get_bind())
+
+
+def take_turn(connection: Connection) -> None:
+    """Waits for another migration and logs its session. SchemaError after TURN_SECONDS."""
+    if connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({MIGRATION_KEY})")):
+        return
+    look = load()["migration_turn_holder"].sql.replace("$1", str(MIGRATION_KEY))
+    holder = connection.scalar(text(look.replace("::", r"\:\:"))) or "that has just ended"
+    message = f"the migration waits for session {holder}"
+    logging.getLogger("pgcron_ha").warning("%s, up to %s s", message, TURN_SECONDS)
+    set_bound = text("SELECT pg_catalog.set_config('lock_timeout', :bound, true)")
+    before = connection.scalar(text("SELECT pg_catalog.current_setting('lock_timeout')"))
+    connection.execute(set_bound, {"bound": f"{TURN_SECONDS}s"})
+    try:
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
+    except DBAPIError as error:
+        # psycopg2 says pgcode.
+        codes = [getattr(error.orig, name, None) for name in ("sqlstate", "pgcode")]
+        if _LOCK_NOT_AVAILABLE not in codes:
+            raise
+        raise SchemaError(
+            f"{message}, and has waited for {TURN_SECONDS} s",
+            "Migrations of a database take turns by an advisory lock; nothing was changed.",
+            "Try again when it has ended, or end it: SELECT pg_terminate_backend(PID);",
+        ) from error
+    connection.execute(set_bound, {"bound": before})
 
 
 def run_script(name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import asyncpg
@@ -14,10 +15,8 @@ from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.revision import VERSION_TABLE, read_revision
 from pgcron_ha.db.driver.session_settings import MIGRATION
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
+from pgcron_ha.db.schema.locks import LOCK_SECONDS, MIGRATION_KEY, in_tries, no_lock
 from pgcron_ha.errors import Conflict
-
-# Migrations of one database wait for each other on this key, whatever the schema is called.
-MIGRATION_KEY: Final = 0x706763726F6E
 
 _MADE: Final = re.compile(
     r"^\s*(?:CREATE (?:OR REPLACE )?(?:UNLOGGED )?"
@@ -32,19 +31,29 @@ async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = 
 
     The schema is removed, too, if a migration made it; roles are kept. Raises Conflict for a schema
     with an object that no migration made, and, unless `by_force`, while nodes are alive or when
-    objects of others (views, foreign keys, triggers…) use ours: they would be removed, too.
+    objects of others (views, foreign keys, triggers…) use ours: they would be removed, too. It
+    waits for locks as a migration does, and raises SchemaError when they are not to be had.
     """
+    return await in_tries(partial(_try, dsn, schema, by_force))
+
+
+async def _try(dsn: str, schema: str, by_force: bool) -> bool:
     connection = await connect(dsn, MIGRATION)
     try:
         with answers():
-            async with connection.transaction(isolation="read_committed"):
-                return await _uninstall(connection, schema, by_force)
+            try:
+                async with connection.transaction(isolation="read_committed"):
+                    return await _uninstall(connection, schema, by_force)
+            except asyncpg.LockNotAvailableError as error:
+                raise no_lock("the removal", error) from error
     finally:
         await connection.close(timeout=5)
 
 
 async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool) -> bool:
     statements = load(schema)
+    # Who comes meanwhile waits behind it, and for what it has dropped already.
+    await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
     await connection.execute(statements["take_migration_turn"].sql, MIGRATION_KEY)
     is_there = await read_revision(connection, schema) is not None
     known = known_names() if is_there else {VERSION_TABLE}
