@@ -33,7 +33,7 @@ LANGUAGE sql AS $$
 CREATE FUNCTION pgcron.begin_apply(actor text) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(actor, 'file');
-  SELECT pg_advisory_xact_lock(hashtextextended(pgcron.channel() || '/apply', 0)) $$;
+  SELECT pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, hashtext('apply')) $$;
 
 CREATE FUNCTION pgcron.refuse_foreign(kind text, name text, owner text, source text) RETURNS boolean
 LANGUAGE sql AS $$

@@ -224,7 +224,7 @@ def check_locks(found: Diagnosis) -> Iterator[Finding]:
         lasting = timedelta(seconds=int(holder["seconds"]))
         yield problem(
             f"session {holder['name']} holds an advisory lock of the engine's for {lasting}",
-            "Concurrency keys, limited queues or new partitions wait for it: "
+            "New partitions, calendars or files of schedules and workflows wait for it: "
             f"SELECT pg_terminate_backend({holder['process_id']});",
         )
 

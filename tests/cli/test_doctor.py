@@ -52,6 +52,22 @@ def test_the_doctor_names_servers_that_may_be_reached_unencrypted(
     assert "hush" not in answer.out + answer.err
 
 
+@pytest.mark.parametrize(
+    "locking",
+    ["begin_apply('me')", "lock_calendars()", "ensure_partitions()"],
+)
+def test_the_doctor_names_who_holds_a_lock_of_the_engines(
+    cli: Cli, database: str, monkeypatch: pytest.MonkeyPatch, locking: str
+) -> None:
+    monkeypatch.setitem(health.READINGS["lock_holders"].defaults, "seconds", 0.0)
+    with psycopg.connect(database, application_name="a_colleague") as holder:
+        holder.execute(f"SELECT pgcron.{locking}".encode())
+        answer = cli("doctor").out
+
+        assert "a_colleague holds an advisory lock of the engine's" in answer
+        assert f"wait for it: SELECT pg_terminate_backend({holder.info.backend_pid})" in answer
+
+
 def test_the_doctor_names_who_holds_locks_and_snapshots_and_what_is_missing(
     cli: Cli, execute: Execute, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

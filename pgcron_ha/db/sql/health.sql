@@ -153,8 +153,8 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE r.rolname = current_user AND c.oid = 'pgcron.run'::regclass;
 
 -- name: list_lock_holders
--- Advisory locks have no privileges: any session that holds one of pgcron_ha blocks claims of keys
--- and limited queues, or new partitions.
+-- Advisory locks have no privileges: any session that holds one of pgcron_ha keeps new partitions
+-- from being made, or calendars and files of schedules and workflows from being applied.
 SELECT DISTINCT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) AS name,
        a.pid AS process_id,
        extract(epoch FROM clock_timestamp() - coalesce(a.xact_start,
