@@ -79,6 +79,17 @@ async def test_times_stand_in_the_schedules_zone_and_utc(
     assert both in rows(page.text)[0]
 
 
+async def test_every_decision_filters_the_ledger(full_site: Site, full_database: str) -> None:
+    [row] = await fetch(
+        full_database,
+        "SELECT regexp_matches(pg_get_constraintdef(oid), 'ARRAY\\[(.*?)\\]') AS found"
+        " FROM pg_constraint WHERE conname = 'a_decision_is_known' AND conislocal",
+    )
+    for word in re.findall(r"'(\w+)'", row["found"][0]):
+        page = await full_site.get(ledger_of("etl/orders", f"decision={word}"))
+        assert page.status_code == 200, word
+
+
 @pytest.mark.parametrize(("decision", "count"), [("skipped", 3), ("missed", 1), ("expired", 0)])
 async def test_a_decision_filters_the_ledger(read_site: Site, decision: str, count: int) -> None:
     page = await read_site.get(ledger_of("etl/orders", f"decision={decision}"))

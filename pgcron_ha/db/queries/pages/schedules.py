@@ -17,7 +17,9 @@ NEW_LOOK: Final = 5_000
 CALENDARS: Final = 200
 # How many fires a filter of the ledger searches at once.
 LEDGER_LOOK: Final = 20_000
-DECISIONS: Final = ("run", "skipped", "superseded", "expired", "cancelled", "missed")
+DECISIONS: Final = (
+    *("run", "skipped", "superseded", "expired", "cancelled", "upstream_failed", "missed"),
+)
 
 schedules: Final = Query("page_schedules", runs=LAST_RUNS)
 """At most ``limit`` schedules by name, with the facts that health is judged from.
