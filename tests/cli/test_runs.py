@@ -120,6 +120,17 @@ def test_runs_live_and_ended_are_listed_newest_first(cli: Cli, execute: Execute)
     assert max(map(len, table)) <= 100
 
 
+def test_of_a_schedule_no_more_are_listed_than_asked_for(cli: Cli) -> None:
+    cli("schedules", "put", "job", "@yearly", "py:x", "--overlap", "allow")
+    made = [int(cli("schedules", "run-now", "job").out) for _ in range(7)]
+
+    listed = cli("runs", "list", "--json", "--schedule", "job", "--limit", "3").rows
+    shown = cli("schedules", "show", "job", "--json").rows[0]["runs"]
+
+    assert [row["id"] for row in listed] == made[:3:-1]
+    assert [row["id"] for row in shown] == made[:1:-1]
+
+
 def test_runs_have_tags_and_are_listed_by_them(cli: Cli, execute: Execute, tmp_path: Path) -> None:
     first = int(cli("enqueue", "py:x", "--tag", "x", "--tag", "team:y").out)
     file = tmp_path / "runs.jsonl"

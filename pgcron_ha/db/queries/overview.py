@@ -138,7 +138,9 @@ async def runs(
                 connection, known["id"], wanted, Position(), schema=schema
             )
     words = {row["id"]: row["word"] for row in page.rows}
-    found = await _runs_of_ids(connection, list(words), schema=schema)
+    # The page of a schedule shows its live runs above as many others as were asked for.
+    newest = sorted(words, reverse=True)[:limit]
+    found = await _runs_of_ids(connection, newest, schema=schema)
     return [
         {name: row[name] for name in _LISTED}
         | {"overrun_after": row["expected"], "word": words[row["id"]]}
