@@ -58,6 +58,27 @@ async def _rows_read(reader: Any, name: str, values: dict[str, Any]) -> int:
     return sum(count for _, count in rows_read(plan[0]["Plan"]))
 
 
+async def test_a_key_is_found_without_a_walk_through_all(full_database: str) -> None:
+    connection = await own_session(full_database)
+    await connection.execute("""
+        INSERT INTO pgcron.idempotency
+        SELECT 'form ' || n, n, now() + '1 day' FROM generate_series(1, 20000) n;
+        INSERT INTO pgcron.unique_period
+        SELECT 'customer ' || n, 'py:x', n, now() + '1 day' FROM generate_series(1, 20000) n;
+        ANALYZE pgcron.idempotency; ANALYZE pgcron.unique_period""")
+    await connection.close()
+    pool = ReadPool(full_database)
+    asked = load()["page_key_run"].sql
+
+    async with pool.transaction() as reader:
+        explained = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {asked}"
+        plan = json.loads(await reader.fetchval(explained, "customer 17"))[0]["Plan"]
+    await pool.close()
+
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= 30
+    assert sum(count for _, count in rows_read(plan)) <= 1
+
+
 async def test_pages_of_runs_read_what_they_show(full_database: str) -> None:
     connection = await own_session(full_database)
     await connection.execute(FILL)

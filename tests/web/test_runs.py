@@ -237,6 +237,30 @@ async def test_the_box_opens_a_run_by_its_number_or_its_key(
     assert (by_key.status_code, by_key.headers["location"]) == (303, f"/runs/{run}")
 
 
+async def test_the_box_knows_the_keys_of_producers_and_none_that_is_over(
+    full_database: str, full_site: Site
+) -> None:
+    connection = await own_session(full_database)
+    await connection.execute("""
+        SELECT pgcron.confine_producer('pg_monitor');
+        SELECT pgcron.enqueue('py:report', idempotency_key => 'over');
+        SELECT pgcron.enqueue('py:report', unique_key => 'past', unique_for => '1 hour');
+        UPDATE pgcron.idempotency SET expires_at = now() WHERE key = 'over';
+        UPDATE pgcron.unique_period SET until = now() WHERE key = 'past';
+        INSERT INTO pgcron.idempotency VALUES ('theirs', 10050, now() + '1 day', 'pg_monitor');
+        INSERT INTO pgcron.unique_period VALUES
+          ('at a time', 'py:report', 10050, now() + '1 day', 'pg_monitor')""")
+    await connection.close()
+
+    found = {
+        key: (await full_site.get(f"/runs?find={key}")).headers.get("location")
+        for key in ("over", "past", "theirs", "at a time")
+    }
+
+    there = "/runs/10050"
+    assert found == {"over": None, "past": None, "theirs": there, "at a time": there}
+
+
 async def test_runs_of_a_deleted_schedule_are_still_found(
     full_database: str, full_site: Site
 ) -> None:

@@ -161,11 +161,15 @@ SELECT s.id FROM pgcron.schedule s
 WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 
 -- name: page_key_run
--- The run that an idempotency key names while it lives, or that has the unique key now.
+-- The run that an idempotency key names while it lives, or that has the unique key now. Keys are
+-- indexed within namespaces, of which each producer has one and all other roles share the empty one.
 SELECT f.run_id
-FROM (SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = :key::text
+FROM (SELECT i.run_id FROM pgcron.idempotency i
+      WHERE i.namespace = ANY(ARRAY(SELECT '' UNION ALL SELECT p.namespace FROM pgcron.producer p))
+        AND i.key = :key::text AND i.expires_at > now()
       UNION ALL SELECT r.id FROM pgcron.run r
       WHERE r.unique_key = :key AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
-      UNION ALL SELECT p.run_id FROM pgcron.unique_period p
-      WHERE p.key = :key AND p.until > now()) f
+      UNION ALL SELECT u.run_id FROM pgcron.unique_period u
+      WHERE u.namespace = ANY(ARRAY(SELECT '' UNION ALL SELECT p.namespace FROM pgcron.producer p))
+        AND u.key = :key AND u.until > now()) f
 WHERE pgcron.run_in_scope(f.run_id) LIMIT 1;
