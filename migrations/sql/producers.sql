@@ -212,13 +212,16 @@ LANGUAGE sql STABLE AS $$
   UNION ALL SELECT '' LIMIT 1 $$;
 
 -- A form that is sent twice is one operation: NULL for the first, which says with end_operation
--- what run it has made; the others wait for its commit, and get that run.
+-- what run it has made; the others wait for its commit, and get that run. After the lifetime it is
+-- another operation.
 CREATE FUNCTION pgcron.begin_operation(key text, lifetime interval) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-  INSERT INTO pgcron.idempotency
+  INSERT INTO pgcron.idempotency AS known
   VALUES (begin_operation.key, 0, now() + least(lifetime, '366 days'), pgcron.own_namespace())
-  ON CONFLICT ON CONSTRAINT idempotency_pkey DO NOTHING;
+  ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE SET run_id = 0,
+    expires_at = EXCLUDED.expires_at
+  WHERE known.expires_at <= now();
   IF FOUND THEN RETURN NULL; END IF;
   RETURN (SELECT i.run_id FROM pgcron.idempotency i
           WHERE i.namespace = pgcron.own_namespace() AND i.key = begin_operation.key);

@@ -49,6 +49,21 @@ async def test_run_now_sent_many_times_at_once_makes_one_run(
     assert "This form had been sent already; this is the run that it made." in page.text
 
 
+async def test_a_form_that_is_sent_after_its_number_s_lifetime_is_another_one(
+    full_site: Site, full_database: str
+) -> None:
+    number = await number_of(full_site, "/schedules/weekly-report", RUN_NOW)
+    first = run_in(await full_site.post(RUN_NOW, operation=number))
+    connection = await own_session(full_database)
+    await connection.execute("UPDATE pgcron.idempotency SET expires_at = now()")
+    await connection.close()
+
+    second, third = [run_in(await full_site.post(RUN_NOW, operation=number)) for _ in range(2)]
+
+    assert [first, second] == sorted(await runs_of(full_database, "manual"))
+    assert third == second
+
+
 async def test_each_answer_has_numbers_of_its_own(full_site: Site, full_database: str) -> None:
     pages = await asyncio.gather(*(full_site.get("/schedules/weekly-report") for _ in range(5)))
     numbers = {re.findall(r'name="operation" value="([^"]+)"', page.text)[0] for page in pages}
