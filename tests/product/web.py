@@ -20,6 +20,7 @@ from pgcron_ha.web.metrics import NodeCollector, WebMetrics
 from pgcron_ha.web.ops import BOUNDS as OPS_BOUNDS
 from pgcron_ha.web.ops import ops_listener
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
+from pgcron_ha.web.pages import audit as audit_page
 from pgcron_ha.web.pages.schedules import NEXT_FIRES, future_fire_lines, schedule_sentence
 from pgcron_ha.web.plots import TRACK_HEIGHT, distance, gantt, spark, timeline
 from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
@@ -64,6 +65,7 @@ __all__ = [
     "WebMetrics",
     "WebRoute",
     "WebServer",
+    "audit_page",
     "callback_listener",
     "create_app",
     "create_callback_app",

@@ -11,9 +11,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.chaos.failpoints import clock_ahead_by
 from tests.db.audited import make_world
 from tests.db.control import Connection
-from tests.product.web import ROUTES
+from tests.product.web import ROUTES, audit_page
 from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME
@@ -210,6 +211,15 @@ async def test_filters_choose_what_is_shown(site: Site, connection: Connection) 
     assert "full" in (await site.get("/audit?verb=pause")).text
     for wrong in ("outcome=maybe", "before=yesterday", "before=2026-01-01T00:00:00Z~x", "who=me"):
         assert (await site.get(f"/audit?{wrong}")).status_code == 400
+
+
+async def test_ago_is_by_the_clock_of_the_database(
+    site: Site, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await connection.execute("SELECT pgcron.set_queue('mail', 3)")
+    monkeypatch.setattr(audit_page, "datetime", clock_ahead_by(7200))
+
+    assert names((await site.get("/audit?since=1h")).text) == ["set queue mail"]
 
 
 async def test_every_row_is_on_one_page(site: Site, connection: Connection) -> None:

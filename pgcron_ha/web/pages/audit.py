@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import audit as ask
+from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages.runs import HIGHEST_ID
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
@@ -55,7 +56,7 @@ async def _read(
 ) -> ask.AuditPage:
     given = dict(given)
     times = {name: given.pop(name, None) for name in ("since", "until")}
-    now = datetime.now(UTC)
+    now = await session.call(database_time)
     read = {name: text and written_instant(text, zone, now) for name, text in times.items()}
     return await session.call(ask.audited, begin=begin, **read, **given)
 
