@@ -45,7 +45,8 @@ class App:
     App's handlers, elsewhere those of the configuration (``PGCRON_HA_DSN``, ``pgcron-ha.toml``),
     which is read once, when it is first needed. `listen_dsn` connects past a pooler that passes no
     notifications, to wait for runs. Definitions need no database. An App may be used from several
-    event loops; `close` (or ``async with``) closes the connections of the running one.
+    event loops; `close` (or ``async with``) closes the connections of the running one, and so does
+    the end of ``asyncio.run``.
     """
 
     def __init__(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pgcron_ha.client.waiting import Notifications, Waiting
 from pgcron_ha.config.loading import load_obeyed, load_settings
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.passwords import password_in_use, use_password
-from pgcron_ha.db.driver.pool import ClientPools
+from pgcron_ha.db.driver.pool import ClientPool
 from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 
@@ -24,8 +23,8 @@ class AppDatabase:
         self._dsn = dsn
         self._listen_dsn = listen_dsn
         self._schema = schema
-        self._pools = ClientPools()
-        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiting] = WeakKeyDictionary()
+        self._pools: dict[asyncio.AbstractEventLoop, ClientPool] = {}
+        self._waiting: dict[asyncio.AbstractEventLoop, Waiting] = {}
 
     @property
     def schema(self) -> str:
@@ -42,7 +41,7 @@ class AppDatabase:
 
     def connection(self, given: Any) -> AbstractAsyncContextManager[Any]:
         """The caller's own, or one of the running loop's."""
-        return nullcontext(given) if given is not None else self._pools.connection(self._own_dsn())
+        return nullcontext(given) if given is not None else self._pool_here().connection()
 
     def waiting_here(self) -> Waiting:
         """Those who wait for runs in the running loop."""
@@ -66,7 +65,19 @@ class AppDatabase:
         waiting = self._waiting.pop(asyncio.get_running_loop(), None)
         if waiting is not None:
             await waiting.close()
-        await self._pools.close()
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            await pool.close()
+
+    def _pool_here(self) -> ClientPool:
+        """The running loop's."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._pools:
+            for closed in [each for each in list(self._pools) if each.is_closed()]:
+                self._pools.pop(closed, None)
+                self._waiting.pop(closed, None)
+            self._pools[loop] = ClientPool(self._own_dsn())
+        return self._pools[loop]
 
     def _own_dsn(self) -> str:
         if self._dsn is None:

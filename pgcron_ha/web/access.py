@@ -25,7 +25,7 @@ from starlette.responses import Response
 from pgcron_ha.config.page_settings import AuthSettings
 from pgcron_ha.credentials import hashed, read_token
 from pgcron_ha.db.commands import login
-from pgcron_ha.db.driver.pool import ClientPools
+from pgcron_ha.db.driver.pool import ClientPool
 from pgcron_ha.db.driver.session import Statement
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.model.permissions import LOCAL, Grant, Person
@@ -100,12 +100,11 @@ class Access:
     """Says of each request who sent it. Belongs to one application."""
 
     def __init__(
-        self, entry: Entry, dsn: str, pools: ClientPools, reader: Reader, metrics: WebMetrics
+        self, entry: Entry, writers: ClientPool, reader: Reader, metrics: WebMetrics
     ) -> None:
-        """Users, sessions and tokens are in the database of `dsn`."""
+        """Users, sessions and tokens are in the database of `writers`."""
         self.entry = entry
-        self._dsn = dsn
-        self._pools = pools
+        self._writers = writers
         self.auth = entry.auth
         self.passwords = None
         if self.auth is not None and self.auth.local:
@@ -121,7 +120,7 @@ class Access:
 
     async def call(self, statement: Statement[Any], *values: Any, **options: Any) -> Any:
         """One statement about them, in a transaction of its own."""
-        async with self._pools.connection(self._dsn) as connection:
+        async with self._writers.connection() as connection:
             return await statement(connection, *values, schema=self._reader.schema, **options)
 
     async def person(self, request: Request) -> Person | None:

@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from pgcron_ha.config.values import Address
 from pgcron_ha.db.commands import callbacks
-from pgcron_ha.db.driver.pool import ClientPools
+from pgcron_ha.db.driver.pool import ClientPool
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES, PATH, read_callback
@@ -114,7 +114,7 @@ def create_callback_app(
         try:
             yield
         finally:
-            await desk.pools.close()
+            await desk.pool.close()
 
     app = Starlette(
         routes=[Route(PATH, desk.take, methods=["POST"])],
@@ -137,9 +137,8 @@ def refuse_early(data: bytes) -> bytes | None:
 
 class _Desk:
     def __init__(self, dsn: str, schema: str, clock: Callable[[], float]) -> None:
-        self.pools = ClientPools()
+        self.pool = ClientPool(dsn)
         self.tokens = TokenCheck(self._known)
-        self._dsn = dsn
         self._schema = schema
         self._clock = clock
         self._rates = _RateLimit(clock)
@@ -176,7 +175,7 @@ class _Desk:
                 message = f"the body has more than {MAX_BODY_BYTES} bytes"
                 return _answer(413, {"message": message}, {"connection": "close"})
             said = read_callback(body)
-            async with self.pools.connection(self._dsn) as connection:
+            async with self.pool.connection() as connection:
                 word = await callbacks.answer_callback(connection, key, said, schema=self._schema)
         except InvalidInput as error:
             return _answer(413 if isinstance(error, TooLarge) else 400, error.as_json())
@@ -189,7 +188,7 @@ class _Desk:
         return _answer(*_VERDICTS[word], _UNKNOWN if word == "unknown" else {})
 
     async def _known(self, keys: Sequence[callbacks.CallbackKey]) -> set[int]:
-        async with self.pools.connection(self._dsn) as connection:
+        async with self.pool.connection() as connection:
             return await callbacks.known_callbacks(connection, keys, schema=self._schema)
 
     def _not_kept(self, error: PgcronError | TimeoutError) -> Response:

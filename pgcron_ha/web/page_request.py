@@ -173,7 +173,7 @@ class PageRequest:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
         """What is written with it is said to be of this person."""
-        async with self.services.writers.connection(self.services.dsn) as connection:
+        async with self.services.writers.connection() as connection:
             yield Session(connection, self.schema, self.person.actor, INTERFACE, self.address)
 
     @property

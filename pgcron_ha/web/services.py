@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 
-from pgcron_ha.db.driver.pool import ClientPools
+from pgcron_ha.db.driver.pool import ClientPool
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import Access, Entry
@@ -31,8 +31,6 @@ class Services:
         permissions: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Those of `create_app`; without `paths` those of probes and metrics alone."""
-        self.dsn = write_dsn or dsn
-        """Where verbs are executed; what is read comes from `reader`."""
         self.version = version
         self.paths = paths
         """Of all routes, by name, such as ``/schedules/{name}``."""
@@ -45,8 +43,9 @@ class Services:
             self.metrics.registry.register(NodeCollector(look))
         self.pulse = Pulse(self.metrics)
         self.reader = Reader(dsn, self.metrics, schema)
-        self.writers = ClientPools()
-        self.access = Access(entry, self.dsn, self.writers, self.reader, self.metrics)
+        self.writers = ClientPool(write_dsn or dsn)
+        """Where verbs are executed; what is read comes from `reader`."""
+        self.access = Access(entry, self.writers, self.reader, self.metrics)
 
     @asynccontextmanager
     async def life(self) -> AsyncIterator[None]:

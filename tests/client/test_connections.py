@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TypeAlias
+from weakref import WeakSet
 
 import asyncpg
 import pytest
 
 from pgcron_ha import App
-from pgcron_ha.errors import NotFound
+from pgcron_ha.errors import NotFound, WaitTimedOut
 from tests.e2e.nursery import is_gone
 from tests.waiting import until
 
@@ -64,6 +66,34 @@ async def test_a_connection_at_hand_that_the_server_ended_is_replaced(
         await app.enqueue("py:report")
 
         assert len(await sessions(connection)) == 1
+
+
+async def test_a_loop_for_each_request_leaves_no_connection(
+    database: str, connection: Reader
+) -> None:
+    app = App(dsn=database)
+
+    async def ask() -> None:
+        await asyncio.gather(*[app.enqueue("py:report") for _ in range(5)])
+
+    for _ in range(3):
+        await asyncio.to_thread(lambda: asyncio.run(ask()))
+        await until("all are gone", lambda: _none(connection))
+
+
+async def test_an_app_forgets_loops_that_are_closed(database: str) -> None:
+    app, loops = App(dsn=database), WeakSet[asyncio.AbstractEventLoop]()
+
+    async def ask() -> None:
+        loops.add(asyncio.get_running_loop())
+        await app.result(await app.enqueue("py:report"), timeout=0.01)
+
+    for _ in range(3):
+        with pytest.raises(WaitTimedOut):
+            await asyncio.to_thread(lambda: asyncio.run(ask()))
+    gc.collect()
+
+    assert len(loops) <= 1
 
 
 async def _none(connection: Reader) -> bool:

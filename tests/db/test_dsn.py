@@ -10,7 +10,7 @@ from time import monotonic
 import pytest
 
 from pgcron_ha.errors import DatabaseUnavailable
-from tests.product.db import ClientPools, connect, driver_dsn, each_host, unprotected_hosts
+from tests.product.db import ClientPool, connect, driver_dsn, each_host, unprotected_hosts
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.waiting import slowness
 
@@ -61,10 +61,10 @@ async def test_a_service_names_server_and_database(
     services.write_text(section(guarded))
 
     assert await database_of(dsn) == "shop"
-    pools = ClientPools()
-    async with pools.connection(dsn) as connection:
+    pool = ClientPool(dsn)
+    async with pool.connection() as connection:
         assert await connection.fetchval("SELECT current_database()") == "shop"
-    await pools.close()
+    await pool.close()
     assert await database_of(dsn.replace("?", "?dbname=postgres&")) == "postgres"
     assert await database_of("postgresql:///postgres?service=shop") == "postgres"
 
@@ -172,10 +172,10 @@ async def test_what_asks_nothing_of_the_driver_does_no_harm(guarded: ThrowAwaySe
     dsn = f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{guarded.port}/shop?{asked}&{more}"
 
     assert await database_of(dsn) == "shop"
-    pools = ClientPools()
-    async with pools.connection(dsn) as connection:
+    pool = ClientPool(dsn)
+    async with pool.connection() as connection:
         assert await connection.fetchval("SHOW statement_timeout") == "30s"
-    await pools.close()
+    await pool.close()
 
 
 async def test_connect_timeout_bounds_a_silent_server() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pgcron_ha.errors import DatabaseUnavailable
-from tests.product.db import HANDLER, ClientPools, HandlerPool, connect, open_connection
+from tests.product.db import HANDLER, ClientPool, HandlerPool, connect, open_connection
 from tests.servers import PASSWORD, USER, ThrowAwayServer
 from tests.sessions import USUAL
 
@@ -56,10 +56,10 @@ async def test_a_frozen_host_before_the_primary_keeps_nobody(
 ) -> None:
     dsn = at(black_hole, primary)
     assert await port_of(dsn) == primary.port
-    pools = ClientPools()
-    async with pools.connection(dsn) as connection:
+    pool = ClientPool(dsn)
+    async with pool.connection() as connection:
         assert await connection.fetchval("SELECT inet_server_port()") == primary.port
-    await pools.close()
+    await pool.close()
     handlers = HandlerPool(lambda: dsn, 1, HANDLER)
     held = await handlers.acquire()
     assert await held.fetchval("SELECT inet_server_port()") == primary.port

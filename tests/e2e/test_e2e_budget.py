@@ -10,7 +10,7 @@ import pytest
 from tests.e2e import budget
 from tests.e2e.ledger import Connection, enqueue
 from tests.e2e.nodes import Cluster
-from tests.product.db import ClientPools, ReadPool
+from tests.product.db import ClientPool, ReadPool
 from tests.waiting import until
 
 ROLES = ("session", "claims", "admission", "endings", "takeovers", "upkeep", "listening")
@@ -66,10 +66,10 @@ async def test_a_node_takes_seven_connections_whatever_it_does(
 async def test_pages_and_applications_take_four(
     name: str, database: str, connection: Connection
 ) -> None:
-    reading, pools = ReadPool(database), ClientPools()
+    reading, pool = ReadPool(database), ClientPool(database)
 
     async def ask() -> None:
-        opened = reading.transaction() if name == "web" else pools.connection(database)
+        opened = reading.transaction() if name == "web" else pool.connection()
         async with opened as asking:
             await asking.fetchval("SELECT pg_sleep(0.05)")
 
@@ -77,5 +77,5 @@ async def test_pages_and_applications_take_four(
 
     found = {row[0]: row[1] for row in await connection.fetch(LOOK)}
     await reading.close()
-    await pools.close()
+    await pool.close()
     assert found == {f"pgcron_ha {name}": 4}

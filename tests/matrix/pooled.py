@@ -20,7 +20,7 @@ from tests.product.db import (
     NEWEST,
     PROFILE,
     Busy,
-    ClientPools,
+    ClientPool,
     HandlerPool,
     Link,
     Pooling,
@@ -129,18 +129,18 @@ async def test_a_statement_has_the_engines_settings_and_a_refused_one_breaks_not
 async def test_nothing_is_left_to_those_who_get_the_session_next(
     links: list[Link], database: str
 ) -> None:
-    reading, pools, client = ReadPool(database), ClientPools(), await connect_client(database)
+    reading, pool, client = ReadPool(database), ClientPool(database), await connect_client(database)
     handlers = HandlerPool(lambda: database, 2, HANDLER._replace(local=("lock_timeout = '7s'",)))
     await asyncio.gather(*(link.rows("expired_runs", at_most=5) for link in links))
     assert not await links[0].listen(lambda _: None)
     await (await connect(database)).close()
-    async with reading.transaction() as page, pools.connection(database) as asking:
+    async with reading.transaction() as page, pool.connection() as asking:
         for each in (page, asking, client):
             assert await each.fetchval("SELECT 1") == 1
     handler = await handlers.acquire()
     assert await handler.fetchval("SELECT 1") == 1
     handlers.give_back(handler)
-    for each in (reading, pools, client, handlers):
+    for each in (reading, pool, client, handlers):
         await each.close()
 
     assert await left_to_others(database) == [NOTHING] * SESSIONS

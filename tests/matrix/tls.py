@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from pgcron_ha.errors import DatabaseUnavailable
-from tests.product.db import NEWEST, ClientPools, Link, check, connect, migrate
+from tests.product.db import NEWEST, ClientPool, Link, check, connect, migrate
 from tests.servers import ThrowAwayServer
 from tests.waiting import until
 
@@ -103,12 +103,12 @@ async def test_a_certificate_opens_the_door_everywhere(guarded: ThrowAwayServer,
 
     await migrate(dsn)
     assert await check(dsn) == NEWEST
-    link, pools = Link(dsn), ClientPools()
+    link, pool = Link(dsn), ClientPool(dsn)
     assert await link.rows("expired_runs", at_most=5) == []
-    async with pools.connection(dsn) as connection:
+    async with pool.connection() as connection:
         assert await connection.fetchval("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
     await link.close()
-    await pools.close()
+    await pool.close()
 
 
 async def test_a_server_of_another_name_is_none(guarded: ThrowAwayServer, key: Path) -> None:

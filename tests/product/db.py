@@ -33,7 +33,7 @@ from pgcron_ha.db.driver.dsn import (
 from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Row, TableBusy, Unanswered
 from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, password_in_use, use_password
-from pgcron_ha.db.driver.pool import ClientPools, HandlerPool, ReadPool, connect_client
+from pgcron_ha.db.driver.pool import ClientPool, HandlerPool, ReadPool, connect_client
 from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, pooling_of
 from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
 from pgcron_ha.db.driver.session import Session
@@ -73,7 +73,7 @@ __all__ = [
     "REQUIRED",
     "Busy",
     "CallbackKey",
-    "ClientPools",
+    "ClientPool",
     "HandlerPool",
     "Isolation",
     "Link",

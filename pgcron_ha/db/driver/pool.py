@@ -8,10 +8,9 @@ and no page can write, whatever its code does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeAlias
-from weakref import WeakKeyDictionary
 
 import asyncpg
 
@@ -224,6 +223,7 @@ class ClientPool(Pool):
 
     def __init__(self, dsn: str) -> None:
         super().__init__(lambda: dsn, MOST_CONNECTIONS, CLIENT)
+        self._until_loop_ends: AsyncGenerator[None] | None = None
         self._spare: Any = None
         self._waiting = 0
         self._retiring: asyncio.TimerHandle | None = None
@@ -258,32 +258,24 @@ class ClientPool(Pool):
             self._retire()
         await super().close(seconds)
 
+    async def _connect(self, *_: Any, **__: Any) -> Any:
+        if self._until_loop_ends is None:
+            self._until_loop_ends = self._close_with_loop()
+            await anext(self._until_loop_ends)
+        return await super()._connect()
+
+    async def _close_with_loop(self) -> AsyncGenerator[None]:
+        # A program may call asyncio.run for each enqueue, which ends generators before the loop:
+        # nothing could close the connections after it.
+        try:
+            yield
+        finally:
+            await self.close()
+
     def _retire(self) -> None:
         connection, self._spare, self._retiring = self._spare, None, None
         if connection is not None:
             self.give_back(connection)
-
-
-class ClientPools:
-    """A small pool for each event loop: an App serves a program's and its handlers'."""
-
-    def __init__(self) -> None:
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ClientPool] = WeakKeyDictionary()
-
-    @asynccontextmanager
-    async def connection(self, dsn: str) -> AsyncIterator[Any]:
-        """A connection of this loop's pool, made when none is free. Raises DatabaseUnavailable."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._pools:
-            self._pools[loop] = ClientPool(dsn)
-        async with self._pools[loop].connection() as connection:
-            yield connection
-
-    async def close(self) -> None:
-        """Close what was opened in this event loop; the next use opens it again."""
-        pool = self._pools.pop(asyncio.get_running_loop(), None)
-        if pool is not None:
-            await pool.close()
 
 
 class ReadPool(Pool):
