@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import ssl
 import stat
@@ -19,6 +20,7 @@ from tests.product.cli import CommandContext
 from tests.product.config import parse_secret_reference
 from tests.product.db import (
     PAUSE_SECONDS,
+    Link,
     connect,
     connect_plainly,
     password_in_use,
@@ -120,6 +122,29 @@ async def test_a_command_that_fails_is_asked_with_pauses(
             await user_of(dsn_of(guarded))
         assert "ended with 1" in (refused.value.detail or "")
     assert printed.with_name("asked").read_text() == "x"
+
+
+async def test_a_command_that_takes_longer_than_a_connection_may_is_run_once(
+    guarded: ThrowAwayServer, role: psycopg.Connection, tmp_path: Path
+) -> None:
+    asked, gate = tmp_path / "asked", tmp_path / "gate"
+    os.mkfifo(gate)
+    program = f"print('x', file=open({str(asked)!r}, 'a')); print(open({str(gate)!r}).read())"
+    use_printed(sys.executable, "-I", "-S", "-c", program)
+    link = Link(dsn_of(guarded), answer_seconds=0.05)
+    try:
+        with pytest.raises(DatabaseUnavailable):
+            await link.execute("SELECT 1")
+        with pytest.raises(DatabaseUnavailable):
+            await link.execute("SELECT 1")
+        # Opened when the program reads.
+        await asyncio.to_thread(gate.write_text, "token-1")
+        link = Link(dsn_of(guarded))
+        await link.execute("SELECT 1")
+        await link.close()
+    finally:
+        use_password(None)
+    assert asked.read_text() == "x\n"
 
 
 async def test_a_password_of_the_dsn_comes_first(
