@@ -24,7 +24,7 @@ from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.db.commands import calendars, schedule_files, workflow_files
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
-from pgcron_ha.db.queries.overview import NO_SCHEDULE
+from pgcron_ha.db.queries.overview import NO_SCHEDULE, Row
 from pgcron_ha.errors import InvalidInput, NotFound
 from pgcron_ha.model.differences import changes
 from pgcron_ha.schedule_files import definitions
@@ -84,9 +84,11 @@ async def apply_command(
         with found.placed():
             # Calendars and workflows first; what is pruned goes in the other order.
             of_calendars = await session.act(
-                calendars.apply_calendars, found.calendars, schedules=names, **how
+                calendars.apply_calendars, json.dumps(found.calendars), schedules=names, **how
             )
-            of_workflows = await session.act(workflow_files.apply_workflows, found.workflows, **how)
+            of_workflows = await session.act(
+                workflow_files.apply_workflows, json.dumps(found.workflows), **how
+            )
             of_schedules = await session.act(
                 schedule_files.apply_schedules, rows, prune=prune, **how
             )
@@ -97,19 +99,19 @@ async def apply_command(
                 of_calendars += await session.act(
                     calendars.prune_calendars, owner, [*found.calendars]
                 )
-    new = [one.content for one in of_schedules if one.change in ("added", "changed")]
+    new = [one["content"] for one in of_schedules if one["change"] in ("added", "changed")]
     # Every node takes workflows, also those that it learns of in a moment.
     runs = [row for row in new if row and not row["handler"].startswith("workflow:")]
     wanted = {(row["handler"], row["queue"]): row["requires"] for row in runs}
     await note_what_nobody_offers(session, wanted)
     default = await session.call(schedule_files.default_schedule)
     for calendar in of_calendars:
-        used = f"used by {plural(calendar.users, 'schedule')}" if calendar.users else None
-        _print_text("calendar", calendar, owner, calendar.before, calendar.after, used)
+        used = f"used by {plural(calendar['users'], 'schedule')}" if calendar["users"] else None
+        _print_text("calendar", calendar, owner, used)
     for workflow in of_workflows:
-        before, after = map(_workflow_text, (workflow.before, workflow.after))
-        _print_text("workflow", workflow, owner, before, after)
-        _warn_of_code("workflow", workflow.name, workflow.managed_before)
+        texts = {key: _workflow_text(workflow[key]) for key in ("before", "after")}
+        _print_text("workflow", workflow | texts, owner)
+        _warn_of_code("workflow", workflow["name"], workflow["managed_before"])
     for one in of_schedules:
         _print_schedule(one, default)
     for kind, applied in (("calendars", of_calendars), ("workflows", of_workflows)):
@@ -140,9 +142,10 @@ async def export_command(
     if names or source is not None:
         used = sorted({name for row in rows for name in json.loads(row["calendars"] or "{}")})
         started = [row["handler"].removeprefix("workflow:") for row in rows]
-    contents = await session.call(calendars.calendars_to_export, used, source)
+    shared = await session.call(calendars.calendars_to_export, used, source)
+    contents = {row["name"]: row["content"] for row in shared}
     found = await session.call(workflow_files.workflows_to_export, started, source)
-    workflows = {name: definitions.workflow_of(definition) for name, definition in found.items()}
+    workflows = {row["name"]: definitions.workflow_of(row["definition"]) for row in found}
     default = await session.call(schedule_files.default_schedule)
     missing = sorted(set(names) - {row["name"] for row in rows})
     if missing:
@@ -169,19 +172,20 @@ def _write(text: str, file: TextIO | None) -> None:
         file.write(text)
 
 
-def _print_schedule(one: schedule_files.AppliedSchedule, default: schedule_files.Row) -> None:
+def _print_schedule(one: Row, default: Row) -> None:
     """What differs, old and new; a new schedule differs from the defaults."""
-    differences = changes(one.previous or default, one.content) if one.content is not None else []
+    name, previous, content = one["name"], one["previous"], one["content"]
+    differences = changes(previous or default, content) if content is not None else []
     seen = [each for each in differences if each.column in _REPORTED]
     columns = {each.column: (each.before, each.after) for each in seen}
-    report({"schedule": one.name, "change": one.change, "columns": columns})
+    report({"schedule": name, "change": one["change"], "columns": columns})
     lines = []
     for column, (before, after) in columns.items():
-        was = "" if one.previous is None else f"{_short(before)} → "
+        was = "" if previous is None else f"{_short(before)} → "
         lines.append(f"{column}: {was}{_short(after)}")
-    _print_change(one.name, one.change, lines)
-    if one.previous is not None:
-        _warn_of_code("schedule", one.name, one.previous["managed_by"])
+    _print_change(name, one["change"], lines)
+    if previous is not None:
+        _warn_of_code("schedule", name, previous["managed_by"])
 
 
 def _warn_of_code(kind: str, name: str, managed_before: str | None) -> None:
@@ -193,29 +197,23 @@ def _warn_of_code(kind: str, name: str, managed_before: str | None) -> None:
         )
 
 
-def _print_text(
-    kind: str,
-    one: calendars.AppliedCalendar | workflow_files.AppliedWorkflow,
-    source: str,
-    before: str | None,
-    after: str | None,
-    used: str | None = None,
-) -> None:
+def _print_text(kind: str, one: Row, source: str, used: str | None = None) -> None:
     """Lines of a calendar or workflow that are new or gone, and who uses it."""
-    old, new = ((text or "").rstrip().splitlines() for text in (before, after))
+    name, change = one["name"], one["change"]
+    old, new = ((one[key] or "").rstrip().splitlines() for key in ("before", "after"))
     differing = islice(unified_diff(old, new, n=0, lineterm=""), 2, None)
     lines = [f"{line[0]} {line[1:]}" for line in differing if not line.startswith("@@")]
-    report({kind: one.name, "change": one.change, "lines": lines})
-    if one.change == "pruned":
+    report({kind: name, "change": change, "lines": lines})
+    if change == "pruned":
         lines = []
-    elif one.change == "changed":
+    elif change == "changed":
         lines += [used] if lines and used else []
-        if one.source_before != source:
-            lines.insert(0, f"source: {one.source_before or '-'} → {source}")
-    _print_change(f"{kind} {one.name}", one.change, lines)
+        if one["source_before"] != source:
+            lines.insert(0, f"source: {one['source_before'] or '-'} → {source}")
+    _print_change(f"{kind} {name}", change, lines)
 
 
-def _workflow_text(definition: schedule_files.Row | None) -> str | None:
+def _workflow_text(definition: Row | None) -> str | None:
     if definition is None:
         return None
     return definitions.yaml_text(definitions.workflow_of(definition))
@@ -228,9 +226,9 @@ def _print_change(title: str, change: str, lines: Sequence[str]) -> None:
             echo(f"    {line}")
 
 
-def _counted(applied: Sequence[Any]) -> str:
+def _counted(applied: Sequence[Row]) -> str:
     """``2 added, 1 unchanged``; empty if there is nothing."""
-    counts = Counter(one.change for one in applied)
+    counts = Counter(one["change"] for one in applied)
     words = ("added", "changed", "unchanged", "pruned")
     return ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
 

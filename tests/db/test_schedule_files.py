@@ -19,7 +19,7 @@ async def changed(connection: Connection, *definitions: Any, **options: Any) -> 
     applied = await apply_schedules(
         connection, definitions, options.pop("source", "files"), **options
     )
-    return {one.name: one.change for one in applied}
+    return {one["name"]: one["change"] for one in applied}
 
 
 async def test_what_a_file_does_not_say_is_what_a_new_schedule_has(

@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, UNCUT
 from pgcron_ha.db.queries.rows import Rows
 
@@ -45,47 +42,25 @@ users_of_calendar: Final = Rows("users_of_calendar", "name", limit=DEFAULT_LIMIT
 # The most that one answer holds; each has 64 KiB at most.
 MOST_CALENDARS: Final = 10_000
 
-_apply: Final = Rows("apply_calendars", "contents", "source", take_over=False, schedules=())
-_prune: Final = Rows("prune_calendars", "source", "kept")
-_export: Final = Rows("calendars_to_export", "names", source=None, at_most=MOST_CALENDARS)
+apply_calendars: Final = Rows(
+    "apply_calendars", "contents", "source", take_over=False, schedules=()
+)
+"""Creates or changes the calendars of a source, in the caller's transaction and all at once: they
+may name one another. ``contents`` is a JSON object of their texts by name, ``schedules`` are those
+that are applied next.
 
+Of each the ``name``, the ``change`` (added, changed, unchanged), its text ``before`` and ``after``
+(None where there is none), ``source_before``, the owner of the files that defined it, and
+``users``, how many schedules use it. Raises Conflict for the calendar of another source, unless
+``take_over``; InvalidCalendar for one that contains itself, whatever others it does so by.
+"""
 
-class AppliedCalendar(NamedTuple):
-    """The change of a calendar: its text before and after, None where there is none."""
+prune_calendars: Final = Rows("prune_calendars", "source", "kept")
+"""Deletes those that the source owns and that are not kept: rows as those of `apply_calendars`,
+whose ``change`` is pruned. Conflict for one in use.
+"""
 
-    name: str
-    change: Literal["added", "changed", "unchanged", "pruned"]
-    before: str | None
-    after: str | None
-    source_before: str | None
-    """The owner of the files that defined it."""
-    users: int
-    """How many schedules use it."""
-
-
-async def apply_calendars(
-    connection: Connection, contents: Mapping[str, str], source: str, **options: Any
-) -> list[AppliedCalendar]:
-    """Create or change the calendars of a source, in the caller's transaction and all at once:
-    they may name one another. ``schedules`` are those that are applied next.
-
-    Raises Conflict for the calendar of another source, unless ``take_over``; InvalidCalendar for
-    one that contains itself, whatever others it does so by.
-    """
-    rows = await _apply(connection, json.dumps(dict(contents)), source, **options)
-    return [AppliedCalendar(**row) for row in rows]
-
-
-async def prune_calendars(
-    connection: Connection, source: str, kept: Sequence[str], **options: Any
-) -> list[AppliedCalendar]:
-    """Delete those that the source owns and that are not kept; Conflict for one in use."""
-    return [AppliedCalendar(**row) for row in await _prune(connection, source, kept, **options)]
-
-
-async def calendars_to_export(
-    connection: Connection, names: Sequence[str] | None, source: str | None = None, **options: Any
-) -> dict[str, str]:
-    """Contents by name: of all (None), or of these and those of a source."""
-    rows = await _export(connection, names, source, **options)
-    return {row["name"]: row["content"] for row in rows}
+calendars_to_export: Final = Rows(
+    "calendars_to_export", "names", source=None, at_most=MOST_CALENDARS
+)
+"""``name`` and ``content`` of all (`names` None), or of these and those of a source."""

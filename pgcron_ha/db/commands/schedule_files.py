@@ -7,28 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 from pgcron_ha.db.commands.functions import as_json
 from pgcron_ha.db.driver.pool import Connection
-from pgcron_ha.db.queries.rows import Rows
-
-Row = dict[str, Any]
+from pgcron_ha.db.queries.rows import Row, Rows
 
 # The most that one transaction may change, and one answer may hold.
 MOST_SCHEDULES: Final = 100_000
 
 # Some seconds for each statement, however many a folder has.
 AT_ONCE: Final = 1000
-
-
-class AppliedSchedule(NamedTuple):
-    """The change of a schedule: the row before and the row after, None where there is none."""
-
-    name: str
-    change: Literal["added", "changed", "unchanged", "pruned"]
-    previous: Row | None
-    content: Row | None
 
 
 _apply: Final = Rows("apply_schedules", "definitions", "source", take_over=False)
@@ -45,22 +34,26 @@ async def apply_schedules(
     prune: bool = False,
     take_over: bool = False,
     **options: Any,
-) -> list[AppliedSchedule]:
-    """Create, change or leave the schedules of a source, in the caller's transaction.
+) -> list[Row]:
+    """Create, change or leave the schedules of a source, in the caller's transaction, and `prune`
+    what it owns and does not define any more.
 
     Definitions have ``name``, ``spec``, ``handler`` and policies as `functions.put_schedule` takes
-    them. Raises Conflict for the schedule of another source, and what SQL refuses.
+    them. Of each the ``name``, the ``change`` (added, changed, unchanged, pruned), and the row
+    before (``previous``) and after (``content``), None where there is none. Raises Conflict for
+    the schedule of another source, and what SQL refuses.
     """
-    applied: list[AppliedSchedule] = []
+    applied: list[Row] = []
     for start in range(0, len(definitions), AT_ONCE):
         batch = [as_json(definition) for definition in definitions[start : start + AT_ONCE]]
-        rows = await _apply(connection, json.dumps(batch), source, take_over, **options)
-        applied += [_applied(row, row["change"], row["content"]) for row in rows]
+        applied += await _apply(connection, json.dumps(batch), source, take_over, **options)
     if prune:
         names = [definition["name"] for definition in definitions]
-        rows = await _prune(connection, source, names, **options)
-        applied += [_applied(row, "pruned", None) for row in rows]
-    return applied
+        applied += await _prune(connection, source, names, **options)
+    return [
+        {**row, "previous": _row(row["previous"]), "content": _row(row["content"])}
+        for row in applied
+    ]
 
 
 async def schedules_to_export(
@@ -78,10 +71,6 @@ async def default_schedule(connection: Connection, **options: Any) -> Row:
     """A schedule with the default of each option, which files may leave out."""
     (row,) = await _default(connection, **options)
     return dict(row["content"])
-
-
-def _applied(row: Any, change: Any, content: Any) -> AppliedSchedule:
-    return AppliedSchedule(row["name"], change, _row(row["previous"]), _row(content))
 
 
 def _row(record: Any) -> Row | None:

@@ -1,7 +1,7 @@
 -- name: apply_schedules
 
 -- name: prune_schedules
-SELECT name, previous
+SELECT name, 'pruned' AS change, previous, NULL AS content
 FROM pgcron.prune_schedules(source => :source::text, kept => :kept::text[], actor => :actor::text)
 ORDER BY name;
 
