@@ -59,7 +59,8 @@ CREATE FUNCTION pgcron.set_retention(keep interval, queue text DEFAULT NULL,
     outcome text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.refuse('PC001',
-           format('retention of %s is longer than that of history', set_retention.keep),
+           format('retention of %s is longer than that of history',
+             justify_hours(set_retention.keep)),
            format('Rules shorten what is kept: after %s whole days of history are dropped.',
              h.keep),
            'Raise that first, by pgcron.set_table_retention(''history'', …), and shorten the '
@@ -67,7 +68,7 @@ LANGUAGE sql AS $$
   FROM pgcron.retention h WHERE h.relation = 'history' AND set_retention.keep > h.keep;
   SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.retention_rule AS r (queue, outcome, keep, set_by)
-  VALUES (set_retention.queue, set_retention.outcome, set_retention.keep,
+  VALUES (set_retention.queue, set_retention.outcome, justify_hours(set_retention.keep),
           coalesce(set_retention.actor, session_user))
   ON CONFLICT (coalesce(queue, ''), coalesce(outcome, '')) DO UPDATE SET keep = EXCLUDED.keep,
     set_by = EXCLUDED.set_by, set_at = now() $$;
@@ -100,7 +101,7 @@ CREATE FUNCTION pgcron.set_table_retention(relation text, keep interval,
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(actor);
   WITH kept AS (
-    UPDATE pgcron.retention r SET keep = set_table_retention.keep,
+    UPDATE pgcron.retention r SET keep = justify_hours(set_table_retention.keep),
       set_by = coalesce(set_table_retention.actor, session_user), set_at = now()
     WHERE r.relation = set_table_retention.relation RETURNING 1)
   SELECT pgcron.refuse('PC010',

@@ -64,7 +64,7 @@ async def test_steps_that_wait_for_nothing_begin_500_in_a_transaction(
     run = await connection.fetchval("SELECT pgcron.start_workflow('w'::text)")
     [claimed] = await claim(connection, flow.node)
     claims = {"run_ids": [claimed["id"]], "tokens": [claimed["token"]]}
-    await call(connection, "start_claimed_workflows", **claims, node="n")
+    await call(connection, "start_claimed_workflows", **claims, node_name="n")
 
     begun, is_more = [0], True
     while is_more:

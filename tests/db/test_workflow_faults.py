@@ -65,7 +65,7 @@ async def test_a_workflow_that_its_node_lost_before_it_began_is_not_over(
         results=[None],
         without_args=None,
         declared=None,
-        node="n",
+        node_name="n",
     )
     assert late == []
     assert await flow.state(run) == "ready"

@@ -55,7 +55,7 @@ class Stage:
                 "start_claimed_workflows",
                 run_ids=[row["id"] for row in roots],
                 tokens=[row["token"] for row in roots],
-                node="n",
+                node_name="n",
             )
         names = {}
         for row in rows:

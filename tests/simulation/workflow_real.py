@@ -106,11 +106,8 @@ class RealWorkflows:
         roots = [row for row in rows if row["handler"].startswith("workflow:")]
         if roots:
             ids, tokens = [r["id"] for r in roots], [r["token"] for r in roots]
-            self.do(
-                call(
-                    self.main, "start_claimed_workflows", run_ids=ids, tokens=tokens, node="a node"
-                )
-            )
+            claims: dict[str, Any] = {"run_ids": ids, "tokens": tokens}
+            self.do(call(self.main, "start_claimed_workflows", **claims, node_name="a node"))
         return [row for row in rows if row not in roots]
 
     def finish(self, rows: Sequence[Row], result: str | None) -> list[int]:

@@ -82,7 +82,7 @@ lines: Final = Rows(
 )
 """What a run printed (in one `attempt`), in order, after a line of an attempt."""
 
-demand: Final = Call[int]("read_demand", queue=None, cap=DEMAND_CAP)
+demand: Final = Call[int]("scale_demand", queue=None, at_most=DEMAND_CAP)
 """How many slots the queue (None: all) could use now, on all nodes together."""
 
 nodes: Final = Rows("list_nodes", **{**LISTED_NODES, "is_dead": False, "limit": DEFAULT_LIMIT})

@@ -3,7 +3,6 @@
 -- name: delete_calendar
 
 -- name: calendars_of
-SELECT pgcron.calendars_of(:spec::text, :known::text::jsonb)::text AS calendars;
 
 -- name: list_calendars
 -- At most :most characters of their contents.

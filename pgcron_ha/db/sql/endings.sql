@@ -42,8 +42,6 @@ SELECT f.id FROM finished f WHERE (SELECT count(*) FROM released) >= 0;
 -- blocked -> succeeded
 -- What finish_runs has refused, where the run waits since its node was cut off and nobody has begun
 -- it.
-SELECT pgcron.finish_late(:run_ids, :fences, :results, :node, :without_args,
-           :declared::text::jsonb) AS run_id;
 
 -- name: locked_runs
 -- Those of these claims whose rows are locked by others, after a completion had to wait for one.

@@ -55,8 +55,6 @@ FROM pgcron.redrive_many(
 
 -- name: begin_operation
 -- A twin waits here until the first of them has committed, and then gets its run.
-SELECT pgcron.begin_operation(:key::text,
-  pg_catalog.make_interval(secs => :lifetime::float8)) AS run_id;
 
 -- name: end_operation
 

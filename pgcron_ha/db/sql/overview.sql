@@ -78,8 +78,7 @@ FULL JOIN (SELECT DISTINCT unnest(n.queues) AS name FROM pgcron.node n
            WHERE n.state = 'alive' AND n.lease_until > now()) served USING (name)
 LEFT JOIN pgcron.queue s USING (name) ORDER BY name LIMIT :limit::int;
 
--- name: read_demand
-SELECT pgcron.scale_demand(:queue, :cap) AS slots;
+-- name: scale_demand
 
 -- name: list_concurrency
 -- Settings, and keys of which something runs.

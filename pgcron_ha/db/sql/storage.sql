@@ -28,7 +28,6 @@ LIMIT :limit::int;
 
 -- name: spent_partitions
 -- Days whose table is worth rewriting, each assigned to one node.
-SELECT pgcron.spent_partitions() AS partition;
 
 -- name: note_given_back
 -- After the table was rewritten; no row when it has not become smaller: a table in use is left as
@@ -53,11 +52,7 @@ WHERE k.relation = 'history'
 ORDER BY rank, place LIMIT :limit::int;
 
 -- name: set_retention
-SELECT pgcron.set_retention(justify_hours(make_interval(secs => :keep::float8)), :queue::text,
-                            :outcome::text, :actor::text);
 
 -- name: delete_retention
 
 -- name: set_table_retention
-SELECT pgcron.set_table_retention(:relation::text,
-    justify_hours(make_interval(secs => :keep::float8)), :actor::text);

@@ -1,7 +1,6 @@
 -- name: start_claimed_workflows
 -- running -> blocked
 -- running -> dead
-SELECT pgcron.start_claimed_workflows(:run_ids, :tokens, :node) AS id;
 
 -- name: workflows_to_advance
 

@@ -226,7 +226,7 @@ class Completer(Service):
                 results=results_of(late) or [None] * len(late),
                 without_args=without_args(late),
                 declared=declared_by_run(late),
-                node=self._node,
+                node_name=self._node,
             )
         except DatabaseUnavailable:
             self._resent.update(context for context, _, _ in batch)
@@ -296,7 +296,7 @@ class Completer(Service):
     async def _start(self, batch: Sequence[Ended]) -> set[int]:
         """Workflows: what was claimed becomes its steps."""
         claims = claims_of(ended[0] for ended in batch)
-        rows = await self._link.rows("start_claimed_workflows", **claims, node=self._node)
+        rows = await self._link.rows("start_claimed_workflows", **claims, node_name=self._node)
         return {row[0] for row in rows}
 
     async def _finish_declaring(self, batch: Sequence[Ended]) -> set[int]:

@@ -232,10 +232,10 @@ class Janitor(Service):
 
     async def _give_back(self) -> None:
         """Rewrites partitions that are nearly empty. It waits for no lock, so it blocks nobody."""
-        for row in await self._link.rows("spent_partitions"):
-            partition = in_schema(f'pgcron."{row["partition"]}"', self._schema)
-            await self._link.execute(f"VACUUM (FULL, SKIP_LOCKED) {partition}")
-            await self._link.rows("note_given_back", partition=row["partition"])
+        for (partition,) in await self._link.rows("spent_partitions"):
+            table = in_schema(f'pgcron."{partition}"', self._schema)
+            await self._link.execute(f"VACUUM (FULL, SKIP_LOCKED) {table}")
+            await self._link.rows("note_given_back", partition=partition)
 
     async def _in_turn(
         self, duty: str, every: float, fulfil: Callable[[], Awaitable[object]]
