@@ -131,6 +131,15 @@ BEGIN
     CROSS JOIN LATERAL pgcron.set_gate(ARRAY[waiting.id], set_gate.gate) one;
 END $$;
 
+-- ready -> blocked
+-- Blocks those of these runs at a gate that are ready, and returns their ids. Locked rows are left
+-- for the next look.
+CREATE FUNCTION pgcron.block_ready(run_ids bigint[], gate text) RETURNS SETOF bigint
+LANGUAGE sql AS $$
+  SELECT pgcron.set_gate(ARRAY(
+      SELECT r.id FROM pgcron.run r WHERE r.state = 'ready' AND r.id = ANY(run_ids)
+      FOR UPDATE SKIP LOCKED), block_ready.gate) $$;
+
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- As end_waiting_runs, but skips locked runs, and a run that the database refuses to end that way

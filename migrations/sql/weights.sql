@@ -30,25 +30,19 @@ CREATE FUNCTION pgcron.block_keys(queues text[], keys text[], priorities smallin
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   RETURN (SELECT count(*)
-          FROM pgcron.set_gate(ARRAY(
-                SELECT p.id FROM pgcron.run p
-                WHERE p.state = 'ready'
-                  AND p.id = ANY(ARRAY(
-                          SELECT alike.id
-                          FROM unnest(block_keys.queues, block_keys.keys, block_keys.priorities)
-                            pair(queue, concurrency_key, priority)
-                          CROSS JOIN LATERAL pgcron.key_candidates(pair.queue,
-                              pair.concurrency_key, pair.priority, 1) head
-                          CROSS JOIN LATERAL pgcron.key_candidates(pair.queue,
-                              pair.concurrency_key, pair.priority, 1000) alike
-                          WHERE (head.handler <> ALL(block_keys.handlers)
-                                 OR head.requires IS NOT NULL)
-                            AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
-                            AND alike.handler = head.handler
-                            AND alike.requires IS NOT DISTINCT FROM head.requires
-                          LIMIT 1000))
-                FOR UPDATE SKIP LOCKED),
-              'no_node'));
+          FROM pgcron.block_ready(ARRAY(
+                SELECT alike.id
+                FROM unnest(block_keys.queues, block_keys.keys, block_keys.priorities)
+                  pair(queue, concurrency_key, priority)
+                CROSS JOIN LATERAL pgcron.key_candidates(pair.queue, pair.concurrency_key,
+                    pair.priority, 1) head
+                CROSS JOIN LATERAL pgcron.key_candidates(pair.queue, pair.concurrency_key,
+                    pair.priority, 1000) alike
+                WHERE (head.handler <> ALL(block_keys.handlers) OR head.requires IS NOT NULL)
+                  AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
+                  AND alike.handler = head.handler
+                  AND alike.requires IS NOT DISTINCT FROM head.requires
+                LIMIT 1000), 'no_node'));
 END $$;
 
 -- How many slots the largest node has that lives, offers the handler for the queue and has the

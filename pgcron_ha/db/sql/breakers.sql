@@ -7,17 +7,13 @@ SELECT pgcron.put_breakers(:declared::jsonb);
 
 -- name: block_broken
 -- ready -> blocked
--- blocked -> ready
 -- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they delay no
 -- others: of each way to the claim the first `look`, whatever their handlers.
-SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
-  SELECT p.id FROM pgcron.run p
-  WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
-    SELECT head.id FROM unnest(:queues::text[]) AS asked(queue)
-    CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int) head
-    WHERE pgcron.is_broken(head.handler, asked.queue)
-      AND NOT EXISTS (SELECT FROM pgcron.breaker b WHERE b.probe_run = head.id)))
-  FOR UPDATE SKIP LOCKED), 'breaker');
+SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
+  SELECT head.id FROM unnest(:queues::text[]) AS asked(queue)
+  CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int) head
+  WHERE pgcron.is_broken(head.handler, asked.queue)
+    AND NOT EXISTS (SELECT FROM pgcron.breaker b WHERE b.probe_run = head.id)), 'breaker');
 
 -- name: divert_runs
 

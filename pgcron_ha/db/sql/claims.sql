@@ -53,39 +53,31 @@ ORDER BY priority, queue;
 
 -- name: block_unserved
 -- ready -> blocked
--- blocked -> ready
 -- Due runs whose handler no live node offers for their queue leave the claim index, so that they
--- delay no others. Locked rows are left for the next look.
-SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
-  SELECT p.id FROM pgcron.run p
-  WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
-    SELECT head.id
-    FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
-    CROSS JOIN LATERAL pgcron.path_candidates(path.queue, path.priority, :look::int) head
-    WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                      WHERE o.handler = head.handler AND n.state = 'alive'
-                        AND path.queue = ANY(n.queues))))
-  FOR UPDATE SKIP LOCKED), 'no_node');
+-- delay no others.
+SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
+  SELECT head.id
+  FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
+  CROSS JOIN LATERAL pgcron.path_candidates(path.queue, path.priority, :look::int) head
+  WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+                    WHERE o.handler = head.handler AND n.state = 'alive'
+                      AND path.queue = ANY(n.queues))), 'no_node');
 
 -- name: block_unplaced
 -- ready -> blocked
--- blocked -> ready
 -- The same for runs that require labels: by requirement, so that none delays another.
-SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
-  SELECT p.id FROM pgcron.run p
-  WHERE p.state = 'ready' AND p.id = ANY(ARRAY(
-    SELECT head.id
-    FROM unnest(:queues::text[]) asked(queue)
-    CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, NULL) place
-    CROSS JOIN LATERAL (
-      SELECT c.id, c.handler FROM pgcron.run c
-      WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NOT NULL
-        AND c.queue = asked.queue AND c.requires = place.requires
-        AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id
-            LIMIT :look) head
-    WHERE place.due_at <= now() AND NOT pgcron.is_served(head.handler, asked.queue, place.requires)
-    LIMIT :look))
-  FOR UPDATE SKIP LOCKED), 'no_node');
+SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
+  SELECT head.id
+  FROM unnest(:queues::text[]) asked(queue)
+  CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, NULL) place
+  CROSS JOIN LATERAL (
+    SELECT c.id, c.handler FROM pgcron.run c
+    WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NOT NULL
+      AND c.queue = asked.queue AND c.requires = place.requires
+      AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id
+          LIMIT :look) head
+  WHERE place.due_at <= now() AND NOT pgcron.is_served(head.handler, asked.queue, place.requires)
+  LIMIT :look), 'no_node');
 
 -- name: unblock
 -- ready -> blocked
