@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
 from pgcron_ha.db.queries.pages.runs import FAR_AHEAD, HIGHEST_ID, LONG_AGO
-from pgcron_ha.db.queries.rows import Row, Rows
+from pgcron_ha.db.queries.rows import BoundedPage, Row, Rows
 
 FILTERS: Final = ("actor", "login", "verb", "kind", "name", "outcome", "interface")
 """Each is a column, and a whole value of it."""
@@ -31,19 +30,6 @@ unsent: Final = Call[int]("audit_unsent")
 """How many rows the webhook has still to get; 0 if there was never one."""
 
 
-@dataclass(frozen=True)
-class AuditPage:
-    """Rows, the newest first; `next` is where the next page begins (None: there is none).
-
-    `is_stopped`: it is not full only because `looked` rows were looked at, back to `next`.
-    """
-
-    rows: Sequence[Row]
-    next: tuple[datetime, int] | None
-    looked: int
-    is_stopped: bool
-
-
 async def audited(
     connection: Any,
     *,
@@ -53,7 +39,7 @@ async def audited(
     limit: int = DEFAULT_LIMIT,
     schema: str = DEFAULT_SCHEMA,
     **filters: str | None,
-) -> AuditPage:
+) -> BoundedPage[tuple[datetime, int]]:
     """What was recorded since and before two instants, from `begin` downwards."""
     at, number = begin or (until or FAR_AHEAD, 0 if until else HIGHEST_ID)
     # Without a filter but the name, which has an index, every row that is looked at is shown.
@@ -76,9 +62,8 @@ async def audited(
         following = rows[limit - 1]["at"], rows[limit - 1]["id"]
     elif first["looked"] >= look:
         following = first["floor_at"], first["floor"]
-    return AuditPage(
-        rows[:limit], following, first["looked"], len(rows) <= limit and bool(following)
-    )
+    is_stopped = len(rows) <= limit and bool(following)
+    return BoundedPage(rows[:limit], following, first["looked"], is_stopped=is_stopped)
 
 
 async def exported(

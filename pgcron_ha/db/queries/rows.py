@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Named, fitting
@@ -15,9 +16,26 @@ from pgcron_ha.errors import NotFound
 
 Row: TypeAlias = dict[str, Any]
 Values: TypeAlias = Mapping[str, Any]
+Place = TypeVar("Place")
 
 # A listing of infinity would be a date nobody can read.
 _NEVER: Final = (datetime.max.year, datetime.min.year)
+
+
+@dataclass(frozen=True)
+class BoundedPage(Generic[Place]):
+    """One page of a list, the newest first, for which only so many rows are looked at.
+
+    ``next`` is where the next page begins (None: there is none). ``is_stopped`` says that the page
+    isn't full only because enough was looked at: ``looked`` rows, back to ``looked_to`` if that is
+    known.
+    """
+
+    rows: Sequence[Row]
+    next: Place | None
+    looked: int
+    looked_to: datetime | None = None
+    is_stopped: bool = False
 
 
 async def fetch(connection: Any, name: str, schema: str, /, **values: Any) -> list[Row]:

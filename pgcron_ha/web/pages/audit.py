@@ -12,7 +12,7 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import audit as ask
 from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages.runs import HIGHEST_ID
-from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.db.queries.rows import BoundedPage, Row
 from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.times import written_instant
@@ -53,7 +53,7 @@ async def show_audit(page_request: PageRequest) -> Response:
 
 async def _read(
     session: Session, given: dict[str, str], begin: tuple[datetime, int] | None, zone: ZoneInfo
-) -> ask.AuditPage:
+) -> BoundedPage[tuple[datetime, int]]:
     given = dict(given)
     times = {name: given.pop(name, None) for name in ("since", "until")}
     now = await session.call(database_time)

@@ -7,14 +7,13 @@ Those of one schedule are walked by their end, which an index orders.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.pages.run import runs_of_ids
-from pgcron_ha.db.queries.rows import Query, Row, fetch
+from pgcron_ha.db.queries.rows import BoundedPage, Query, Row, fetch
 
 PAGE_ROWS: Final = 50
 # Rows of one source that are looked at for one page: some ten milliseconds of an index's walk. Most
@@ -94,19 +93,8 @@ class Position:
     at: datetime | None = None
 
 
-@dataclass(frozen=True)
-class RunPage:
-    """One page of runs, newest first: ``id``, ``word`` (a state or outcome) and ``at``.
-
-    ``next`` is where the next page begins (None: there is none). ``is_stopped`` says that the page
-    isn't full only because enough was looked at: ``looked`` runs, back to ``looked_to``.
-    """
-
-    rows: Sequence[Row]
-    next: Position | None
-    looked: int
-    looked_to: datetime | None = None
-    is_stopped: bool = False
+RunPage: TypeAlias = BoundedPage[Position]
+"""Of runs: ``id``, ``word`` (a state or outcome) and ``at``."""
 
 
 @dataclass(frozen=True)
