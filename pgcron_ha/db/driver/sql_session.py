@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import asyncpg
 
@@ -22,7 +22,7 @@ from pgcron_ha.db.driver.link import unanswered
 from pgcron_ha.db.driver.pool import HandlerPool, cut
 from pgcron_ha.db.driver.session_settings import PROFILE
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.driver.transactions import HeldConnection
+from pgcron_ha.db.driver.transactions import HeldConnection, raise_own
 from pgcron_ha.errors import PgcronError
 
 _NUMBERS: Final = ("int2", "int4", "int8", "oid")
@@ -154,7 +154,7 @@ class SqlDatabase(HandlerPool):
         except BaseException as error:
             cut(connection)
             self.give_back(connection)
-            raise_reported(error)
+            raise_own(error, reported(error))
         return SqlSession(self, connection, login)
 
     async def login(self) -> Login:
@@ -200,7 +200,7 @@ class SqlSession(HeldConnection):
         try:
             return await self._execute(text, values, keep, say)
         except BaseException as error:
-            raise_reported(error)
+            raise_own(error, reported(error))
         finally:
             with suppress(asyncpg.InterfaceError):  # the connection is gone
                 self.connection.remove_log_listener(heard)
@@ -295,14 +295,6 @@ def reported(error: BaseException) -> BaseException:
     if isinstance(error, CONNECTION_ERRORS) and not isinstance(error, PgcronError):
         return unanswered(error)
     return error
-
-
-def raise_reported(error: BaseException) -> NoReturn:
-    """Raises what `reported` makes of it."""
-    own = reported(error)
-    if own is error:
-        raise error
-    raise own from error
 
 
 def _fitting(value: Any, kind: Any) -> Any:

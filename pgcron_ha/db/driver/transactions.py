@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Mapping
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -134,10 +134,14 @@ class HeldConnection:
         try:
             return await answer_or_drop(sending, partial(cut, self.connection))
         except Exception as error:
-            reported = self._reported(error)
-            if reported is error:
-                raise
-            raise reported from error
+            raise_own(error, self._reported(error))
+
+
+def raise_own(error: BaseException, own: BaseException) -> NoReturn:
+    """Raises `own`, which was made of an error of the driver, or is that error."""
+    if own is error:
+        raise error
+    raise own from error
 
 
 class Transactions(HandlerPool):
