@@ -162,7 +162,7 @@ WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name,
 
 -- name: page_key_run
 -- The run that an idempotency key names while it lives, or that has the unique key now. Keys are
--- indexed within namespaces, of which each producer has one and all other roles share the empty one.
+-- indexed within namespaces: each producer has one, and all other roles share the empty one.
 SELECT f.run_id
 FROM (SELECT i.run_id FROM pgcron.idempotency i
       WHERE i.namespace = ANY(ARRAY(SELECT '' UNION ALL SELECT p.namespace FROM pgcron.producer p))
