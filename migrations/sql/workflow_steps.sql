@@ -136,7 +136,8 @@ DECLARE
 BEGIN
   FOR arg IN SELECT p.key, p.value AS path, jsonb_path_query_first(document, p.value::jsonpath)
                       AS value
-      FROM jsonb_each_text(definition.args_from) p LOOP
+      FROM jsonb_each_text(definition.args_from) p
+      WHERE NOT args ? p.key LOOP      -- what a person gave is not looked for
     IF arg.value IS NULL THEN
       RETURN format('its arg %s finds nothing at %s', arg.key, arg.path);
     END IF;

@@ -293,3 +293,18 @@ async def test_a_step_that_is_skipped_while_its_run_is_born_is_not_executed(
     await flow.work()
     assert "b" not in flow.began
     assert (await flow.states(run))["b"] == "skipped"
+
+
+async def test_args_that_a_person_gives_count_more_than_what_paths_find(
+    flow: Stage, connection: Connection
+) -> None:
+    paths = {"day": "$.args.day", "rows": "$.a.rows", "gone": "$.args.gone"}
+    run = await flow.run(
+        step("a"), step("b", "a", args={"x": 1}, args_from=paths), args={"day": "monday"}
+    )
+    await ask(flow, "set_step_args", run, "b", '{"day": "tuesday", "gone": null}')
+    await flow.work({"a": {"rows": 3}})
+
+    assert await flow.state(run) == "succeeded"
+    args = await connection.fetchval("SELECT args FROM pgcron.runs WHERE handler = 'py:b'")
+    assert json.loads(args) == {"x": 1, "day": "tuesday", "rows": 3, "gone": None}
