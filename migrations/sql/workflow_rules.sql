@@ -234,8 +234,9 @@ END $$;
 CREATE FUNCTION pgcron.step_duration(place int, step jsonb, key text) RETURNS interval
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  given interval := step ->> key;
+  given interval;
 BEGIN
+  given := step ->> key;
   IF given <= '0' OR given > '366 days' THEN RAISE interval_field_overflow; END IF;
   RETURN given;
 EXCEPTION WHEN data_exception THEN

@@ -50,6 +50,14 @@ async def flow(connection: Connection) -> Stage:
         ),
         ([step("a", deadline="1 day")], "step 1 ('a'): a deadline without wait_for"),
         (
+            [{"name": "a", "wait_for": "signal", "deadline": "soon"}],
+            "step 1 ('a'): deadline 'soon' is no duration",
+        ),
+        (
+            [step("a", repeat={"while": "$", "at_most": 2, "every": "soon"})],
+            "step 1: every 'soon' is no duration",
+        ),
+        (
             [{"name": "a", "wait_for": "signal", "handler": None, "for_each": "$.x"}],
             "step 1 ('a'): \"for_each\" without a handler",
         ),
@@ -83,6 +91,15 @@ async def test_a_definition_that_can_not_work_is_refused_with_its_place(
         await flow.put("w", *steps)
     assert str(refused.value).startswith(message), str(refused.value)
     assert (refused.value.sqlstate or "").startswith("PC")
+
+
+async def test_a_timeout_that_is_no_duration_is_refused_with_what_it_may_be(flow: Stage) -> None:
+    for timeout in ("soon", "0 s", "367 days"):
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await flow.put("w", step("a"), timeout=timeout)
+        assert refused.value.sqlstate == "PC001"
+        assert refused.value.as_dict()["message"] == f"timeout '{timeout}' is no duration"
+        assert refused.value.as_dict()["detail"] == "It is more than nothing, and at most 366 days."
 
 
 async def test_the_context_of_a_refusal_quotes_no_other_rule(connection: Connection) -> None:
