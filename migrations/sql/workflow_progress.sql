@@ -107,35 +107,40 @@ LANGUAGE sql STABLE AS $$
                       AND undo.number = u.number AND undo.state = 'succeeded'
                     WHERE u.definition = d.definition AND u.compensates = d.number) $$;
 
--- Which workflows have something to be done, in how many seconds others have, and a number that is
--- another one when a workflow was defined: those of two definitions may be committed in any order.
-CREATE FUNCTION pgcron.workflows_to_advance(most int, aside bigint[], OUT workflows bigint[],
-    OUT seconds float8, OUT newest bigint)
+-- Which workflows have something to be done, by number, those after one; in how many seconds others
+-- have; and a number that is another one when a workflow was defined: those of two definitions may
+-- be committed in any order.
+CREATE FUNCTION pgcron.workflows_to_advance(most int, aside bigint[], after bigint DEFAULT 0,
+    OUT workflows bigint[], OUT seconds float8, OUT newest bigint)
 LANGUAGE sql STABLE AS $$
   SELECT ARRAY(
            SELECT DISTINCT found.workflow
            FROM ((WITH RECURSIVE found(workflow) AS (
                     -- each once, however much of one is left over
-                    (SELECT min(o.workflow) FROM pgcron.step_outbox o)
+                    SELECT workflows_to_advance.after
                     UNION ALL
                     SELECT (SELECT min(o.workflow) FROM pgcron.step_outbox o
                             WHERE o.workflow > f.workflow)
                     FROM found f WHERE f.workflow IS NOT NULL)
                   SELECT f.workflow FROM found f
-                  WHERE f.workflow IS NOT NULL AND f.workflow <> ALL (aside) LIMIT most)
+                  WHERE f.workflow > workflows_to_advance.after AND f.workflow <> ALL (aside)
+                  LIMIT most)
                  UNION ALL
                  (SELECT w.run FROM pgcron.workflow_run w
-                  WHERE w.look_at <= now() AND w.run <> ALL (aside)
+                  WHERE w.look_at <= now() AND w.run > workflows_to_advance.after
+                    AND w.run <> ALL (aside)
                   ORDER BY w.look_at LIMIT most)
                  UNION ALL
                  (SELECT w.run FROM pgcron.workflow_run w
                   WHERE w.deadline <= now() AND w.ended_at IS NULL
+                    AND w.run > workflows_to_advance.after
                     AND coalesce(w.stopping, 'stop') = 'stop' AND w.run <> ALL (aside)
                   ORDER BY w.deadline LIMIT most)
                  UNION ALL
                  (SELECT s.workflow FROM pgcron.step s
-                  WHERE s.due <= now() AND s.state = 'running' AND s.workflow <> ALL (aside)
-                  ORDER BY s.due LIMIT most)) found LIMIT most),
+                  WHERE s.due <= now() AND s.state = 'running'
+                    AND s.workflow > workflows_to_advance.after AND s.workflow <> ALL (aside)
+                  ORDER BY s.due LIMIT most)) found ORDER BY 1 LIMIT most),
          extract(epoch FROM least(
              (SELECT min(s.due) FROM pgcron.step s
               WHERE s.due > now() AND s.state = 'running'),

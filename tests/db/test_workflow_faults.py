@@ -145,7 +145,7 @@ async def test_a_workflow_that_is_locked_keeps_no_other_one_waiting(
         "INSERT INTO pgcron.step_outbox (workflow) SELECT $1 FROM generate_series(1, 2000)", first
     )
     await connection.execute("INSERT INTO pgcron.step_outbox (workflow) VALUES ($1)", second)
-    [found] = await call(connection, "workflows_to_advance", most=50, aside=[])
+    [found] = await call(connection, "workflows_to_advance", most=50, aside=[], after=0)
     assert sorted(found["workflows"]) == [first, second]
 
 
@@ -286,7 +286,7 @@ async def test_a_clear_of_a_workflow_that_ends_meanwhile_leaves_nothing_behind(
     await flow.work()
     await connection.execute("UPDATE pgcron.workflow_run SET look_at = now()")
     await call(connection, "advance_workflow", workflow=run, most=500)
-    [found] = await call(connection, "workflows_to_advance", most=50, aside=[])
+    [found] = await call(connection, "workflows_to_advance", most=50, aside=[], after=0)
     assert found["workflows"] == []
 
 
@@ -450,8 +450,8 @@ async def test_definitions_that_are_committed_in_another_order_are_all_learned(
             "SELECT pgcron.put_workflow('v', $1)", json.dumps({"steps": [step("a")]})
         )
         await flow.put("w", step("a"))
-        seen += await call(connection, "workflows_to_advance", most=50, aside=[])
-    seen += await call(connection, "workflows_to_advance", most=50, aside=[])
+        seen += await call(connection, "workflows_to_advance", most=50, aside=[], after=0)
+    seen += await call(connection, "workflows_to_advance", most=50, aside=[], after=0)
     assert seen[0]["newest"] != seen[1]["newest"]
 
 

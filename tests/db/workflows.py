@@ -93,7 +93,7 @@ class Stage:
     async def advance(self) -> None:
         """Until nothing is left to be done now."""
         for _ in range(200):
-            [row] = await call(self.connection, "workflows_to_advance", most=100, aside=[])
+            [row] = await call(self.connection, "workflows_to_advance", most=100, aside=[], after=0)
             if not row["workflows"]:
                 return
             for workflow in row["workflows"]:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pgcron_ha import Context
+from pgcron_ha.engine.workflows.progress import WORKFLOWS
 from pgcron_ha.errors import InvalidInput
-from tests.db.control import Connection
+from tests.db.control import Connect, Connection
 from tests.engine.test_node import Handlers, Start, handlers, is_in, living, settings
 from tests.waiting import until
 
@@ -86,6 +87,38 @@ async def test_a_list_and_a_failure_are_settled_by_the_service(
     )
     assert tuple(row) == (count, count, 1)
     assert await connection.fetch("SELECT * FROM pgcron.check_workflows()") == []
+
+
+async def test_no_number_of_workflows_that_have_always_to_do_keeps_another_one_waiting(
+    settings: Start, handlers: Handlers, connection: Connection, another: Connect
+) -> None:
+    """They have ends that can't be counted, as somebody has locked their steps."""
+    await put(connection, "waits", {"name": "go", "wait_for": "signal"})
+    async with living(settings(), handlers):
+        runs = [
+            await connection.fetchval("SELECT pgcron.start_workflow('waits')")
+            for _ in range(WORKFLOWS + 1)
+        ]
+
+        async def all_wait() -> bool:
+            query = "SELECT count(*) FROM pgcron.workflow_steps WHERE state = 'running'"
+            return bool(await connection.fetchval(query) == len(runs))
+
+        await until("all steps wait", all_wait)
+        other = await another()
+        async with other.transaction():
+            await other.execute(
+                "SELECT FROM pgcron.step WHERE workflow <> $1 FOR UPDATE", last := runs[-1]
+            )
+            await connection.execute("SELECT pgcron.signal(unnest($1::bigint[]), 'go')", runs[:-1])
+
+            async def have_ends() -> bool:
+                query = "SELECT count(DISTINCT run) FROM pgcron.step_outbox"
+                return bool(await connection.fetchval(query) == WORKFLOWS)
+
+            await until("the others have always to do", have_ends)
+            await connection.execute("SELECT pgcron.signal($1, 'go')", last)
+            await until("the last one is over", is_in(connection, last, "succeeded"))
 
 
 async def test_a_step_knows_the_fire_time_of_its_workflow(

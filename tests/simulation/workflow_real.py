@@ -126,7 +126,7 @@ class RealWorkflows:
 
     def advance(self) -> bool:
         """One look; True when there was something to do."""
-        [found] = self.do(call(self.main, "workflows_to_advance", most=100, aside=[]))
+        [found] = self.do(call(self.main, "workflows_to_advance", most=100, aside=[], after=0))
         for workflow in found["workflows"]:
             self.do(call(self.main, "advance_workflow", workflow=workflow, most=500))
         return bool(found["workflows"])
@@ -156,7 +156,7 @@ async def finish_as_service(connection: Connection, row: Row, result: str | None
 
 
 async def advance_all(connection: Connection) -> None:
-    [found] = await call(connection, "workflows_to_advance", most=100, aside=[])
+    [found] = await call(connection, "workflows_to_advance", most=100, aside=[], after=0)
     for workflow in found["workflows"]:
         await call(connection, "advance_workflow", workflow=workflow, most=500)
 

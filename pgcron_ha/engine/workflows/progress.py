@@ -44,6 +44,7 @@ class Workflows(Service):
         self._dispatcher = dispatcher
         self._look_at_gates = look_at_gates
         self._newest: int | None = None
+        self._last = 0
 
     def joined(self) -> None:
         """A new incarnation has offered nothing yet."""
@@ -53,11 +54,17 @@ class Workflows(Service):
     async def run_once(self) -> float | None:
         """One look, and a transaction for each workflow that it finds."""
         [found] = await self._link.rows(
-            "workflows_to_advance", most=WORKFLOWS, aside=self.aside.waiting()
+            "workflows_to_advance",
+            most=WORKFLOWS,
+            aside=self.aside.waiting(),
+            after=self._last,
         )
         if found["newest"] != self._newest:
             await self._learn(found["newest"])
-        is_more = len(found["workflows"]) >= WORKFLOWS
+        is_full = len(found["workflows"]) >= WORKFLOWS
+        is_more = is_full or self._last > 0
+        # Those with higher numbers have their turn, however much these have to do yet.
+        self._last = found["workflows"][-1] if is_full else 0
 
         async def advance(workflow: int) -> None:
             nonlocal is_more
