@@ -260,11 +260,13 @@ DECLARE
   remedy text;
 BEGIN
   PERFORM pgcron.act_as(put_workflow.actor, put_workflow.managed_by);
-  IF workflow = 'ad_hoc' OR (workflow ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}$') IS NOT TRUE THEN
+  IF workflow = 'ad_hoc'
+      OR (workflow ~ '^(?![0-9]+$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}$') IS NOT TRUE THEN
     PERFORM pgcron.refuse('PC001',
         format('a workflow can''t have the name %L', left(workflow, 200)),
-        'A name has 1 to 197 letters, digits, "_", "." and "-", and begins with none of the last '
-        'two; ad_hoc is that of definitions without a name.', 'Choose another one.');
+        'A name has 1 to 197 letters, digits, "_", "." and "-", begins with none of the last two, '
+        'and is no number, which is that of a run; ad_hoc is that of definitions without a name.',
+        'Choose another one.');
   END IF;
   BEGIN
     stored := pgcron.store_workflow(put_workflow.workflow, put_workflow.definition,
@@ -291,7 +293,7 @@ BEGIN
                 WHERE s.handler = 'workflow:' || delete_workflow.workflow
                 ORDER BY s.name LIMIT 5) s) u WHERE users IS NOT NULL;
   UPDATE pgcron.workflow_definition d SET deleted_at = now()
-  WHERE d.name = delete_workflow.workflow AND d.deleted_at IS NULL;
+  WHERE d.name = delete_workflow.workflow AND d.name <> 'ad_hoc' AND d.deleted_at IS NULL;
   IF NOT FOUND THEN PERFORM pgcron.refuse_workflow(delete_workflow.workflow); END IF;
   PERFORM pgcron.record_audit('delete', 'workflow', workflow, delete_workflow.actor);
 END $$;

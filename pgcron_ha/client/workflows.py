@@ -24,7 +24,8 @@ from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError
 AD_HOC: Final = "ad_hoc"
 """The name of what is started without one."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}")
+NAME: Final = re.compile(r"(?![0-9]+$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}")
+"""A number is that of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +229,12 @@ async def put_workflow(
 
 def workflow_name(name: str) -> str:
     """The full name, ``workflow:etl``. Raises InvalidInput."""
-    if name == AD_HOC or not _NAME.fullmatch(name):
+    if name == AD_HOC or not NAME.fullmatch(name):
         raise InvalidInput(
             f"a workflow can't have the name '{name[:200]}'",
-            'A name has 1 to 197 letters, digits, "_", "." and "-", and begins with none of the'
-            f" last two; {AD_HOC} is that of definitions without a name.",
+            'A name has 1 to 197 letters, digits, "_", "." and "-", begins with none of the last'
+            " two, and is no number, which is that of a run; "
+            f"{AD_HOC} is that of definitions without a name.",
             "Choose another one.",
         )
     return f"workflow:{name}"

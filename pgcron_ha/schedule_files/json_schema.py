@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from pgcron_ha.client import checks, options
+from pgcron_ha.client import checks, options, workflows
 from pgcron_ha.client.options import Option
 from pgcron_ha.client.workflow_definitions import NAME, OF_STEPS, OF_WORKFLOWS
 from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES, WORKFLOWS
@@ -85,7 +85,7 @@ def json_schema() -> dict[str, Any]:
     steps = {"type": "array", "items": step, "minItems": 1}
     names = {
         CALENDARS: {"pattern": f"^{calendar.NAME.pattern}$"},
-        WORKFLOWS: {"pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}$"},
+        WORKFLOWS: {"pattern": f"^{workflows.NAME.pattern}$"},
         SCHEDULES: {"minLength": 1, "maxLength": checks.MOST_NAME_CHARACTERS},
     }
     forms = {

@@ -133,6 +133,16 @@ def test_the_published_form_refuses_what_is_refused(tmp_path: Path, step: dict[s
         read(tmp_path, as_yaml({}, None, workflows))
 
 
+def test_a_number_is_no_name_of_a_workflow(tmp_path: Path) -> None:
+    for name in ("2024", "7"):
+        workflows = {name: {"steps": [{"name": "a", "handler": "py:a"}]}}
+        assert list(VALIDATOR.iter_errors({"workflows": workflows}))
+        with pytest.raises(InvalidInput, match="can't have the name") as refused:
+            read(tmp_path, as_yaml({}, None, workflows))
+        assert "is no number" in (refused.value.detail or "")
+    assert read(tmp_path, ETL.replace("etl:", "2024-q1:"))
+
+
 @pytest.mark.parametrize("keys", [{}, {"handler": "py:a", "wait_for": "timer"}])
 def test_the_published_form_refuses_what_the_database_does(keys: dict[str, Any]) -> None:
     workflows = {"w": {"steps": [{"name": "a", **keys}]}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import asyncpg
@@ -100,6 +101,33 @@ async def test_a_timeout_that_is_no_duration_is_refused_with_what_it_may_be(flow
         assert refused.value.sqlstate == "PC001"
         assert refused.value.as_dict()["message"] == f"timeout '{timeout}' is no duration"
         assert refused.value.as_dict()["detail"] == "It is more than nothing, and at most 366 days."
+
+
+async def test_a_name_that_would_be_taken_for_another_thing_is_refused(flow: Stage) -> None:
+    for name in ("ad_hoc", "2024", "7", "", "-a", "a b", "a" * 198):
+        with pytest.raises(
+            asyncpg.PostgresError, match="a workflow can't have the name"
+        ) as refused:
+            await flow.put(name, step("a"))
+        assert refused.value.sqlstate == "PC001"
+        assert "is no number" in refused.value.as_dict()["detail"]
+    for name in ("2024_q1", "7a", "a7"):
+        assert await flow.put(name, step("a")) == 1
+
+
+async def test_definitions_without_a_name_are_not_deleted_as_one_workflow(
+    flow: Stage, connection: Connection
+) -> None:
+    run = await connection.fetchval(
+        "SELECT pgcron.start_workflow($1::jsonb)", json.dumps({"steps": [step("a")]})
+    )
+    with pytest.raises(asyncpg.PostgresError, match="workflow 'ad_hoc' does not exist") as refused:
+        await connection.execute("SELECT pgcron.delete_workflow('ad_hoc')")
+    assert refused.value.sqlstate == "PC010"
+    deleted = "SELECT count(*) FROM pgcron.workflow_definition WHERE deleted_at IS NOT NULL"
+    assert await connection.fetchval(deleted) == 0
+    await flow.work()
+    assert await flow.state(run) == "succeeded"
 
 
 async def test_the_context_of_a_refusal_quotes_no_other_rule(connection: Connection) -> None:
