@@ -50,10 +50,13 @@ _UNIT: Final = re.compile(
 )
 
 
-def _duration(what: str, most: timedelta, value: object) -> timedelta:
-    if isinstance(value, str):
-        value = _UNIT.sub(lambda unit: "ms" if unit[1] else unit[2][0], value)
-    return checks.duration(what, value, most)
+def _checked(values: Mapping[str, Any], table: Mapping[str, Option]) -> dict[str, Any]:
+    """As `check_each` does it; durations may be written as PostgreSQL writes them."""
+    read = dict(values)
+    for name, value in values.items():
+        if isinstance(value, str) and name in table and table[name].kind is timedelta:
+            read[name] = _UNIT.sub(lambda unit: "ms" if unit[1] else unit[2][0], value)
+    return check_each(read, table)
 
 
 def step_name(value: object) -> str:
@@ -108,39 +111,31 @@ def _repeat(value: object) -> dict[str, Any]:
             "The handler is executed again while a path in its own result is true.",
             'Write for example {while: $.status == "busy", at_most: 100, every: 30s}.',
         )
-    return _written(check_each(parts, _OF_REPEAT))
-
-
-def _span(name: str, most: timedelta = _YEAR) -> Option:
-    return Option(timedelta, check=partial(_duration, name, most))
+    return _written(_checked(parts, _OF_REPEAT))
 
 
 OF_WORKFLOWS: Final[Mapping[str, Option]] = {
     "description": Option(str, check=checks.description_text),
     "on_failure": Option(str, words=("continue", "stop", "kill")),
     "parallelism": Option(int, least=1, most=MOST_STEPS),
-    "timeout": _span("timeout"),
+    "timeout": Option(timedelta, most=_YEAR),
 }
 """What a workflow has beside its steps."""
 
 OF_HANDLERS: Final[Mapping[str, Option]] = {
-    name: _span(name, option.most or checks.LONGEST_DURATION)
-    if option.kind is timedelta
-    else option
-    for name, option in OF_RUNS.items()
-    if name in HandlerDefaults.__optional_keys__
+    name: option for name, option in OF_RUNS.items() if name in HandlerDefaults.__optional_keys__
 }
 """The options of the run of a step."""
 
 _OF_REPEAT: Final[Mapping[str, Option]] = {
     "while": Option(str, check=partial(_path, "while")),
     "at_most": Option(int, least=1, most=100_000),
-    "every": _span("every"),
+    "every": Option(timedelta, most=_YEAR),
 }
 OF_STEPS: Final[Mapping[str, Option]] = {
     "name": Option(str, check=step_name),
     "wait_for": Option(str, words=("signal", "approval", "timer")),
-    "deadline": _span("deadline"),
+    "deadline": Option(timedelta, most=_YEAR),
     "at_deadline": Option(str, words=("fail", "succeed", "skip")),
     "handler": Option(str, check=checks.handler_name),
     "args": Option(str, check=checks.args_text),
@@ -181,7 +176,7 @@ def judged_workflow(definition: object, place: Place = step_place) -> dict[str, 
     rule, hint = f"Its keys are {', '.join(keys)}.", "Correct its spelling, or leave it out."
     mistakes.tried(refuse_others, definition, keys, "a workflow has no key", rule, hint)
     own = {key: value for key, value in definition.items() if key in OF_WORKFLOWS}
-    checked = mistakes.tried(check_each, own, OF_WORKFLOWS)
+    checked = mistakes.tried(_checked, own, OF_WORKFLOWS)
     given_steps = definition.get("steps")
     if not isinstance(given_steps, list | tuple) or not 1 <= len(given_steps) <= MOST_STEPS:
         found = f"{len(given_steps)} steps" if isinstance(given_steps, list | tuple) else "no list"
@@ -213,7 +208,7 @@ def _judged_step(step: object) -> Step:
         rule, hint = "Steps are known by their names.", "Write its name."
         mistakes.found.append(InvalidInput("name is missing", rule, hint))
     with mistakes.kept():
-        checked = check_each({key: values[key] for key in OF_STEPS if key in values}, OF_STEPS)
+        checked = _checked({key: values[key] for key in OF_STEPS if key in values}, OF_STEPS)
         check_attempts(checked)
     mistakes.raise_any()
     paths = checked.get("args_from")
