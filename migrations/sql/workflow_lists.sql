@@ -35,14 +35,14 @@ BEGIN
 END $$;
 
 -- The lists of a workflow: their next items are made and begun, and the rest is given up when more
--- of them failed than may. True when there is more to do at once.
+-- of them failed than may; it is over when its items are. True when there is more to do at once.
 CREATE FUNCTION pgcron.advance_lists(w pgcron.workflow_run, most int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
   one record;
+  counted record;
+  is_given_up boolean;
   listed record;
-  known int;
-  running int;
   room int;
   next int[];
   is_full boolean := false;
@@ -51,20 +51,23 @@ BEGIN
       CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
       WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND s.items IS NOT NULL
       ORDER BY s.number LOOP
-    IF w.stopping IS NOT NULL OR (one.step).items_failed > (one.definition).tolerate THEN
+    counted := pgcron.count_items(one.step);
+    is_given_up := w.stopping IS NOT NULL OR counted.failed > (one.definition).tolerate;
+    IF counted.ended = (CASE WHEN is_given_up THEN counted.known ELSE (one.step).items END) THEN
+      PERFORM pgcron.release_steps(ARRAY[pgcron.end_of_list(w, (one.step).number,
+              counted.failed + (one.step).items - counted.known, (one.definition).tolerate)]);
+      CONTINUE;
+    ELSIF is_given_up THEN
       is_full := pgcron.give_up_list(w, one.step, most) OR is_full;
       CONTINUE;
     END IF;
-    SELECT count(*), count(*) FILTER (WHERE i.state = 'running') INTO known, running
-    FROM pgcron.step i
-    WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0;
-    IF known < (one.step).items THEN
+    IF counted.known < (one.step).items THEN
       listed := pgcron.list_of(pgcron.step_document(one.step, w.args), (one.definition).for_each);
       PERFORM pgcron.release_steps(
-          pgcron.make_items(one.step, listed.list, known, most, w.redrive_of));
-      is_full := is_full OR known + most < (one.step).items;
+          pgcron.make_items(one.step, listed.list, counted.known, most, w.redrive_of));
+      is_full := is_full OR counted.known + most < (one.step).items;
     END IF;
-    room := least(most, coalesce((one.definition).max_parallel, 10000) - running,
+    room := least(most, coalesce((one.definition).max_parallel, 10000) - counted.running,
         pgcron.room_of(w, one.definition));
     CONTINUE WHEN room <= 0;
     next := ARRAY(
@@ -77,22 +80,37 @@ BEGIN
   RETURN is_full;
 END $$;
 
+-- How many items of a list there are, and in which states; what is shown of the list is brought up
+-- to that, unless somebody has locked its row.
+CREATE FUNCTION pgcron.count_items(step pgcron.step, OUT known int, OUT running int, OUT ended int,
+    OUT failed int)
+LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT count(*), count(*) FILTER (WHERE i.state = 'running'),
+         count(*) FILTER (WHERE pgcron.has_ended(i.state)) INTO known, running, ended
+  FROM pgcron.step i
+  WHERE i.workflow = step.workflow AND i.number = step.number AND i.item >= 0;
+  -- by itself, as an index has these
+  SELECT count(*) INTO failed FROM pgcron.step i
+  WHERE i.workflow = step.workflow AND i.number = step.number AND i.item >= 0
+    AND pgcron.is_failure(i.state);
+  UPDATE pgcron.step s SET items_ended = ended, items_failed = failed
+  WHERE s.ctid = ANY(ARRAY(
+      SELECT l.ctid FROM pgcron.step l
+      WHERE l.workflow = step.workflow AND l.number = step.number AND l.item = -1
+        AND (l.items_ended, l.items_failed) IS DISTINCT FROM (ended, failed)
+      FOR UPDATE SKIP LOCKED));
+END $$;
+
 -- What is left of a list is not begun; what executes is ended.
 CREATE FUNCTION pgcron.give_up_list(w pgcron.workflow_run, step pgcron.step, most int)
   RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  because text := coalesce(w.stop_reason, step.reason, 'too many items of its list failed');
-  never int := (SELECT step.items - count(*) FROM pgcron.step i
-                WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0);
+  because text := coalesce(w.stop_reason, 'too many items of its list failed');
   waiting pgcron.step_end[];
 BEGIN
-  IF never > 0 THEN
-    UPDATE pgcron.step s SET items = s.items - never, items_failed = s.items_failed + never
-    WHERE s.workflow = w.run AND s.number = step.number AND s.item = -1;
-  END IF;
-  IF (w.stopping IS DISTINCT FROM 'stop' OR pgcron.has_ended(step.state))
-    AND pgcron.stop_step_runs(ARRAY(
+  IF w.stopping IS DISTINCT FROM 'stop' AND pgcron.stop_step_runs(ARRAY(
         SELECT i.run FROM pgcron.step i
         WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0
           AND i.state = 'running'), w.stopping IS NOT DISTINCT FROM 'abort', because) > 0 THEN
@@ -104,10 +122,28 @@ BEGIN
                    WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0
                      AND i.state = 'ready' LIMIT most);
   PERFORM pgcron.release_steps(waiting);
-  IF waiting = '{}' AND never > 0 THEN
-    -- nothing of it is alive, perhaps: then it ends
-    PERFORM pgcron.release_steps(pgcron.count_ends(ARRAY[
-            ROW(w.run, step.number, true, 0, 0, 0)::pgcron.step_count]));
-  END IF;
   RETURN cardinality(waiting) >= most;
+END $$;
+
+-- All items of a list are over: its result is theirs, in order.
+CREATE FUNCTION pgcron.end_of_list(w pgcron.workflow_run, number int, failed int, tolerate int)
+  RETURNS pgcron.step_end
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  results jsonb;
+BEGIN
+  IF failed > tolerate THEN
+    RETURN ROW(w.run, number, -1, CASE WHEN w.stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END,
+             NULL, coalesce(w.stop_reason, format('%s of its items failed', failed)))
+           ::pgcron.step_end;
+  END IF;
+  SELECT jsonb_agg(s.result ORDER BY s.item) INTO results FROM pgcron.step s
+  WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0
+  HAVING count(s.result) > 0;
+  IF octet_length(results::text) > 1048576 THEN
+    RETURN ROW(w.run, number, -1, 'dead', NULL,
+             format('the results of its items have %s bytes; they may have 1048576 (1 MiB)',
+               octet_length(results::text)))::pgcron.step_end;
+  END IF;
+  RETURN ROW(w.run, number, -1, 'succeeded', results, NULL)::pgcron.step_end;
 END $$;

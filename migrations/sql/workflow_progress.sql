@@ -293,8 +293,7 @@ BEGIN
                         AND x.child > t.after
                       ORDER BY x.child OFFSET most - 1 LIMIT 1) e;
   PERFORM pgcron.release_steps(pgcron.count_ends(ARRAY(
-          SELECT ROW(w.run, t.child, t.after IS NOT NULL, t.ends, t.good, t.skipped)
-                   ::pgcron.step_count
+          SELECT ROW(w.run, t.child, t.ends, t.good, t.skipped)::pgcron.step_count
           FROM unnest(taken) t WHERE t.child IS NOT NULL
           UNION ALL
           SELECT c FROM unnest(taken) t

@@ -8,32 +8,30 @@ LANGUAGE plpgsql AS $$
 DECLARE
   places tid[];
   one record;
-  ended pgcron.step_end[];
+  ended pgcron.step_end[] := '{}';
 BEGIN
-  IF counts = '{}' THEN RETURN '{}'; END IF;
+  IF counts = '{}' THEN RETURN ended; END IF;
   counts := ARRAY(
-      SELECT ROW(c.workflow, c.number, c.is_item, sum(c.ends), sum(c.good), sum(c.skipped))
+      SELECT ROW(c.workflow, c.number, sum(c.ends), sum(c.good), sum(c.skipped))
                ::pgcron.step_count
-      FROM unnest(counts) c GROUP BY c.workflow, c.number, c.is_item
-      ORDER BY c.workflow, c.number);
+      FROM unnest(counts) c GROUP BY c.workflow, c.number ORDER BY c.workflow, c.number);
   places := ARRAY(
       SELECT (ARRAY(SELECT x.ctid FROM pgcron.step x
                     WHERE x.workflow = g.workflow AND x.number = g.number AND x.item = -1
                     LIMIT 1 FOR UPDATE SKIP LOCKED))[1]
       FROM unnest(counts) g);
   IF array_position(places, NULL) IS NOT NULL THEN
-    INSERT INTO pgcron.step_outbox (workflow, child, after, ends, good, skipped)
-    SELECT g.workflow, g.number, CASE WHEN g.is_item THEN 1 END, g.ends, g.good, g.skipped
-    FROM unnest(counts) WITH ORDINALITY g(workflow, number, is_item, ends, good, skipped, nth)
+    INSERT INTO pgcron.step_outbox (workflow, child, ends, good, skipped)
+    SELECT g.workflow, g.number, g.ends, g.good, g.skipped
+    FROM unnest(counts) WITH ORDINALITY g(workflow, number, ends, good, skipped, nth)
     WHERE places[g.nth] IS NULL;
   END IF;
-  ended := pgcron.count_items(counts, places);
   FOR one IN
       WITH moved AS (
         UPDATE pgcron.step s SET waits = s.waits - t.ends, good = s.good + t.good,
           skipped = s.skipped + t.skipped, bad = s.bad + t.ends - t.good - t.skipped
-        FROM unnest(counts) WITH ORDINALITY t(workflow, number, is_item, ends, good, skipped, nth)
-        WHERE NOT t.is_item AND s.ctid = places[t.nth] AND s.state = 'waiting'
+        FROM unnest(counts) WITH ORDINALITY t(workflow, number, ends, good, skipped, nth)
+        WHERE s.ctid = places[t.nth] AND s.state = 'waiting'
         RETURNING s.*)
       SELECT j.workflow, j.verdict, array_agg(j.number ORDER BY j.number) AS numbers
       FROM (SELECT m.workflow, m.number,
@@ -58,59 +56,6 @@ BEGIN
                CASE verdict WHEN 'skip' THEN 'no step before it allows it to run'
                  ELSE 'a step before it has failed' END)::pgcron.step_end
       FROM unnest(numbers) n WHERE verdict <> 'wait');
-END $$;
-
--- The same as count_ends for the items of lists.
-CREATE FUNCTION pgcron.count_items(counts pgcron.step_count[], places tid[])
-  RETURNS pgcron.step_end[]
-LANGUAGE plpgsql AS $$
-DECLARE
-  one record;
-  ended pgcron.step_end[] := '{}';
-BEGIN
-  IF NOT EXISTS (SELECT FROM unnest(counts) t WHERE t.is_item) THEN RETURN ended; END IF;
-  FOR one IN
-      WITH moved AS (
-        UPDATE pgcron.step s SET items_ended = s.items_ended + t.ends,
-          items_failed = s.items_failed + t.ends - t.good - t.skipped
-        FROM unnest(counts) WITH ORDINALITY t(workflow, number, is_item, ends, good, skipped, nth)
-        WHERE t.is_item AND s.ctid = places[t.nth] AND s.state = 'running'
-        RETURNING s.*)
-      SELECT m.*, d.tolerate FROM moved m
-      CROSS JOIN LATERAL pgcron.definition_of(m.definition, m.number) d LOOP
-    IF one.items_ended >= one.items THEN
-      ended := ended
-        || pgcron.end_of_list(one.workflow, one.number, one.items_failed, one.tolerate);
-    ELSE
-      INSERT INTO pgcron.step_outbox (workflow) VALUES (one.workflow);
-    END IF;
-  END LOOP;
-  RETURN ended;
-END $$;
-
--- All items of a list are over: its result is theirs, in order.
-CREATE FUNCTION pgcron.end_of_list(workflow bigint, number int, failed int, tolerate int)
-  RETURNS pgcron.step_end
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  results jsonb;
-  stop_reason text := (SELECT w.stop_reason FROM pgcron.workflow_run w
-                       WHERE w.run = end_of_list.workflow AND w.stopping IS NOT NULL);
-BEGIN
-  IF failed > tolerate THEN
-    RETURN ROW(workflow, number, -1,
-             CASE WHEN stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END, NULL,
-             coalesce(stop_reason, format('%s of its items failed', failed)))::pgcron.step_end;
-  END IF;
-  SELECT jsonb_agg(s.result ORDER BY s.item) INTO results FROM pgcron.step s
-  WHERE s.workflow = end_of_list.workflow AND s.number = end_of_list.number AND s.item >= 0
-  HAVING count(s.result) > 0;
-  IF octet_length(results::text) > 1048576 THEN
-    RETURN ROW(workflow, number, -1, 'dead', NULL,
-             format('the results of its items have %s bytes; they may have 1048576 (1 MiB)',
-               octet_length(results::text)))::pgcron.step_end;
-  END IF;
-  RETURN ROW(workflow, number, -1, 'succeeded', results, NULL)::pgcron.step_end;
 END $$;
 
 -- A step that is repeated while a path in its result is true: another run, or how it ends.
@@ -155,7 +100,7 @@ CREATE FUNCTION pgcron.counts_of(workflow bigint, definition bigint, parent int,
     is_optional boolean, after int, most int) RETURNS SETOF pgcron.step_count
 LANGUAGE sql STABLE ROWS 3
 BEGIN ATOMIC
-  SELECT counts_of.workflow, e.child, false, 1, (k.kind = 'good')::int, (k.kind = 'skipped')::int
+  SELECT counts_of.workflow, e.child, 1, (k.kind = 'good')::int, (k.kind = 'skipped')::int
   FROM (SELECT pgcron.counts_as(counts_of.outcome, counts_of.is_optional) AS kind) k
   CROSS JOIN LATERAL (SELECT x.child FROM pgcron.workflow_edge x
                       WHERE x.definition = counts_of.definition AND x.parent = counts_of.parent
@@ -173,7 +118,7 @@ DECLARE
   recorded record;
   levels int := 0;
   seen bigint[] := '{}';
-  failed bigint[] := '{}';
+  to_look_at bigint[] := '{}';
 BEGIN
   IF cardinality(ends) > 0 IS NOT TRUE THEN RETURN; END IF;
   WHILE cardinality(ending) > 0 LOOP
@@ -188,24 +133,22 @@ BEGIN
     PERFORM pgcron.end_workflow(o.workflow) FROM unnest(recorded.complete) o(workflow);
     ending := pgcron.count_ends(recorded.counts);
     seen := seen || recorded.seen;
-    failed := failed || recorded.failed;
+    to_look_at := to_look_at || recorded.to_look_at;
   END LOOP;
   INSERT INTO pgcron.step_outbox (workflow)
   SELECT w.run FROM pgcron.workflow_run w
   WHERE w.run = ANY(seen)
-    AND (w.look_at IS NOT NULL
-      OR EXISTS (SELECT FROM pgcron.step s WHERE s.workflow = w.run AND s.state = 'ready')
-      OR w.run = ANY(failed) AND w.stopping IS NULL
-        AND (SELECT f.on_failure <> 'continue' FROM pgcron.workflow_definition f
-             WHERE f.id = w.definition));
+    AND (w.look_at IS NOT NULL OR w.run = ANY(to_look_at)
+      OR EXISTS (SELECT FROM pgcron.step s WHERE s.workflow = w.run AND s.state = 'ready'));
 END $$;
 
 -- Writes how steps ended (of one that is named twice the first counts), as far as their rows are
 -- not locked (the outbox has those), are not over, and are not repeated. Returns what is to be
 -- counted for others, but for what waits for a step with more than 500 such, or is beyond 1,000 in
--- all: the outbox has it; the workflows, those with a failure, and those whose last step it was.
+-- all: the outbox has it; the workflows, those to be looked at for a failure or the end of an item,
+-- and those whose last step it was.
 CREATE FUNCTION pgcron.record_ends(ends pgcron.step_end[], OUT counts pgcron.step_count[],
-    OUT seen bigint[], OUT failed bigint[], OUT complete bigint[])
+    OUT seen bigint[], OUT to_look_at bigint[], OUT complete bigint[])
 LANGUAGE plpgsql AS $$
 DECLARE
   places tid[];
@@ -252,16 +195,12 @@ BEGIN
            SELECT c FROM known k
            CROSS JOIN LATERAL pgcron.counts_of(k.workflow, k.definition, k.number, k.outcome,
                                   k.is_optional, 0, 500) c
-           WHERE k.item = -1 AND NOT k.is_wide
-           UNION ALL
-           SELECT ROW(k.workflow, k.number, true, 1, (k.outcome = 'succeeded')::int,
-                      (pgcron.counts_as(k.outcome, false) = 'skipped')::int)::pgcron.step_count
-           FROM known k WHERE k.item >= 0),
+           WHERE k.item = -1 AND NOT k.is_wide),
          ARRAY(SELECT DISTINCT k.workflow FROM known k),
          ARRAY(SELECT DISTINCT k.workflow FROM known k
-               WHERE k.item = -1 AND pgcron.is_failure(k.outcome)),
+               WHERE k.item >= 0 OR pgcron.is_failure(k.outcome)),
          ARRAY(SELECT k.workflow FROM known k WHERE k.item = -1 AND k.name = '.end')
-  INTO counts, seen, failed, complete;
+  INTO counts, seen, to_look_at, complete;
 END $$;
 
 -- Those of these ends, without the ones of steps that are repeated for them: these have no outcome.

@@ -117,8 +117,7 @@ END $$;
 CREATE TYPE pgcron.step_end AS (workflow bigint, number int, item int, outcome text, result jsonb,
   reason text);
 
-CREATE TYPE pgcron.step_count AS (workflow bigint, number int, is_item boolean, ends int, good int,
-  skipped int);
+CREATE TYPE pgcron.step_count AS (workflow bigint, number int, ends int, good int, skipped int);
 
 -- waiting, ready -> running
 -- The run of one step or item, with args that its paths give. Returns why it can't be made: then

@@ -108,7 +108,6 @@ CREATE TYPE pgcron.run_request AS (
 CREATE TYPE pgcron.step_count AS (
 	workflow bigint,
 	number integer,
-	is_item boolean,
 	ends integer,
 	good integer,
 	skipped integer
