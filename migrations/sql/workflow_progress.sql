@@ -61,13 +61,15 @@ BEGIN
   END LOOP;
 END $$;
 
--- Writes the next steps of a workflow; when all are there, those begin that wait for nothing: 500
--- at once, the others as any that are ready.
+-- Writes the next steps of a workflow; when all are there, those of a redrive end that are kept, 500
+-- at once, and then those begin that wait for nothing: 500, the others as any that are ready. While
+-- some are to be kept yet the last step counts as not written.
 CREATE FUNCTION pgcron.make_steps(workflow bigint, most int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   w pgcron.workflow_run;
   last int;
+  kept pgcron.step_end[];
 BEGIN
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = make_steps.workflow
   FOR NO KEY UPDATE;
@@ -76,14 +78,18 @@ BEGIN
          CASE d.parents WHEN 0 THEN 'ready' ELSE 'waiting' END, d.parents
   FROM pgcron.workflow_step d
   WHERE d.definition = w.definition AND d.number > w.made AND d.number <= w.made + most
-  ORDER BY d.number;
+  ORDER BY d.number ON CONFLICT DO NOTHING;
   SELECT max(d.number) INTO last FROM pgcron.workflow_step d WHERE d.definition = w.definition;
+  IF w.made + most >= last AND w.redrive_of IS NOT NULL THEN
+    kept := pgcron.kept_successes(w, 500);
+    PERFORM pgcron.release_steps(kept);
+    IF cardinality(kept) = 500 THEN last := last - 1; END IF;
+  END IF;
   UPDATE pgcron.workflow_run f SET made = least(w.made + most, last) WHERE f.run = w.run;
-  IF w.made + most < last THEN
+  IF w.made + most < last OR cardinality(kept) = 500 THEN
     INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run);
     RETURN;
   END IF;
-  IF w.redrive_of IS NOT NULL THEN PERFORM pgcron.release_steps(pgcron.kept_successes(w)); END IF;
   PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY(
           SELECT s.number FROM pgcron.step s
           WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'ready'
@@ -94,18 +100,21 @@ BEGIN
 END $$;
 
 -- What an earlier run of the same version has done: a redrive does not do it again, unless it was
--- undone.
-CREATE FUNCTION pgcron.kept_successes(w pgcron.workflow_run) RETURNS pgcron.step_end[]
-LANGUAGE sql STABLE AS $$
-  SELECT array_agg(ROW(w.run, s.number, -1, 'succeeded', s.result,
-               'kept from run ' || w.redrive_of)::pgcron.step_end)
+-- undone. So many of it that are open yet, those first that come after others: none begins.
+CREATE FUNCTION pgcron.kept_successes(w pgcron.workflow_run, most int) RETURNS pgcron.step_end[]
+LANGUAGE sql STABLE
+RETURN ARRAY(
+  SELECT ROW(w.run, s.number, -1, 'succeeded', s.result, 'kept from run ' || w.redrive_of)
+           ::pgcron.step_end
   FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
   WHERE s.workflow = w.redrive_of AND s.definition = w.definition AND s.item = -1
     AND s.state = 'succeeded' AND d.phase = 0 AND d.kind <> 'barrier'
     AND NOT EXISTS (SELECT FROM pgcron.workflow_step u
                     JOIN pgcron.step undo ON undo.workflow = w.redrive_of
                       AND undo.number = u.number AND undo.state = 'succeeded'
-                    WHERE u.definition = d.definition AND u.compensates = d.number) $$;
+                    WHERE u.definition = d.definition AND u.compensates = d.number)
+    AND NOT pgcron.has_ended(pgcron.step_state(w.run, s.number))
+  ORDER BY s.number DESC LIMIT most);
 
 -- Which workflows have something to be done, by number, those after one; in how many seconds others
 -- have; and a number that is another one when a workflow was defined: those of two definitions may

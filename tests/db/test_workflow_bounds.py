@@ -73,3 +73,31 @@ async def test_steps_that_wait_for_nothing_begin_500_in_a_transaction(
 
     assert begun[-1] == 1200
     assert max(after - before for before, after in pairwise(begun)) <= 500
+
+
+async def test_a_redrive_keeps_500_successes_in_a_transaction_and_none_of_them_begins(
+    flow: Stage, connection: Connection
+) -> None:
+    """What is to be kept yet is found in the run before: any node goes on with it."""
+    wide = [step(f"s{n}", "first", handler="py:b") for n in range(1199)]
+    last = step("last", *(f"s{n}" for n in range(1199)), handler="py:c")
+    run = await flow.run(step("first", handler="py:a"), *wide, last)
+    await flow.work({"last": ValueError()})
+    assert await flow.state(run) == "dead"
+    flow.began.clear()
+    again = await connection.fetchval("SELECT pgcron.redrive($1)", run)
+    [claimed] = await claim(connection, flow.node)
+    claims = {"run_ids": [claimed["id"]], "tokens": [claimed["token"]]}
+    await call(connection, "start_claimed_workflows", **claims, node="n")
+
+    kept, is_more = [0], True
+    query = "SELECT count(*) FROM pgcron.step WHERE workflow = $1 AND state = 'succeeded'"
+    while is_more:
+        is_more = await connection.fetchval("SELECT pgcron.advance_workflow($1)", again)
+        kept.append(await connection.fetchval(query, again))
+
+    assert kept[-1] == 1200
+    assert max(after - before for before, after in pairwise(kept)) == 500
+    await flow.work()
+    assert flow.began == ["last"]
+    assert await flow.state(again) == "succeeded"
