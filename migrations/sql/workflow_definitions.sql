@@ -218,8 +218,7 @@ BEGIN
   PERFORM pgcron.judge_workflow(definition);
   numbered := pgcron.read_steps(definition -> 'steps');
   PERFORM pgcron.judge_dependencies(numbered);
-  PERFORM pgcron.refuse_step(n.place, n.step,
-      format('workflow %L would contain itself', store_workflow.name),
+  PERFORM pgcron.refuse_step(n.place, n.step, 'the workflow would contain itself',
       'A workflow may be a step of others, but not of itself, nor of those that it contains.',
       'Repeat a step with "repeat", or name another workflow.')
     FROM unnest(numbered) n
@@ -271,10 +270,11 @@ BEGIN
   BEGIN
     stored := pgcron.store_workflow(put_workflow.workflow, put_workflow.definition,
         coalesce(put_workflow.managed_by, 'sql'), put_workflow.source, put_workflow.actor);
-  EXCEPTION WHEN SQLSTATE 'PC001' THEN      -- anew: its context would quote every other rule
+  EXCEPTION WHEN SQLSTATE 'PC001' OR SQLSTATE 'PC004' THEN
+    -- anew: of which workflow, and its context would quote every other rule
     GET STACKED DIAGNOSTICS fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
       remedy = PG_EXCEPTION_HINT;
-    PERFORM pgcron.refuse('PC001', fact, rule, remedy);
+    PERFORM pgcron.refuse(SQLSTATE, format('workflow %L: ', workflow) || fact, rule, remedy);
   END;
   RETURN (SELECT d.version FROM pgcron.workflow_definition d WHERE d.id = stored);
 END $$;

@@ -24,7 +24,7 @@ from pgcron_ha.client.run_request import EnqueueStatement, NewRun, request_runs,
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status, require_success
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.workflow_starts import AdHoc, StartOptions, request_start
-from pgcron_ha.client.workflows import Workflow, define_workflow, put_workflow
+from pgcron_ha.client.workflows import Workflow, define_workflow
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions, workflows
@@ -367,8 +367,9 @@ class App:
         """As `put_schedules`, of workflows, which schedules may start: before them."""
         async with self._connection(conn) as connection:
             for name, definition in sorted(self.workflows.items()):
-                sent = self._registry.sent_definition(definition)
-                await put_workflow(connection, name, sent, schema or self.schema)
+                sent = json.dumps(self._registry.sent_definition(definition), ensure_ascii=False)
+                how = {"managed_by": "code", "schema": schema or self.schema}
+                await workflows.put_workflow(connection, name, sent, **how)
 
     async def _call(
         self, conn: Any, statement: Callable[..., Awaitable[Result]], *values: Any, **options: Any

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from pgcron_ha.client.workflow_definitions import (
 )
 from pgcron_ha.client.workflow_paths import Condition, Path, member
 from pgcron_ha.config.values import Span
-from pgcron_ha.db.commands import workflows
 from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError
 
 AD_HOC: Final = "ad_hoc"
@@ -214,17 +212,6 @@ def define_workflow(
     build(flow)
     registry.workflows[name] = flow._definition(**settings)
     registry.stand_for(full_name, build)
-
-
-async def put_workflow(
-    connection: Any, name: str, definition: Mapping[str, Any], schema: str
-) -> None:
-    """Make it the newest version in the database, unless it is."""
-    text, how = json.dumps(definition, ensure_ascii=False), {"managed_by": "code", "schema": schema}
-    try:
-        await workflows.put_workflow(connection, name, text, **how)
-    except PgcronError as error:
-        raise error.about(f"workflow '{name}'") from None
 
 
 def workflow_name(name: str) -> str:

@@ -90,7 +90,7 @@ async def test_a_definition_that_can_not_work_is_refused_with_its_place(
 ) -> None:
     with pytest.raises(asyncpg.PostgresError) as refused:
         await flow.put("w", *steps)
-    assert str(refused.value).startswith(message), str(refused.value)
+    assert str(refused.value).startswith(f"workflow 'w': {message}"), str(refused.value)
     assert (refused.value.sqlstate or "").startswith("PC")
 
 
@@ -99,7 +99,9 @@ async def test_a_timeout_that_is_no_duration_is_refused_with_what_it_may_be(flow
         with pytest.raises(asyncpg.PostgresError) as refused:
             await flow.put("w", step("a"), timeout=timeout)
         assert refused.value.sqlstate == "PC001"
-        assert refused.value.as_dict()["message"] == f"timeout '{timeout}' is no duration"
+        assert refused.value.as_dict()["message"] == (
+            f"workflow 'w': timeout '{timeout}' is no duration"
+        )
         assert refused.value.as_dict()["detail"] == "It is more than nothing, and at most 366 days."
 
 

@@ -209,7 +209,7 @@ async def test_a_condition_that_skips_a_step_says_what_it_found(
 
 
 async def test_a_workflow_that_contains_itself_is_refused(flow: Stage) -> None:
-    within = r"step 1 \('in'\): workflow 'w' would contain itself"
+    within = r"'w': step 1 \('in'\): the workflow would contain itself"
     with pytest.raises(asyncpg.PostgresError, match=within):
         await flow.put("w", {"name": "in", "handler": "workflow:w"})
     await flow.put("u", {"name": "in", "handler": "workflow:w"})
