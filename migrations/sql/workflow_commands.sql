@@ -143,8 +143,7 @@ BEGIN
   PERFORM pgcron.refuse_size('the payload', payload);
   INSERT INTO pgcron.step_signal AS g (workflow, name, payload, actor)
   VALUES (run_id, step, payload, left(coalesce(send_signal.actor, session_user), 300))
-  ON CONFLICT (workflow, name) DO UPDATE SET payload = EXCLUDED.payload, actor = EXCLUDED.actor,
-    at = now();
+  ON CONFLICT (workflow, name) DO UPDATE SET payload = EXCLUDED.payload, actor = EXCLUDED.actor;
   INSERT INTO pgcron.step_outbox (workflow) VALUES (run_id);
   PERFORM pgcron.audit_step(verb, run_id, step, actor, note,
       jsonb_build_object('state', (open.s).state), jsonb_build_object('payload', payload));

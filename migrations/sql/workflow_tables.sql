@@ -109,7 +109,6 @@ CREATE TABLE pgcron.step_signal (
   name text NOT NULL,
   payload jsonb,
   actor text NOT NULL,
-  at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (workflow, name)
 );
 COMMENT ON TABLE pgcron.step_signal IS 'Signals that came before their step; the last one counts.';

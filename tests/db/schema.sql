@@ -1876,8 +1876,7 @@ CREATE TABLE pgcron.step_signal (
     workflow bigint NOT NULL,
     name text NOT NULL,
     payload jsonb,
-    actor text NOT NULL,
-    at timestamp with time zone DEFAULT now() NOT NULL
+    actor text NOT NULL
 );
 
 COMMENT ON TABLE pgcron.step_signal IS 'Private: Signals that came before their step; the last one counts.';

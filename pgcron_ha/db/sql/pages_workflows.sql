@@ -19,13 +19,11 @@ ORDER BY w.name;
 -- the workflow, which nothing comes after, is left out.
 WITH steps AS MATERIALIZED (
   SELECT s.number FROM pgcron.workflow_step s
-  WHERE s.definition = :definition::bigint AND (s.kind <> 'barrier' OR s.children > 0)),
-edges AS MATERIALIZED (
-  SELECT e.parent, e.child FROM pgcron.workflow_edge e JOIN steps s ON s.number = e.child
-  WHERE e.definition = :definition::bigint)
+  WHERE s.definition = :definition::bigint AND (s.kind <> 'barrier' OR s.children > 0))
 SELECT ARRAY(SELECT s.number FROM steps s ORDER BY 1) AS nodes,
-       ARRAY(SELECT e.parent FROM edges e ORDER BY e.parent, e.child) AS parents,
-       ARRAY(SELECT e.child FROM edges e ORDER BY e.parent, e.child) AS children;
+       ARRAY(SELECT ARRAY[e.parent, e.child]
+             FROM pgcron.workflow_edge e JOIN steps s ON s.number = e.child
+             WHERE e.definition = :definition::bigint ORDER BY e.parent, e.child) AS edges;
 
 -- name: page_workflow_nodes
 -- The steps of a version as nodes, those after :after; of one run with their states.

@@ -100,9 +100,8 @@ def next_after(rows: Sequence[Row], key: str) -> Any:
 
 async def _shape(connection: Any, *, definition: int, schema: str = DEFAULT_SCHEMA) -> Shape:
     row = await ask.graph(connection, definition, schema=schema)
-    edges = list(zip(row["parents"], row["children"], strict=True))
     # In a thread: 100,000 dependencies take a while.
-    return await asyncio.to_thread(shape_of, row["nodes"], edges)
+    return await asyncio.to_thread(shape_of, row["nodes"], row["edges"])
 
 
 async def _read_grid(
