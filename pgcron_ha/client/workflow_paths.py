@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from functools import partialmethod
 from typing import Any, Final, NoReturn
 
 from pgcron_ha.errors import InvalidInput
@@ -75,26 +76,6 @@ class Path(_Written):
             return Path(f"{self.text}[{place}]")
         return Path(self.text + member(key))
 
-    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
-        return self._compared("==", other)
-
-    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
-        return self._compared("!=", other)
-
-    def __lt__(self, other: object) -> Condition:
-        return self._compared("<", other)
-
-    def __le__(self, other: object) -> Condition:
-        return self._compared("<=", other)
-
-    def __gt__(self, other: object) -> Condition:
-        return self._compared(">", other)
-
-    def __ge__(self, other: object) -> Condition:
-        return self._compared(">=", other)
-
-    __hash__ = object.__hash__
-
     def _compared(self, operator: str, other: object) -> Condition:
         if other is not None and not isinstance(other, Path | str | int | float):
             raise InvalidInput(
@@ -104,6 +85,14 @@ class Path(_Written):
             )
         written = other.text if isinstance(other, Path) else json.dumps(other)
         return Condition(f"{self.text} {operator} {written}")
+
+    __hash__ = object.__hash__
+    __eq__ = partialmethod(_compared, "==")  # type: ignore[assignment]
+    __ne__ = partialmethod(_compared, "!=")  # type: ignore[assignment]
+    __lt__ = partialmethod(_compared, "<")
+    __le__ = partialmethod(_compared, "<=")
+    __gt__ = partialmethod(_compared, ">")
+    __ge__ = partialmethod(_compared, ">=")
 
 
 def member(key: str) -> str:
