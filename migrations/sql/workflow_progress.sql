@@ -61,9 +61,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- Writes the next steps of a workflow; when all are there, those of a redrive end that are kept, 500
--- at once, and then those begin that wait for nothing: 500, the others as any that are ready. While
--- some are to be kept yet the last step counts as not written.
+-- Writes the next steps of a workflow. When all are there, those end that a redrive keeps, 500 at
+-- once: until that is done the last step counts as not written. Then those begin that wait for
+-- nothing: 500 at once, the others as any that are ready.
 CREATE FUNCTION pgcron.make_steps(workflow bigint, most int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pgcron_ha import Context
-from pgcron_ha.engine.workflows.progress import WORKFLOWS
 from pgcron_ha.errors import InvalidInput
 from tests.db.control import Connect, Connection
 from tests.engine.test_node import Handlers, Start, handlers, is_in, living, settings
+from tests.product.engine import WORKFLOWS
 from tests.waiting import until
 
 __all__ = ["handlers", "settings"]

@@ -59,6 +59,7 @@ from pgcron_ha.engine.run.recorder import BUFFER_LINES, PROGRESS_SECONDS, Record
 from pgcron_ha.engine.run.runner import _OF_A_CLAIM, Ended, Runner
 from pgcron_ha.engine.run.timeouts import EXIT_WITHOUT_LEASE, MARK_AFTER_SECONDS, TimeLimits, Watch
 from pgcron_ha.engine.service import Service, reported
+from pgcron_ha.engine.workflows.progress import WORKFLOWS
 
 __all__ = [
     "AGEING_EVERY",
@@ -90,6 +91,7 @@ __all__ = [
     "ROWS",
     "SUSPECT_AT",
     "SWEEP_SECONDS",
+    "WORKFLOWS",
     "_OF_A_CLAIM",
     "Admission",
     "AuditWebhook",
