@@ -10,7 +10,7 @@ DECLARE
   one record;
   ended pgcron.step_end[] := '{}';
 BEGIN
-  IF counts = '{}' THEN RETURN ended; END IF;
+  IF counts = '{}' THEN RETURN '{}'; END IF;
   counts := ARRAY(
       SELECT ROW(c.workflow, c.number, sum(c.ends), sum(c.good), sum(c.skipped))
                ::pgcron.step_count

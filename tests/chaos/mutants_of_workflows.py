@@ -120,7 +120,10 @@ MUTANTS_OF_WORKFLOWS: Final = (
         "of a list no more items execute at once than may",
         functions={
             "advance_lists": (
-                ("coalesce((one.definition).max_parallel, 10000) - running", "10000 - running"),
+                (
+                    "coalesce((one.definition).max_parallel, 10000) - counted.running",
+                    "10000 - counted.running",
+                ),
             )
         },
         needs=("N1",),
