@@ -52,7 +52,8 @@ BEGIN
       WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND s.items IS NOT NULL
       ORDER BY s.number LOOP
     counted := pgcron.count_items(one.step);
-    is_given_up := w.stopping IS NOT NULL OR counted.failed > (one.definition).tolerate;
+    is_given_up := counted.failed > (one.definition).tolerate OR w.stopping = 'abort'
+      OR w.stopping IS NOT NULL AND (one.definition).phase = 0;
     IF counted.ended = (CASE WHEN is_given_up THEN counted.known ELSE (one.step).items END) THEN
       PERFORM pgcron.release_steps(ARRAY[pgcron.end_of_list(w, (one.step).number,
               counted.failed + (one.step).items - counted.known, (one.definition).tolerate)]);

@@ -308,3 +308,16 @@ async def test_args_that_a_person_gives_count_more_than_what_paths_find(
     assert await flow.state(run) == "succeeded"
     args = await connection.fetchval("SELECT args FROM pgcron.runs WHERE handler = 'py:b'")
     assert json.loads(args) == {"x": 1, "day": "tuesday", "rows": 3, "gone": None}
+
+
+@pytest.mark.parametrize("on_failure", ["stop", "kill"])
+async def test_a_list_that_is_final_is_gone_through_although_its_workflow_stops(
+    flow: Stage, on_failure: str
+) -> None:
+    last = step("last", for_each="$.args.list", **{"finally": True})
+    run = await flow.run(step("a"), last, args={"list": [1, 2]}, on_failure=on_failure)
+    await flow.work({"a": ValueError()})
+
+    assert flow.began == ["a", "last", "last"]
+    assert await flow.states(run) == {"a": "dead", "last": "succeeded"}
+    assert await flow.state(run) == "dead"
