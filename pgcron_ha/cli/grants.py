@@ -57,8 +57,9 @@ _READ = (
     # All but the token, which says who holds a run.
     f"SELECT ({_READABLE_OF_RUN}) ON run",
     # To find a run by its key; who reads the args of runs learns no more from their keys.
-    "SELECT (namespace, key, run_id) ON idempotency",
+    "SELECT (namespace, key, run_id, expires_at) ON idempotency",
     "SELECT ON unique_period",
+    "SELECT (namespace) ON producer",
     "EXECUTE ON FUNCTION scale_demand, calendars_of, ask_preview",
 )
 _PAUSES = "EXECUTE ON FUNCTION pause_schedule, resume_schedule"

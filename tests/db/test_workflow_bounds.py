@@ -88,7 +88,7 @@ async def test_a_redrive_keeps_500_successes_in_a_transaction_and_none_of_them_b
     again = await connection.fetchval("SELECT pgcron.redrive($1)", run)
     [claimed] = await claim(connection, flow.node)
     claims = {"run_ids": [claimed["id"]], "tokens": [claimed["token"]]}
-    await call(connection, "start_claimed_workflows", **claims, node="n")
+    await call(connection, "start_claimed_workflows", **claims, node_name="n")
 
     kept, is_more = [0], True
     query = "SELECT count(*) FROM pgcron.step WHERE workflow = $1 AND state = 'succeeded'"
