@@ -31,7 +31,7 @@ LONG = re.compile(
 )
 # Rows that all statements of a page may read together, by how its name begins; the first that fits.
 MOST = {
-    "overview": 10_000,
+    "overview": 12_000,
     "dead letters": 3_000,
     "nodes": 4_000,
     "occurrences, decision": 26_000,
