@@ -100,9 +100,10 @@ async def test_a_workflow_takes_no_slot_and_waits_for_none(held: Held) -> None:
 
     held.runner.accept([row(4, handler="workflow:etl", attempt=2)], {4: 2})
 
+    assert [context.run_id for context in held.runner.take_waiting()] == [3]
     assert isinstance(await held.outcome(4), Succeeded)
     assert set(held.executor.executing) == {1, 2}
-    assert (held.runner.executing, held.runner.waiting) == (2, 1)
+    assert (held.runner.executing, held.runner.waiting) == (2, 0)
 
 
 async def test_a_slot_that_becomes_free_takes_the_next_run_without_the_loop(held: Held) -> None:

@@ -239,7 +239,7 @@ class Runner:
         """
         taken = []
         for context in self._held.values():
-            if context.handler not in but:
+            if context not in self._ending and context.handler not in but:
                 with contextlib.suppress(ValueError):  # it is with its executor
                     self._remove_waiting(context)
                     taken.append(context)
@@ -295,8 +295,8 @@ class Runner:
                 self.stop(context.run_id, reason)
 
     def kill_stopped(self, grace: float | None = None) -> list[Context]:
-        """Kills what was asked to stop `grace` seconds ago, by default those of its handler;
-        returns what can't be killed. Thread-safe.
+        """Kills what was asked to stop at least `grace` seconds ago or, without `grace`, as long
+        ago as its handler's grace; returns what can't be killed. Thread-safe.
         """
         now = monotonic()
         immune: list[Context] = []
