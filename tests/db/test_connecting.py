@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import shlex
 import ssl
@@ -264,3 +265,22 @@ async def test_what_the_setting_says_of_a_pooler_is_believed(
 
     # The last one takes what is known.
     assert kept == [(True, 0), (False, 1), (False, 1)]
+
+
+def test_a_password_is_read_in_a_forked_child_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORKED_SECRET", "open sesame")
+    use_password(parse_secret_reference("env:FORKED_SECRET"))
+    try:
+        reader = password_in_use()
+        assert reader is not None
+
+        def read() -> None:
+            assert asyncio.run(reader()) == "open sesame"
+
+        read()
+        child = multiprocessing.get_context("fork").Process(target=read)
+        child.start()
+        child.join(30)
+        assert child.exitcode == 0
+    finally:
+        use_password(None)

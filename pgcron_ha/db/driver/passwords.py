@@ -9,6 +9,7 @@ connections share.
 from __future__ import annotations
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Final
@@ -25,9 +26,7 @@ class ChangingPassword:
 
     def __init__(self, reference: SecretReference) -> None:
         self.reference = reference
-        # One at a time. A program may take longer than its caller waits: it goes on, and the next
-        # caller finds what it has printed.
-        self._reader = ThreadPoolExecutor(1, "pgcron_ha password")
+        self._begin_reader()
         self._paused_until = 0.0
         self._error: ConfigError | None = None
 
@@ -36,6 +35,8 @@ class ChangingPassword:
         back when it is too early for another. Raises DatabaseUnavailable.
         """
         loop = asyncio.get_running_loop()
+        if self._process != os.getpid():  # after a fork, the thread is the parent's
+            self._begin_reader()
         try:
             return await loop.run_in_executor(self._reader, self._read, refused)
         except ConfigError as error:
@@ -44,6 +45,13 @@ class ChangingPassword:
                 error.detail,
                 f"{error.hint} The setting is password_from.",
             ) from None
+
+    def _begin_reader(self) -> None:
+        """One at a time. A program may take longer than its caller waits: it goes on, and the next
+        caller finds what it has printed.
+        """
+        self._process = os.getpid()
+        self._reader = ThreadPoolExecutor(1, "pgcron_ha password")
 
     def _read(self, refused: str | None) -> str:
         is_paused = monotonic() < self._paused_until
