@@ -21,7 +21,11 @@ UNION ALL
 -- name: expire_runs
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed, dead
-SELECT pgcron.end_each_waiting_run(:run_ids, 'expired', :reason) AS run_id;
+-- Those that a node has claimed since they were found, or that wait no more, are left alone.
+SELECT pgcron.end_each_waiting_run(ARRAY(
+  SELECT r.id FROM pgcron.run r
+  WHERE r.id = ANY(:run_ids::bigint[]) AND r.state <> 'running' AND r.attempt = 0
+    AND r.expire_at <= now() FOR UPDATE SKIP LOCKED), 'expired', :reason) AS run_id;
 
 -- name: give_up_runs
 -- ready -> dead
