@@ -14,6 +14,7 @@ import click
 from pgcron_ha.cli.output import echo
 from pgcron_ha.config.key_ring import use_keys
 from pgcron_ha.config.loading import (
+    REFERENCES,
     SourcedSettings,
     SourcedValue,
     load_obeyed,
@@ -48,7 +49,7 @@ class CommandContext:
         """
         sources = self.read(flags, finds_server=finds_server)
         _warn_of_readers(sources)
-        settings = load_obeyed(sources, named)
+        settings = load_obeyed(sources, named, REFERENCES)
         use_password(settings.password_from)
         use_keys(settings.secrets.keys)
         for key, dsn in settings.dsns().items():

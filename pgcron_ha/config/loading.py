@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pgcron_ha.config.capability_table import read_tables
@@ -23,8 +23,12 @@ from pgcron_ha.errors import ConfigError
 # The beginning of a value is enough to recognize it in a sentence.
 _SHOWN_CHARACTERS = 80
 DEFAULT_FILE = "pgcron-ha.toml"
-# References to secrets, of which one kind is a command.
-_REFERENCES = ("password_from", "secrets.keys", "auth.oidc_client_secret", "audit.secret")
+OF_APPS: Final = ("password_from", "secrets.keys")
+"""Settings that may name a command, of which each App reads what they print."""
+
+REFERENCES: Final = (*OF_APPS, "auth.oidc_client_secret", "audit.secret")
+"""All such settings."""
+
 # Variables with the prefix that are no settings: of the embedded server, of tests and
 # docker-compose.yml, and what orchestrators set for services called pgcron-ha or pgcron-ha-web.
 _OF_OTHERS = re.compile(r"PG_BIN|PASSWORD|TEST_.*|(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+\w*)?)")
@@ -178,22 +182,24 @@ def _merge_environment(merge: SourcedSettings, environment: Mapping[str, str]) -
 
 
 def load_obeyed(
-    sources: SourcedSettings | None = None, executing: tuple[str, ...] = ()
+    sources: SourcedSettings | None = None,
+    executing: tuple[str, ...] = (),
+    references: tuple[str, ...] = OF_APPS,
 ) -> Settings:
     """As `load_settings`, for who does what they say. A file that was found, and not named, may not
-    have commands that print secrets, nor the settings `executing`: entering somebody's folder must
-    execute nothing as this user. Raises `ConfigError`.
+    have commands that print the secrets `references`, nor the settings `executing`: entering
+    somebody's folder must execute nothing as this user. Raises `ConfigError`.
     """
     sources = read_sources() if sources is None else sources
-    for key in (*_REFERENCES, *executing):
+    for key in (*references, *executing):
         value = sources.values[key]
-        executes = "command:" in str(value.raw) if key in _REFERENCES else bool(value.raw)
+        executes = "command:" in str(value.raw) if key in references else bool(value.raw)
         if executes and not sources.is_named and value.origin == str(sources.file):
             raise ConfigError(
                 f"'{key}' of '{sources.file}' is not obeyed: it names what is executed here",
                 "A file that was found in this folder, and not named, executes nothing.",
-                f"If you trust it, name it: --config {sources.file}; or set"
-                f" {BY_KEY[key].variable} to it.",
+                f"If you trust it, name it with --config {sources.file}, or set the variable"
+                f" {BY_KEY[key].variable} to what it has.",
             )
     return load_settings(sources)
 

@@ -112,7 +112,7 @@ def test_a_program_of_a_file_that_was_only_found_is_not_executed_for_an_app(
     answer = run(tmp_path, "-c", PROGRAM.format(call=statement))
 
     assert f"of '{FILE}' is not obeyed: it names what is executed here" in answer.stdout
-    assert "or set PGCRON_HA_" in answer.stdout
+    assert "or set the variable PGCRON_HA_" in answer.stdout
     assert not (tmp_path / "mark").exists()
 
 
