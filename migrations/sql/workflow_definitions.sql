@@ -218,12 +218,10 @@ BEGIN
   PERFORM pgcron.judge_workflow(definition);
   numbered := pgcron.read_steps(definition -> 'steps');
   PERFORM pgcron.judge_dependencies(numbered);
-  PERFORM pgcron.refuse_step(n.place, n.step, 'the workflow would contain itself',
-      'A workflow may be a step of others, but not of itself, nor of those that it contains.',
+  PERFORM pgcron.refuse_step(n.place, n.step, 'it is the workflow itself',
+      'A workflow may be a step of another one, but not within itself.',
       'Repeat a step with "repeat", or name another workflow.')
-    FROM unnest(numbered) n
-    WHERE n.step ->> 'handler' LIKE 'workflow:%'
-      AND store_workflow.name = ANY(pgcron.workflows_within(substr(n.step ->> 'handler', 10)));
+    FROM unnest(numbered) n WHERE n.step ->> 'handler' = 'workflow:' || store_workflow.name;
   INSERT INTO pgcron.workflow_definition (name, version, definition, hash, on_failure, parallelism,
         timeout, steps, managed_by, source, created_by)
   VALUES (store_workflow.name,
@@ -312,14 +310,3 @@ LANGUAGE sql STABLE AS $$
   SELECT d.id FROM pgcron.workflow_definition d
   WHERE d.name = newest_workflow.name AND d.name <> 'ad_hoc' AND d.deleted_at IS NULL
   ORDER BY d.version DESC LIMIT 1 $$;
-
--- A workflow and those that are steps of it, of their steps, and so on.
-CREATE FUNCTION pgcron.workflows_within(name text) RETURNS text[]
-LANGUAGE sql STABLE AS $$
-  WITH RECURSIVE below(name) AS (
-    SELECT workflows_within.name
-    UNION
-    SELECT substr(s.handler, 10) FROM below
-    JOIN pgcron.workflow_step s ON s.definition = pgcron.newest_workflow(below.name)
-      AND s.handler LIKE 'workflow:%')
-  SELECT array_agg(b.name) FROM below b $$;

@@ -19,11 +19,12 @@ BEGIN
                        THEN 'unchanged'
                      ELSE 'changed' END,
          w.definition, d.value, w.managed_by, w.source
-  FROM jsonb_each(definitions) d LEFT JOIN pgcron.workflows w ON w.name = d.key
+  -- in the order of their names, so that two who do so wait for each other in one order
+  FROM (SELECT e.* FROM jsonb_each(definitions) e ORDER BY e.key OFFSET 0) d
+  LEFT JOIN LATERAL (SELECT k.* FROM pgcron.workflows k WHERE k.name = d.key LIMIT 1) w ON true
   CROSS JOIN LATERAL (
       SELECT pgcron.put_workflow(d.key, d.value, actor, 'file', apply_workflows.source) AS version
-      OFFSET 0) p
-  ORDER BY d.key;
+      OFFSET 0) p;
 END $$;
 
 -- Deletes the workflows of the source but those of these names; what runs goes on.

@@ -209,15 +209,22 @@ async def test_a_condition_that_skips_a_step_says_what_it_found(
 
 
 async def test_a_workflow_that_contains_itself_is_refused(flow: Stage) -> None:
-    within = r"'w': step 1 \('in'\): the workflow would contain itself"
-    with pytest.raises(asyncpg.PostgresError, match=within):
+    with pytest.raises(asyncpg.PostgresError, match=r"'w': step 1 \('in'\): it is the workflow"):
         await flow.put("w", {"name": "in", "handler": "workflow:w"})
-    await flow.put("u", {"name": "in", "handler": "workflow:w"})
-    await flow.put("v", {"name": "in", "handler": "workflow:u"})
-    with pytest.raises(asyncpg.PostgresError, match=within):
-        await flow.put("w", {"name": "in", "handler": "workflow:v"})
+    await flow.put("v", {"name": "inner", "handler": "workflow:w"})
+    run = await flow.run({"name": "inner", "handler": "workflow:v"})
+    await flow.work()
+    assert await flow.state(run) == "dead"
+
+
+async def test_two_workflows_may_change_which_of_them_contains_the_other(flow: Stage) -> None:
+    await flow.put("v", step("a"))
+    await flow.put("w", {"name": "in", "handler": "workflow:v"})
+    await flow.put("v", {"name": "in", "handler": "workflow:w"})
     await flow.put("w", step("a"))
-    await flow.put("w", {"name": "in", "handler": "workflow:unknown"})
+    run = await flow.start("v")
+    await flow.work()
+    assert await flow.state(run) == "succeeded"
 
 
 async def test_workflows_are_nested_ten_deep_at_most(connection: Connection) -> None:
