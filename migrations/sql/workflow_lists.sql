@@ -40,6 +40,7 @@ CREATE FUNCTION pgcron.advance_lists(w pgcron.workflow_run, most int) RETURNS bo
 LANGUAGE plpgsql AS $$
 DECLARE
   one record;
+  own pgcron.workflow_run;
   counted record;
   is_given_up boolean;
   listed record;
@@ -52,14 +53,19 @@ BEGIN
       WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND s.items IS NOT NULL
       ORDER BY s.number LOOP
     counted := pgcron.count_items(one.step);
-    is_given_up := counted.failed > (one.definition).tolerate OR w.stopping = 'abort'
-      OR w.stopping IS NOT NULL AND (one.definition).phase = 0;
+    own := w;
+    -- it runs although the others have stopped
+    IF (one.definition).phase > 0 AND w.stopping <> 'abort' THEN
+      own.stopping := NULL;
+      own.stop_reason := NULL;
+    END IF;
+    is_given_up := counted.failed > (one.definition).tolerate OR own.stopping IS NOT NULL;
     IF counted.ended = (CASE WHEN is_given_up THEN counted.known ELSE (one.step).items END) THEN
-      PERFORM pgcron.release_steps(ARRAY[pgcron.end_of_list(w, (one.step).number,
+      PERFORM pgcron.release_steps(ARRAY[pgcron.end_of_list(own, (one.step).number,
               counted.failed + (one.step).items - counted.known, (one.definition).tolerate)]);
       CONTINUE;
     ELSIF is_given_up THEN
-      is_full := pgcron.give_up_list(w, one.step, most) OR is_full;
+      is_full := pgcron.give_up_list(own, one.step, most) OR is_full;
       CONTINUE;
     END IF;
     IF counted.known < (one.step).items THEN
@@ -135,7 +141,7 @@ DECLARE
 BEGIN
   IF failed > tolerate THEN
     RETURN ROW(w.run, number, -1, CASE WHEN w.stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END,
-             NULL, coalesce(w.stop_reason, format('%s of its items failed', failed)))
+             NULL, coalesce(w.stop_reason, format('%s of its items did not succeed', failed)))
            ::pgcron.step_end;
   END IF;
   SELECT jsonb_agg(s.result ORDER BY s.item) INTO results FROM pgcron.step s

@@ -321,3 +321,15 @@ async def test_a_list_that_is_final_is_gone_through_although_its_workflow_stops(
     assert flow.began == ["a", "last", "last"]
     assert await flow.states(run) == {"a": "dead", "last": "succeeded"}
     assert await flow.state(run) == "dead"
+
+
+async def test_a_final_list_that_fails_ends_for_its_own_reason(
+    flow: Stage, connection: Connection
+) -> None:
+    last = step("last", for_each="$.args.list", max_parallel=1, **{"finally": True})
+    run = await flow.run(step("a"), last, args={"list": [1, 2]}, on_failure="stop")
+    await flow.work({"a": ValueError(), "last": ValueError()})
+
+    assert await flow.states(run) == {"a": "dead", "last": "dead"}
+    reason = "SELECT reason FROM pgcron.workflow_steps WHERE name = 'last' AND item = -1"
+    assert await connection.fetchval(reason) == "2 of its items did not succeed"
