@@ -113,7 +113,9 @@ RETURN ARRAY(
                     JOIN pgcron.step undo ON undo.workflow = w.redrive_of
                       AND undo.number = u.number AND undo.state = 'succeeded'
                     WHERE u.definition = d.definition AND u.compensates = d.number)
-    AND NOT pgcron.has_ended(pgcron.step_state(w.run, s.number))
+    AND EXISTS (SELECT FROM pgcron.step own
+                WHERE own.workflow = w.run AND own.number = s.number AND own.item = -1
+                  AND NOT pgcron.has_ended(own.state))
   ORDER BY s.number DESC LIMIT most);
 
 -- Which workflows have something to be done, by number, those after one; in how many seconds others
