@@ -1,7 +1,8 @@
 -- Workflows that run. A workflow is a run; while its steps are open it is blocked (gate
 -- `workflow`). A step's run is made when its dependencies allow it, in the transaction that ends
 -- the last of them. What that transaction can't do at once, as others have rows locked, it is
--- another program's, or there is too much, is left in an outbox, from which every node goes on.
+-- another program's, an item of a list has ended, or there is too much, is left in an outbox, from
+-- which every node goes on.
 
 CREATE TABLE pgcron.workflow_run (
   run bigint PRIMARY KEY,

@@ -43,10 +43,11 @@ class App:
 
     `dsn` and `schema` name the database. Left out, they are those of the node that offers the
     App's handlers, elsewhere those of the configuration (``PGCRON_HA_DSN``, ``pgcron-ha.toml``),
-    which is read once, when it is first needed. `listen_dsn` connects past a pooler that passes no
-    notifications, to wait for runs. Definitions need no database. An App may be used from several
-    event loops; `close` (or ``async with``) closes the connections of the running one, and so does
-    the end of ``asyncio.run``.
+    which is read once, when it is first needed. Outside a node a `dsn` given here needs its own
+    password: ``password_from`` is not read for it. `listen_dsn` connects past a pooler that passes
+    no notifications, to wait for runs. Definitions need no database. An App may be used from
+    several event loops; `close` (or ``async with``) closes the connections of the running one, and
+    so does the end of ``asyncio.run``.
     """
 
     def __init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from typing import Any, Final, NamedTuple, Required, TypeAlias, TypedDict
 
@@ -74,9 +75,22 @@ class RunRequest:
 
     def all_but_args(self) -> str:
         """The members of that object but for args."""
-        other = {name: each for name, each in self.options.items() if each != _DEFAULTS.get(name)}
+        other = {
+            name: _in_hours(each)
+            for name, each in self.options.items()
+            if each != _DEFAULTS.get(name)
+        }
         members = functions.as_json({"handler": self.handler, **other})
         return json.dumps(members, separators=(",", ":"))[1:-1]
+
+
+def _in_hours(value: Any) -> Any:
+    """A duration as no time zone makes it longer or shorter; anything else as it is."""
+    if not isinstance(value, timedelta):
+        return value
+    sign, length = ("-", -value) if value < timedelta(0) else ("", value)
+    minutes, seconds = divmod(length.days * 86_400 + length.seconds, 60)
+    return f"{sign}{minutes // 60}:{minutes % 60:02}:{seconds:02}.{length.microseconds:06}"
 
 
 def request_run(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import refuse_others
@@ -36,6 +36,8 @@ class StartOptions(TypedDict, total=False):
     tags: Iterable[str] | None
 
 
+# A step's name has 100 characters; a number may follow.
+_MOST_OF_NAME: Final = 90
 _STARTS = sorted({*StartOptions.__annotations__, "unique_key", "unique_scope"} - {"unique"})
 
 
@@ -75,7 +77,7 @@ class _Parts:
 
     def _free_name(self, full_name: str) -> str:
         """The handler's, and a number after it if another step has that."""
-        name = full_name.partition(":")[2].replace(".", "_")
+        name = full_name.partition(":")[2].replace(".", "_")[:_MOST_OF_NAME]
         name = name if NAME.fullmatch(name) else f"_{name}"
         count, free = self._counts.get(name, 1), name
         while free in self._names:
@@ -100,7 +102,8 @@ Part: TypeAlias = str | Callable[..., Any] | Mapping[str, Any] | AdHoc
 
 def chain(*parts: Part) -> AdHoc:
     """One part after the other, each when the one before it has succeeded; it finds the result of
-    that in `Context.results`, by the part's ``name``, or without one by its handler's.
+    that in `Context.results`, by the part's ``name``, or without one by its handler's (dots as
+    ``_``; the second part of handler ``load`` is ``load-2``).
     """
 
     def place(flow: _Parts, after: list[Step]) -> list[Step]:

@@ -161,9 +161,7 @@ def as_json(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(name: str, value: Any) -> Any:
     if isinstance(value, timedelta):
-        # In hours, which no time zone makes longer or shorter.
-        minutes, seconds = divmod(value.days * 86_400 + value.seconds, 60)
-        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}.{value.microseconds:06}"
+        return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
     if isinstance(value, datetime):
         return value.isoformat()
     if name in JSON_COLUMNS and isinstance(value, str):
