@@ -148,8 +148,8 @@ CREATE TRIGGER keep_schedule_in_scope BEFORE INSERT OR UPDATE OR DELETE ON pgcro
   FOR EACH ROW WHEN (nullif(current_setting('pgcron_ha.scopes', true), '') IS NOT NULL)
   EXECUTE FUNCTION pgcron.keep_schedule_in_scope();
 
--- A new calendar belongs to the first team of who makes it. Whoever writes it says INSERT … ON
--- CONFLICT: of one that is there this is asked, too, and its team stays what it is.
+-- A new calendar belongs to the first team of its creator. Calendars are written by INSERT … ON
+-- CONFLICT, so this trigger fires for one that exists, too: that keeps its team.
 CREATE FUNCTION pgcron.keep_calendar_in_scope() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE

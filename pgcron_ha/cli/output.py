@@ -75,8 +75,8 @@ class OutputFailed(PgcronError):
 
 
 def write(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Prints to stdout or stderr, whoever reads it. Raises `OutputFailed`, which nobody may take
-    for an error of the database; BrokenPipeError when the reader has gone.
+    """Prints to stdout or stderr, also with ``--json``. Raises `OutputFailed`, so that a full disk
+    is not reported as an error of the database; BrokenPipeError when the reader has gone.
     """
     try:
         click.echo(text, err=err, nl=nl)

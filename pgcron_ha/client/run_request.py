@@ -85,7 +85,7 @@ class RunRequest:
 
 
 def _in_hours(value: Any) -> Any:
-    """A duration as no time zone makes it longer or shorter; anything else as it is."""
+    """A duration in hours, so that no time zone changes its length; anything else as it is."""
     if not isinstance(value, timedelta):
         return value
     sign, length = ("-", -value) if value < timedelta(0) else ("", value)

@@ -24,7 +24,7 @@ from pgcron_ha.errors import ConfigError
 _SHOWN_CHARACTERS = 80
 DEFAULT_FILE = "pgcron-ha.toml"
 OF_APPS: Final = ("password_from", "secrets.keys")
-"""Settings that may name a command, of which each App reads what they print."""
+"""Settings that may name a command whose output an App reads."""
 
 REFERENCES: Final = (*OF_APPS, "auth.oidc_client_secret", "audit.secret")
 """All such settings."""
@@ -186,8 +186,8 @@ def load_obeyed(
     executing: tuple[str, ...] = (),
     references: tuple[str, ...] = OF_APPS,
 ) -> Settings:
-    """As `load_settings`, for who does what they say. A file that was found, and not named, may not
-    have commands that print the secrets `references`, nor the settings `executing`: entering
+    """As `load_settings`, for a process that acts on them. A file that was found, and not named,
+    may have no commands that print the secrets `references`, nor the settings `executing`: entering
     somebody's folder must execute nothing as this user. Raises `ConfigError`.
     """
     sources = read_sources() if sources is None else sources
