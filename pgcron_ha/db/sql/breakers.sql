@@ -74,7 +74,8 @@ FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags, r.due_at FRO
       WHERE r.gate = 'breaker' LIMIT :look::int) held
 JOIN pgcron.breaker_handler m ON m.handler = held.handler
 JOIN pgcron.breaker b ON b.name = m.breaker
+LEFT JOIN pgcron.schedule s ON s.id = held.schedule_id
 WHERE b.state <> 'closed'
-  AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags)
+  AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags, s.owner)
 GROUP BY held.queue, held.handler, b.name
 ORDER BY min(held.due_at) LIMIT :limit::int;

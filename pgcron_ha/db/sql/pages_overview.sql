@@ -1,32 +1,35 @@
 -- name: page_cluster
--- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands. Who
--- sees a part of the schedules is shown how many of the first 50000 these are.
 SELECT now() AS now, c.paused_at, c.paused_by, c.paused_note,
-       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
-       (SELECT count(*)
-        FROM (SELECT v.* FROM pgcron.schedule v
-              LIMIT CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN NULL
-                         ELSE 50000 END) s
-        WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) AS schedules,
-       open.dead_letters,
-       open.dead_letters_of_last_hour
-FROM pgcron.cluster c
-CROSS JOIN (SELECT count(*) AS dead_letters,
-                   count(*) FILTER (WHERE newest.died_at > now() - interval '1 hour')
-                     AS dead_letters_of_last_hour
-            FROM (SELECT d.* FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
-                  ORDER BY d.died_at DESC LIMIT :most::int + 1) newest
-            WHERE pgcron.in_scope(newest.schedule_id, newest.queue, newest.handler,
-                newest.schedule, newest.tags)) open;
+       CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until
+FROM pgcron.cluster c;
+
+-- name: page_schedule_count
+-- Who sees a part of the schedules is shown how many of the first 50000 these are.
+SELECT count(*) AS schedules
+FROM (SELECT v.* FROM pgcron.schedule v
+      LIMIT CASE WHEN pgcron.in_scope(NULL, NULL, NULL, NULL, NULL) THEN NULL ELSE 50000 END) s
+WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
+
+-- name: page_open_letters
+-- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
+SELECT count(*) AS letters,
+       count(*) FILTER (WHERE newest.died_at > now() - interval '1 hour') AS of_last_hour
+FROM (SELECT d.* FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
+      ORDER BY d.died_at DESC LIMIT :most::int + 1) newest
+LEFT JOIN pgcron.schedule s ON s.id = newest.schedule_id
+WHERE pgcron.in_scope(newest.schedule_id, newest.queue, newest.handler, newest.schedule,
+    newest.tags, s.owner);
 
 -- name: page_due
 -- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait
--- would walk a million future runs. Without a scope the server leaves out the join with them.
+-- would walk a million future runs. Without a scope the server leaves out the joins with runs and
+-- schedules, here and below: they are for the scope alone.
 SELECT q.queue, due.schedule_id, min(due.due_at) AS oldest_due, count(*) AS runs
 FROM pgcron.waiting_queues(:queues::int) q
 CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) due
 LEFT JOIN pgcron.run r ON r.id = due.id
-WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
+LEFT JOIN pgcron.schedule s ON s.id = r.schedule_id
+WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags, s.owner)
 GROUP BY q.queue, due.schedule_id ORDER BY min(due.due_at) LIMIT :limit::int;
 
 -- name: waiting_groups
@@ -42,7 +45,8 @@ FROM (
         FROM pgcron.waiting_queues(:queues::int) q
         CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r
         LEFT JOIN pgcron.run f ON f.id = r.id
-        WHERE pgcron.in_scope(f.schedule_id, f.queue, f.handler, f.schedule, f.tags)
+        LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
+        WHERE pgcron.in_scope(f.schedule_id, f.queue, f.handler, f.schedule, f.tags, s.owner)
         UNION ALL
         SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, closed.gate
         FROM (VALUES ('no_node'), ('breaker'), ('previous'), ('overlap')) closed(gate)
@@ -52,7 +56,8 @@ FROM (
             FROM pgcron.run g
             WHERE g.state = 'blocked' AND g.gate = closed.gate AND g.due_at <= now()
             ORDER BY g.due_at LIMIT :most::int) b
-        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) due
+        LEFT JOIN pgcron.schedule s ON s.id = b.schedule_id
+        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags, s.owner)) due
   GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1),
       nullif(due.gate, 'no_node')
   ORDER BY bool_or(due.gate = 'no_node') DESC NULLS LAST, min(due.due_at) LIMIT :limit::int) alike
@@ -68,7 +73,8 @@ WITH recent AS MATERIALIZED (
               THEN greatest(extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at)), 0)
          END::float8 AS delay
   FROM (SELECT e.* FROM pgcron.history e ORDER BY e.id DESC LIMIT :look::int) h
-  WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags))
+  LEFT JOIN pgcron.schedule s ON s.id = h.schedule_id
+  WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags, s.owner))
 SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
        count(*) FILTER (WHERE r.finished_at > now() - interval '1 minute'
                         AND r.outcome IN ('succeeded', 'dead', 'lost')) AS ended_in_a_minute,
@@ -84,9 +90,10 @@ SELECT letter.schedule_id
 FROM (SELECT DISTINCT newest.schedule_id FROM (
         SELECT d.* FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
         ORDER BY d.died_at DESC LIMIT :look::int) newest
+      LEFT JOIN pgcron.schedule s ON s.id = newest.schedule_id
       WHERE newest.schedule_id IS NOT NULL
         AND pgcron.in_scope(newest.schedule_id, newest.queue, newest.handler, newest.schedule,
-            newest.tags)) letter
+            newest.tags, s.owner)) letter
 CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
                     WHERE h.schedule_id = letter.schedule_id AND h.finished_at <= now()
                       AND h.outcome IN ('succeeded', 'dead', 'lost')
@@ -106,8 +113,9 @@ CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
 SELECT DISTINCT held.schedule_id
 FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags, r.gate FROM pgcron.run r
 WHERE r.gate IN ('breaker', 'no_node') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
+LEFT JOIN pgcron.schedule s ON s.id = held.schedule_id
 WHERE held.gate = 'no_node'
-  AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags)
+  AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags, s.owner)
 LIMIT :limit::int;
 
 -- name: page_running
@@ -121,5 +129,6 @@ FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.tags, e.atte
       FROM pgcron.run e
       WHERE e.state = 'running' AND e.owner IS NOT NULL
         AND (:incarnation::uuid IS NULL OR e.owner = :incarnation::uuid) LIMIT :look::int) r
-WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
+LEFT JOIN pgcron.schedule s ON s.id = r.schedule_id
+WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags, s.owner)
 ORDER BY since, r.id LIMIT :limit::int;

@@ -54,7 +54,8 @@ matched AS MATERIALIZED (
           AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
           AND l.fits
         ORDER BY l.id DESC OFFSET 0) m
-  WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags)
+  LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id
+  WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.at,
        CASE WHEN m.word = 'retrying'
@@ -111,7 +112,8 @@ matched AS MATERIALIZED (
           AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
           AND l.fits
         ORDER BY l.rank DESC, l.id DESC OFFSET 0) m
-  WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags)
+  LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id
+  WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.finished_at AS at, m.outcome AS word
 FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.rank, l.id))[1] AS floor,

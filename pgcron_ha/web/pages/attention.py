@@ -57,6 +57,8 @@ Judged: TypeAlias = list[tuple[Row, Health]]
 # snapshots.
 _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "cluster": ask.cluster,
+    "count": ask.schedule_count,
+    "open": ask.open_letters,
     "due": ask.due,
     "running": ask.running,
     "failing": ask.failing_candidates,

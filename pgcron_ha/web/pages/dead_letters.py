@@ -12,7 +12,7 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import dead_letters as ask
-from pgcron_ha.db.queries.pages.overview import cluster as read_cluster
+from pgcron_ha.db.queries.pages.overview import open_letters
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import choice, whole_number, wrong_page
 from pgcron_ha.web.page_request import PageRequest
@@ -39,7 +39,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         raise wrong_page(given["before"], "the dead letters", "A page begins after a run's number.")
     wanted = {"state": state, **_cause(given)}
     snapshot = await page_request.gather("dead", _read_letters, wanted, before)
-    groups, letters, cluster = snapshot.value
+    groups, letters, open_now = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
     after = letters[ask.PAGE_ROWS - 1]["run_id"] if len(letters) > ask.PAGE_ROWS else None
     return page_request.page(
@@ -51,8 +51,8 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         states=page_request.choices("dead", "state", ask.STATES, filters, state),
         state=state,
         chips=page_request.chips("dead", filters, but="state"),
-        open=min(cluster["dead_letters"], ask.LOOK),  # whatever the filters
-        is_cut=cluster["dead_letters"] > ask.LOOK,
+        open=min(open_now["letters"], ask.LOOK),  # whatever the filters
+        is_cut=open_now["letters"] > ask.LOOK,
         looked_at=ask.LOOK,
         rates=RATES,
         **page_request.turns("dead", filters, "before", after),
@@ -113,11 +113,11 @@ def _cause(given: dict[str, str]) -> dict[str, Any]:
 async def _read_letters(
     session: Session, wanted: dict[str, str | None], before: int | None
 ) -> tuple[list[Row], list[Row], Row]:
-    """Causes, letters (one more than is shown), and counts of the cluster, in one transaction."""
+    """Causes, letters (one more than is shown), and how many are open, in one transaction."""
     return (
         await session.call(ask.groups, **wanted),
         await session.call(ask.letters, **wanted, before=before),
-        await session.call(read_cluster),
+        await session.call(open_letters),
     )
 
 

@@ -80,7 +80,7 @@ async def show_overview(page_request: PageRequest) -> Response:
     attention = causes(page_request.link, seen)
     shown = shortlist(attention, _ALL_ATTENTION_ROWS if is_all else _ATTENTION_ROWS)
     all_href = page_request.link("overview", {"window": window, "attention": ALL}) + "#attention"
-    is_used = seen.cluster["schedules"] or seen.nodes or seen.recent["runs"] or seen.blocking
+    is_used = seen.count["schedules"] or seen.nodes or seen.recent["runs"] or seen.blocking
     return page_request.page(
         "overview.html",
         snapshot,
@@ -91,7 +91,8 @@ async def show_overview(page_request: PageRequest) -> Response:
         all_attention_href=None if is_all else all_href,  # the page that shows every cause
         problems=len(attention),
         timeline=_timeline(page_request, seen, WINDOWS[window]),
-        cluster=seen.cluster,
+        count=seen.count,
+        open=seen.open,
         recent=seen.recent,
         windows=page_request.choices("overview", "window", tuple(WINDOWS), {}, window),
         queues=_queue_lines(page_request.link, seen),
@@ -208,7 +209,7 @@ def _late(link: Link, seen: Facts) -> Tile:
 
 
 def _dead(link: Link, seen: Facts) -> Tile:
-    letters, lately = seen.cluster["dead_letters"], seen.cluster["dead_letters_of_last_hour"]
+    letters, lately = seen.open["letters"], seen.open["of_last_hour"]
     label, href = "Dead letters", link("dead")
     if not letters:
         return Tile(label, "0", _mark("ok"), "nothing to triage", href)

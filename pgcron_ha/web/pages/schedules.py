@@ -49,7 +49,7 @@ _HEALTH: Final[dict[str, tuple[set[str], tuple[Query, ...]]]] = {
     "late": ({"late", "stale"}, (ask_overview.blocked_schedules, ask_overview.due)),
     "invalid": ({"invalid"}, (ask_overview.invalid_schedules,)),
 }
-_CHOICES: Final = together(ask.queue_names, ask.labels, ask_overview.cluster)
+_CHOICES: Final = together(ask.queue_names, ask.labels, ask_overview.schedule_count)
 _FILTERS: Final[tuple[str, ...]] = ("text", "health", "queue", "state", "tag", "owner")
 NEXT_FIRES: Final = 10
 LEDGER_ROWS: Final = 25
@@ -70,7 +70,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
     health = choice(given.get("health"), tuple(_HEALTH), "health word")
     choice(given.get("state"), ("on", "paused"), "state")
     snapshot = await page_request.gather("schedules", _read_listing, given)
-    rows, (queues, labels, cluster) = snapshot.value
+    rows, (queues, labels, count) = snapshot.value
     lines = [_line(page_request, row, snapshot.now) for row in rows]
     if health is not None:
         lines = [line for line in lines if line["health"].word in _HEALTH[health][0]]
@@ -86,7 +86,7 @@ async def show_schedules(page_request: PageRequest) -> Response:
         queues=queues,
         labels=labels,
         health_words=tuple(_HEALTH),
-        total=cluster["schedules"],  # whatever the filters
+        total=count["schedules"],  # whatever the filters
         **page_request.turns("schedules", filters, "after", after),
     )
 

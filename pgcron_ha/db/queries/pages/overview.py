@@ -18,8 +18,16 @@ ROWS: Final = 200
 TIMELINE_RUNS: Final = 400
 
 
-cluster: Final = Query("page_cluster", most=COUNTED_EXACTLY).the
-"""The server's clock, pauses, and counts (each at most `COUNTED_EXACTLY` + 1)."""
+cluster: Final = Query("page_cluster").the
+"""The server's clock, and pauses."""
+
+schedule_count: Final = Query("page_schedule_count").the
+"""A row of one number, `schedules`."""
+
+open_letters: Final = Query("page_open_letters", most=COUNTED_EXACTLY).the
+"""How many dead `letters` are open, at most `COUNTED_EXACTLY` + 1, and how many died
+`of_last_hour`.
+"""
 
 due: Final = Query("page_due", look=LOOK, queues=QUEUES, limit=ROWS)
 """Ready runs that are due, by queue and schedule, the oldest first.
