@@ -159,8 +159,9 @@ class RunNotSucceeded(PgcronError):
     ) -> None:
         first, _, more = (error or "").partition("\n")
         kind, parts = ("workflows", "steps") if has_steps else ("runs", "attempts")
+        ended = outcome.replace("_", " ")
         super().__init__(
-            f"run {run_id} ended {outcome}" + (f": {first[:200]}" if first else ""),
+            f"run {run_id} ended {ended}" + (f": {first[:200]}" if first else ""),
             error if more or first[200:] else None,
             f"`pgcron-ha {kind} show {run_id}` shows its {parts}.",
         )

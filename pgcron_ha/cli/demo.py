@@ -40,6 +40,7 @@ from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.executors.process.supervisor_client import descendants_die_too
+from pgcron_ha.model.verdicts import state_words
 
 MOST_NODES: Final = 10
 USUAL_PORT: Final = 8420
@@ -308,7 +309,7 @@ class _Demo:
         await self._database.restore()
         proof = await self._call(prove, since)
         ended = await self._call(overview.outcomes)
-        words = ", ".join(f"{each['runs']} {each['outcome']}" for each in ended)
+        words = ", ".join(f"{each['runs']} {state_words(each['outcome'])}" for each in ended)
         delay = (await self._call(recent)).get("start_delay_p99")
         self._screen.say(
             "",

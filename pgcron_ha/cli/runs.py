@@ -17,6 +17,7 @@ from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS
+from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.spec.text import duration_text
 from pgcron_ha.web.run_words import reported_of_run
 
@@ -104,7 +105,8 @@ async def show_command(session: Session, run_id: int) -> None:
     output.report({**found, "progress": reported and reported._asdict(), "attempts": attempts})
     output.print_fields({**found, "progress": reported and progress_text(reported)})
     for attempt in attempts:
-        where = f"attempt {attempt['attempt']} {attempt['outcome']} on {shown(attempt['node'])}"
+        outcome = state_words(attempt["outcome"])
+        where = f"attempt {attempt['attempt']} {outcome} on {shown(attempt['node'])}"
         echo(f"\n{where} at {shown(attempt['ended_at'])}: {shown(with_class(attempt))}")
         if attempt["traceback"]:
             echo(attempt["traceback"].rstrip())

@@ -18,6 +18,7 @@ from pgcron_ha.cli.output import write
 from pgcron_ha.client.run_status import RunStatus
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.harmless import one_line
+from pgcron_ha.model.verdicts import state_words
 
 PLAIN_SECONDS: Final = 2.0
 """Between two plain lines that differ in the progress only."""
@@ -50,7 +51,7 @@ class Screen:
 
     def show(self, status: RunStatus, why: str | None = None) -> None:
         """Its state now, and `why` no node takes it."""
-        state = f"run {status.id} {status.state}"
+        state = f"run {status.id} {state_words(status.state)}"
         if status.attempt:
             state += f", attempt {status.attempt}"
         if why is not None:

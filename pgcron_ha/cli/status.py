@@ -17,6 +17,7 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.blocking import blocking_sessions, naming
 from pgcron_ha.errors import Conflict
+from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.web.pages.attention import Attention, causes, read_facts
 
 LAST_HOUR: Final = timedelta(hours=1)
@@ -98,5 +99,6 @@ def summary_lines(status: overview.Row) -> Iterator[str]:
         f"{counts['invalid_schedules']} invalid"
     )
     yield f"dead       {plural(counts['dead_letters'], 'dead letter')}"
-    ended = ", ".join(f"{o['runs']} {o['outcome']}" for o in status["outcomes_of_last_hour"])
+    outcomes = status["outcomes_of_last_hour"]
+    ended = ", ".join(f"{each['runs']} {state_words(each['outcome'])}" for each in outcomes)
     yield f"last hour  {ended or 'no run ended'}"

@@ -19,7 +19,7 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.queries import workflows
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import Mistakes, NotFound
-from pgcron_ha.model.verdicts import OPEN_STEPS, step_sentence
+from pgcron_ha.model.verdicts import OPEN_STEPS, state_words, step_sentence
 from pgcron_ha.model.workflow_graph import mermaid, remarks_on, text_lines
 
 _LAST_RUNS: Final = 5
@@ -178,7 +178,7 @@ async def why_command(session: Session, run_id: int, step: str | None, limit: in
         print_result({**row, "why": sentence}, f"{row['step']}{item}: {sentence}")
     if not rows:
         because = f" ({found['reason']})" if found["reason"] else ""
-        echo(f"run {run_id} has no open step: it is {found['state']}{because}")
+        echo(f"run {run_id} has no open step: it is {state_words(found['state'])}{because}")
 
 
 @workflows_group.command("signal")

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pgcron_ha.harmless import left_out
+from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.spec.text import in_bytes, in_number
 
 DAY_SECONDS: Final = 86_400.0
@@ -60,7 +61,7 @@ _LOOKS: Final = {
     ("‖", "idle"): "paused",
 }
 MARKS: Final = {
-    word: Mark(glyph, word.replace("_", " "), tone)
+    word: Mark(glyph, state_words(word), tone)
     for (glyph, tone), words in _LOOKS.items()
     for word in words.split()
 }

@@ -22,6 +22,7 @@ from pgcron_ha.db.driver.scopes import SCOPES, enter, within
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import Refused
 from pgcron_ha.model.permissions import NOBODY, OF_THE_CLUSTER, OWN_ACCOUNT, ROLE_OF, Person
+from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.spec.zones import load_zone, zone_names
 from pgcron_ha.web.address import (
     fields,
@@ -256,9 +257,10 @@ class PageRequest:
         self, route: str, filters: Mapping[str, str], *, but: str = ""
     ) -> list[tuple[str, str]]:
         """Each filter in words, with the address without it; but one that is chosen otherwise."""
+        words = {**filters, "state": state_words(filters.get("state", ""))}
         return [
-            (f"{name}: {plain(value)}", self.link(route, {**filters, name: None}))
-            for name, value in filters.items()
+            (f"{name}: {plain(words[name])}", self.link(route, {**filters, name: None}))
+            for name in filters
             if name != but
         ]
 
@@ -288,7 +290,7 @@ class PageRequest:
         """The words of one filter, None for all; the other `filters` stay as they are."""
         hrefs = (self.link(route, {**filters, name: word}, **segments) for word in words)
         return [
-            Choice(word or "all", href, word == chosen)
+            Choice(state_words(word or "all"), href, word == chosen)
             for word, href in zip(words, hrefs, strict=True)
         ]
 

@@ -95,7 +95,7 @@ def gantt(steps: Sequence[Row], since: datetime, until: datetime) -> SimpleNames
                 name=row["name"],
                 state=row["state"],
                 mark=mark_of(row["state"]),
-                title=f"{row['name']}: {row['state']}, {duration(took)}{on_path}",
+                title=f"{row['name']}: {mark_of(row['state']).word}, {duration(took)}{on_path}",
                 is_critical=row["is_critical"],
             )
         )
@@ -186,9 +186,10 @@ def _mark(group: list[tuple[Row, float, float]], zone: ZoneInfo) -> SimpleNamesp
     if len(group) == 1:
         begin, end = first["started_at"], first["finished_at"]
         took = f", {duration((end - begin).total_seconds())}" if begin and end else ""
-        title = f"run {first['id']} {state}{took} · {local(begin or end, zone)}"
+        title = f"run {first['id']} {mark_of(state).word}{took} · {local(begin or end, zone)}"
     else:
-        counts = ", ".join(f"{states.count(word)} {word}" for word in dict.fromkeys(states))
+        words = [mark_of(word).word for word in states]
+        counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
         title = f"{counts} · from {clock(first['started_at'] or first['finished_at'], zone)}"
     return SimpleNamespace(
         x=left,

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple
 
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.web.formats import duration, mark_of
 
 WIDTH: Final = 1000.0
@@ -95,7 +96,7 @@ def _pieces(run: Row, tries: Sequence[Row], begin: datetime, now: datetime) -> I
         if row["started_at"] is not None:
             tone = mark_of(row["outcome"]).tone
             what = f"{which} {'executing' if row['outcome'] == 'running' else row['outcome']}"
-            yield _Piece("executing", tone, start, row["ended_at"], what.replace("_", " "))
+            yield _Piece("executing", tone, start, row["ended_at"], state_words(what))
         at, gap = max(at, row["ended_at"]), "backing off"
     is_over = run["finished_at"] is not None or run["state"] == "running"
     if gap == "backing off" and not is_over:  # until it is due again, then it waits

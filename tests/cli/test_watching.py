@@ -171,6 +171,13 @@ def test_a_producer_follows_what_it_enqueued(
     assert execute("SELECT created_by FROM pgcron.run WHERE handler = 'py:y'") == [(role,)]
 
 
+def test_sentences_name_outcomes_in_words(cli: Cli, execute: Execute) -> None:
+    insert_ended(execute, 900, "upstream_failed")
+
+    assert "run 900 ended upstream failed: it broke" in cli("runs", "watch", "900").err
+    assert "last hour  1 upstream failed" in cli("status").out
+
+
 def test_log_goes_with_wait(cli: Cli) -> None:
     answer = cli("enqueue", "py:x", "--log")
 

@@ -64,6 +64,21 @@ async def test_the_ledger_tells_decision_reason_run_and_outcome(read_site: Site)
     assert "∅ missed It was late, and older than the catch-up window 16 fires" in shown[-1]
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (ledger_of("etl/orders", "decision=upstream_failed"), "No fire was upstream failed"),
+        ("/runs?state=upstream_failed&tag=none", "state: upstream failed"),
+    ],
+)
+async def test_filters_name_states_in_words(read_site: Site, address: str, said: str) -> None:
+    page = await read_site.get(address)
+
+    text = " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
+    assert said in text
+    assert "upstream_failed" not in text
+
+
 async def test_times_stand_in_the_schedules_zone_and_utc(
     full_site: Site, full_database: str
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
+from pgcron_ha.model.verdicts import state_words
 
 cordon_node: Final = Call[int]("cordon_node", "node", note=None)
 """It claims nothing from now on and ends what it holds; how many of its processes live."""
@@ -71,5 +72,5 @@ def scope_words(row: Mapping[str, Any]) -> str:
     """What a row of `retention` is about: ``succeeded runs of queue 'mail'``."""
     if row["relation"] is not None:
         return str(row["relation"])
-    outcome = "ended" if row["outcome"] is None else row["outcome"].replace("_", " ")
+    outcome = "ended" if row["outcome"] is None else state_words(row["outcome"])
     return f"{outcome} runs" + ("" if row["queue"] is None else f" of queue '{row['queue']}'")

@@ -27,6 +27,7 @@ from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.db.queries.storage import release_words
+from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.web.formats import (
     Mark,
     capital,
@@ -286,7 +287,7 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
         waiting = sum(group["runs"] for group in seen.broken if group["name"] == row["name"])
         fallback = row["fallback_handler"] or row["fallback_queue"]
         yield Attention(
-            Mark("⊘", row["state"].replace("_", " "), "late"),
+            Mark("⊘", state_words(row["state"]), "late"),
             row["name"],
             link("runs", {"handler": row["name"]}),
             row["opened_at"],

@@ -12,7 +12,7 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.model.verdicts import OPEN_STEPS
+from pgcron_ha.model.verdicts import OPEN_STEPS, state_words
 from pgcron_ha.web.address import NoSuch, choice
 from pgcron_ha.web.formats import capital, number, plural, pretty, short, who_and_why
 from pgcron_ha.web.graph import Shape
@@ -180,7 +180,7 @@ def _table(
         ],
         "states": [
             (
-                f"{word.replace('_', ' ')} {number(by_state.get(word, 0))}" if word else "all",
+                f"{state_words(word)} {number(by_state.get(word, 0))}" if word else "all",
                 page_request.link(route, {"state": word}, **segments) + "#steps",
                 word == state,
             )
