@@ -6,6 +6,7 @@ by Ctrl-C.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -16,12 +17,13 @@ from typing import Any
 import click
 
 from pgcron_ha.cli.context import CommandContext
-from pgcron_ha.cli.output import echo, print_json
+from pgcron_ha.cli.output import echo, output_failed, print_json
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.errors import ConfigError, PgcronError
 
 FAILED = 1
 INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 # Where each command is and what it does, so that ``--help`` imports none of them.
@@ -69,6 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = cli.main(args=given, prog_name="pgcron-ha", standalone_mode=False)
     except PgcronError as error:
         print_error(error, as_json=_wants_json(given))
+        return FAILED
+    except OSError as error:  # of --help and --version, which click writes itself
+        if error.errno not in _NO_ROOM:
+            raise
+        print_error(output_failed(error), as_json=_wants_json(given))
         return FAILED
     except click.ClickException as error:
         error.show()

@@ -83,13 +83,18 @@ def write(text: str, *, err: bool = False, nl: bool = True) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if not err:  # Python would try again to write the rest when it ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputFailed(
-            "the output can't be written",
-            f"{error.strerror}.",
-            "Make room where it is written to, or write it elsewhere.",
-        ) from error
+        raise output_failed(error, err=err) from error
+
+
+def output_failed(error: OSError, *, err: bool = False) -> OutputFailed:
+    """The error of an output; nothing more is written to stdout, unless it was stderr's."""
+    if not err:  # Python would try again to write the rest when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OutputFailed(
+        "the output can't be written",
+        f"{error.strerror}.",
+        "Make room where it is written to, or write it elsewhere.",
+    )
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:

@@ -15,7 +15,10 @@ from tests.waiting import COMMAND_SECONDS
 
 @pytest.mark.parametrize(
     "command",
-    ["next '0 3 * * *'", "docs", "completion bash", "status", "status --json"],
+    [
+        *("next '0 3 * * *'", "docs", "completion bash", "status", "status --json"),
+        *("schedules list", "nodes list", "--help", "schedules --help", "--version"),
+    ],
 )
 def test_an_output_that_can_not_be_written_is_not_the_database(
     database: str, tmp_path: Path, command: str
