@@ -20,6 +20,7 @@ from pgcron_ha.db.commands.roles import reaches
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.scopes import SCOPES, enter, within
 from pgcron_ha.db.driver.session import Session
+from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.errors import Refused
 from pgcron_ha.model.permissions import NOBODY, OF_THE_CLUSTER, OWN_ACCOUNT, ROLE_OF, Person
 from pgcron_ha.model.verdicts import state_words
@@ -153,6 +154,10 @@ class PageRequest:
             return await read(Session(connection, schema), *given)
 
         return await self.read(view, ask, *given, is_kept=is_kept)
+
+    async def now(self) -> datetime:
+        """What the database's clock shows, the only one that several hosts share."""
+        return (await self.read("clock", database_time)).now
 
     async def do(self, command: Ask[T], *given: Any, **more: Any) -> T:
         """`act` with one command: ``command(connection, *given, actor=…, schema=…)``."""

@@ -7,7 +7,7 @@ a field without one is a text, and None when it was left empty.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from starlette.responses import Response
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from pgcron_ha.client.checks import args_text, parsed_json
 from pgcron_ha.client.fires import require_fire
 from pgcron_ha.db.driver.session import Session
-from pgcron_ha.db.queries.overview import schedule
+from pgcron_ha.db.queries.overview import database_time, schedule
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.page_request import Ask, Endpoint, PageRequest
@@ -27,7 +27,8 @@ Segments: TypeAlias = Mapping[str, Any]
 
 class Field(NamedTuple):
     """A field of a form, and how its text (empty: it was not given) is read, beside the schedule
-    that the address names (none if `has_times` is not set). InvalidInput.
+    that the address names, with the database's clock as ``now`` (nothing if `has_times` is not
+    set). InvalidInput.
     """
 
     name: str
@@ -76,6 +77,8 @@ async def _work(
     async def work(session: Session) -> Any:
         has_times = any(field.has_times for field in known)
         row = await session.call(schedule, of["name"]) if has_times else {}
+        if has_times:
+            row["now"] = await session.call(database_time)
         values = {name: read(given.get(name, ""), row) for name, read, _ in known}
         return await session.act(command, *of.values(), **values, **more)
 
@@ -87,7 +90,7 @@ def _text(text: str, row: Row) -> str | None:
 
 
 def _instant(text: str, row: Row) -> datetime:
-    return written_instant(text, load_zone(row["timezone"]), datetime.now(UTC), direction=1)
+    return written_instant(text, load_zone(row["timezone"]), row["now"], direction=1)
 
 
 def _fire(text: str, row: Row) -> datetime:
@@ -97,11 +100,11 @@ def _fire(text: str, row: Row) -> datetime:
 
 
 def _past(text: str, row: Row) -> datetime | None:
-    return written_instant(text, load_zone(row["timezone"]), datetime.now(UTC)) if text else None
+    return written_instant(text, load_zone(row["timezone"]), row["now"]) if text else None
 
 
 def _end(text: str, row: Row) -> Any:
-    return written_end(text, load_zone(row["timezone"]), datetime.now(UTC)) if text else None
+    return written_end(text, load_zone(row["timezone"]), row["now"]) if text else None
 
 
 def _json(text: str, row: Row) -> str | None:

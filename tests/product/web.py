@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgcron_ha.web import formats
+from pgcron_ha.web import formats, verbs
 from pgcron_ha.web.access import Entry, LocalKey
 from pgcron_ha.web.app import create_app
 from pgcron_ha.web.callbacks import (
@@ -21,6 +21,7 @@ from pgcron_ha.web.ops import BOUNDS as OPS_BOUNDS
 from pgcron_ha.web.ops import ops_listener
 from pgcron_ha.web.page_request import LIVE_HEADER, REFRESH_SECONDS
 from pgcron_ha.web.pages import audit as audit_page
+from pgcron_ha.web.pages import schedule_edit as schedule_edit_page
 from pgcron_ha.web.pages.schedules import NEXT_FIRES, future_fire_lines, schedule_sentence
 from pgcron_ha.web.plots import TRACK_HEIGHT, distance, gantt, spark, timeline
 from pgcron_ha.web.plots import WIDTH as PLOTS_WIDTH
@@ -83,12 +84,14 @@ __all__ = [
     "pretty",
     "reason_words",
     "require_loopback",
+    "schedule_edit_page",
     "schedule_sentence",
     "shape_of",
     "size",
     "spark",
     "step_mark",
     "timeline",
+    "verbs",
     "where_time_went",
     "why_run_waits",
     "written_instant",

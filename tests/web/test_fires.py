@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.product.web import NEXT_FIRES, ROUTES, future_fire_lines, schedule_sentence
+from tests.chaos.failpoints import clock_ahead_by
+from tests.product.web import NEXT_FIRES, ROUTES, future_fire_lines, schedule_sentence, verbs
 from tests.sessions import own_session
 from tests.web.conftest import Site
 
@@ -114,6 +115,24 @@ async def test_a_change_of_a_fire_is_taken_back_with_the_right_that_it_needed(
 
     assert (restored.status_code, again.status_code) == (303, 404)
     assert await connection.fetchrow(changed) is None
+    await connection.close()
+
+
+async def test_a_time_from_now_is_by_the_clock_of_the_database(
+    site: Site, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = await own_session(database)
+    await connection.execute(
+        "INSERT INTO pgcron.schedule (name, spec, handler) VALUES ('daily', '0 0 * * *', 'py:x')"
+    )
+    monkeypatch.setattr(verbs, "datetime", clock_ahead_by(7200))
+
+    fire = f"{datetime.now(UTC) + timedelta(days=2):%Y-%m-%dT00:00Z}"
+    moved = await site.post("/schedules/daily/occurrences/move", fire_time=fire, due_at="2h")
+
+    assert moved.status_code == 303
+    due_in = "SELECT due_at - now() FROM pgcron.occurrence_override"
+    assert await connection.fetchval(due_in) <= timedelta(hours=2)
     await connection.close()
 
 

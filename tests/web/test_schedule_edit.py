@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from urllib.parse import quote
 
 import httpx
 import pytest
 
+from tests.chaos.failpoints import clock_ahead_by
 from tests.product.client import FIELDS, POLICIES
+from tests.product.web import schedule_edit_page
 from tests.sessions import own_session
 from tests.web.conftest import Site
 
@@ -124,6 +127,21 @@ async def test_a_preview_saves_nothing_and_keeps_what_was_typed(
     assert form_of(page.text)["spec"].strip() == "30 2 29 2 *"
     assert "02-29 02:30:00 +0900" in page.text
     assert await row_of(full_database, "version, spec") == before
+
+
+async def test_the_next_fires_are_by_the_clock_of_the_database(
+    full_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {"spec": "* * * * *", "do": "preview"}
+    made = form_of((await full_site.get("/new-schedule")).text)
+    forms = {"/new-schedule": made, f"/schedules/{NAME}/save": await opened(full_site)}
+    monkeypatch.setattr(schedule_edit_page, "datetime", clock_ahead_by(7200), raising=False)
+
+    for address, form in forms.items():
+        page = await full_site.post(address, **{**form, "handler": "py:x", **changed})
+        first = re.search(r"2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ", page.text)
+        assert first is not None
+        assert datetime.fromisoformat(first[0]) < datetime.now(UTC) + timedelta(hours=1)
 
 
 @pytest.mark.parametrize(

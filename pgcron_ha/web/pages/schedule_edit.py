@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -64,7 +63,7 @@ async def create(page_request: PageRequest) -> Response:
     given = await page_request.form("name", "state", *FIELDS, "do", keep_empty=True)
     name = given.get("name", "").strip()
     is_paused = given.get("state") == "paused"
-    now = datetime.now(UTC)
+    now = await page_request.now()
     row = {
         **NEW_SCHEDULE,
         "managed_by": INTERFACE,
@@ -129,7 +128,8 @@ async def save(page_request: PageRequest) -> Response:
     form.version, form.note = version, given.get("note", "")
     form.is_preview = given.get("do") == "preview"
     try:
-        changes, form.preview = await judged(page_request, name, row, texts, datetime.now(UTC))
+        now = await page_request.now()
+        changes, form.preview = await judged(page_request, name, row, texts, now)
         if form.is_preview:
             return _page(page_request, form)
         await page_request.do(
@@ -171,7 +171,7 @@ async def _met_another(
     with suppress(InvalidInput):  # the two edits don't go together: saving says so
         changes = typed_changes(name, row, merged)
     form = DefinitionForm(merged, served, edited=row)
-    form.error, form.preview = conflict, look_ahead(row, changes, datetime.now(UTC))
+    form.error, form.preview = conflict, look_ahead(row, changes, await page_request.now())
     form.note = note
     form.theirs = [
         {"field": field, "before": before[field], "now": current[field], "mine": mine[field]}
