@@ -237,7 +237,7 @@ async def test_the_box_opens_a_run_by_its_number_or_its_key(
     assert (by_key.status_code, by_key.headers["location"]) == (303, f"/runs/{run}")
 
 
-async def test_the_box_knows_the_keys_of_producers_and_none_that_is_over(
+async def test_the_box_knows_the_keys_of_producers_also_deleted_ones_and_none_that_is_over(
     full_database: str, full_site: Site
 ) -> None:
     connection = await own_session(full_database)
@@ -249,16 +249,23 @@ async def test_the_box_knows_the_keys_of_producers_and_none_that_is_over(
         UPDATE pgcron.unique_period SET until = now() WHERE key = 'past';
         INSERT INTO pgcron.idempotency VALUES ('theirs', 10050, now() + '1 day', 'pg_monitor');
         INSERT INTO pgcron.unique_period VALUES
-          ('at a time', 'py:report', 10050, now() + '1 day', 'pg_monitor')""")
+          ('at a time', 'py:report', 10050, now() + '1 day', 'pg_monitor');
+        SELECT pgcron.confine_producer('pg_read_all_stats');
+        INSERT INTO pgcron.idempotency VALUES
+          ('deleted', 10050, now() + '1 day', 'pg_read_all_stats');
+        INSERT INTO pgcron.unique_period VALUES
+          ('deleted too', 'py:report', 10050, now() + '1 day', 'pg_read_all_stats');
+        SELECT pgcron.delete_producer('pg_read_all_stats')""")
     await connection.close()
 
     found = {
         key: (await full_site.get(f"/runs?find={key}")).headers.get("location")
-        for key in ("over", "past", "theirs", "at a time")
+        for key in ("over", "past", "theirs", "at a time", "deleted", "deleted too")
     }
 
     there = "/runs/10050"
-    assert found == {"over": None, "past": None, "theirs": there, "at a time": there}
+    theirs = dict.fromkeys(("theirs", "at a time", "deleted", "deleted too"), there)
+    assert found == {"over": None, "past": None, **theirs}
 
 
 async def test_runs_of_a_deleted_schedule_are_still_found(

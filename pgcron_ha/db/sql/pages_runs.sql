@@ -164,14 +164,23 @@ WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name,
 
 -- name: page_key_run
 -- The run that an idempotency key names while it lives, or that has the unique key now. Keys are
--- indexed within namespaces: each producer has one, and all other roles share the empty one.
+-- indexed within namespaces: each producer has one, and all other roles share the empty one. The
+-- namespaces are read from these indexes, a probe each: keys outlive their producer.
+WITH RECURSIVE spaces(namespace) AS (
+  SELECT '' COLLATE "C"
+  UNION ALL
+  SELECT least(
+      (SELECT min(i.namespace) FROM pgcron.idempotency i WHERE i.namespace > s.namespace),
+      (SELECT min(u.namespace) FROM pgcron.unique_period u WHERE u.namespace > s.namespace))
+  FROM spaces s WHERE s.namespace IS NOT NULL
+)
 SELECT f.run_id
 FROM (SELECT i.run_id FROM pgcron.idempotency i
-      WHERE i.namespace = ANY(ARRAY(SELECT '' UNION ALL SELECT p.namespace FROM pgcron.producer p))
+      WHERE i.namespace = ANY(ARRAY(SELECT s.namespace FROM spaces s))
         AND i.key = :key::text AND i.expires_at > now()
       UNION ALL SELECT r.id FROM pgcron.run r
       WHERE r.unique_key = :key AND pgcron.has_key(r.unique_key, r.unique_scope, r.attempt)
       UNION ALL SELECT u.run_id FROM pgcron.unique_period u
-      WHERE u.namespace = ANY(ARRAY(SELECT '' UNION ALL SELECT p.namespace FROM pgcron.producer p))
+      WHERE u.namespace = ANY(ARRAY(SELECT s.namespace FROM spaces s))
         AND u.key = :key AND u.until > now()) f
 WHERE pgcron.run_in_scope(f.run_id) LIMIT 1;
