@@ -20,7 +20,7 @@ from pgcron_ha.db.commands.roles import reached, record_refusal
 from pgcron_ha.db.driver.scopes import SCOPES
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
-from pgcron_ha.model.permissions import ROLES, Grant, Person
+from pgcron_ha.model.permissions import NOBODY, ROLES, Grant, Person
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import BadToken, Entry
@@ -186,6 +186,9 @@ def _no_route(services: Services) -> Callable[[Request, Exception], Awaitable[Re
                 "Use the buttons of the pages.",
             )
         services.metrics.answered("(none)", request.method, status, 0.0)
-        return await failure_page(PageRequest(request, services), error, status)
+        page_request = PageRequest(request, services)
+        with suppress(Exception):  # who can't be found out is nobody: the answer stays
+            page_request.person = await services.access.person(request) or NOBODY
+        return await failure_page(page_request, error, status)
 
     return answer

@@ -196,7 +196,8 @@ class PageRequest:
         """As `may`, what the route of this name needs. An open page does not know its viewer."""
         if route not in self._opened:
             needed = self.services.permissions[route]
-            self._opened[route] = not self.permission or needed == "open" or self.may(needed)
+            is_open = self.person is NOBODY or needed == "open"
+            self._opened[route] = is_open or self.may(needed)
         return self._opened[route]
 
     def refusal(self) -> Refused:

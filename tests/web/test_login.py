@@ -214,6 +214,22 @@ async def test_a_login_comes_from_a_page_of_the_site_and_nobody_logs_out_by_a_li
     assert (foreign.status_code, link.status_code, still.status_code) == (403, 405, 200)
 
 
+async def test_addresses_and_methods_that_no_page_has_know_who_asks(login: Login) -> None:
+    await login.add("alice", "viewer")
+    async with login.serve(local=True) as url, Visitor(url) as visitor, Visitor(url) as nobody:
+        await visitor.log_in("alice")
+        pages = [await visitor.get(path) for path in ("/logout?tz=Asia/Tokyo", "/nowhere", "/runs")]
+        pages.append(await visitor.post("/runs"))
+        nobodys = await nobody.get("/logout")
+
+    assert [page.status_code for page in (*pages, nobodys)] == [405, 404, 200, 405, 405]
+    assert all("<bdi>alice</bdi>" in page.text for page in pages)
+    menus = [re.findall(r'data-key="(.)"', page.text) for page in pages]
+    assert menus[2] != re.findall(r'data-key="(.)"', nobodys.text)
+    assert menus == [menus[2]] * 4
+    assert ">Asia/Tokyo</span>" in pages[0].text
+
+
 async def test_one_sees_and_ends_one_s_own_sessions_and_changes_one_s_password(
     login: Login,
 ) -> None:
