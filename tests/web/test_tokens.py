@@ -137,6 +137,7 @@ async def test_a_person_makes_a_token_that_is_shown_once(login: Login) -> None:
     assert "admin of everything is more than user &#39;alice&#39; has" in broad.text
     assert "&#39;no spaces&#39; is not the name of a token" in wrong.text
     assert found[0] not in page.text
+    assert "Scopes, with spaces between (empty: everything)</span>" in page.text
     assert "viewer queue:mail" in page.text
     assert [answer.status_code for answer in account] == [403, 403, 403]
 
