@@ -59,10 +59,12 @@ BEGIN
       own.stopping := NULL;
       own.stop_reason := NULL;
     END IF;
-    is_given_up := counted.failed > (one.definition).tolerate OR own.stopping IS NOT NULL;
+    is_given_up := counted.failed + counted.cancelled > (one.definition).tolerate
+      OR own.stopping IS NOT NULL;
     IF counted.ended = (CASE WHEN is_given_up THEN counted.known ELSE (one.step).items END) THEN
       PERFORM pgcron.release_steps(ARRAY[pgcron.end_of_list(own, (one.step).number,
-              counted.failed + (one.step).items - counted.known, (one.definition).tolerate)]);
+              counted.failed, counted.cancelled + (one.step).items - counted.known,
+              (one.definition).tolerate)]);
       CONTINUE;
     ELSIF is_given_up THEN
       is_full := pgcron.give_up_list(own, one.step, most) OR is_full;
@@ -90,17 +92,15 @@ END $$;
 -- How many items of a list there are, and in which states; what is shown of the list is brought up
 -- to that, unless somebody has locked its row.
 CREATE FUNCTION pgcron.count_items(step pgcron.step, OUT known int, OUT running int, OUT ended int,
-    OUT failed int)
+    OUT failed int, OUT cancelled int)
 LANGUAGE plpgsql AS $$
 BEGIN
   SELECT count(*), count(*) FILTER (WHERE i.state = 'running'),
-         count(*) FILTER (WHERE pgcron.has_ended(i.state)) INTO known, running, ended
+         count(*) FILTER (WHERE pgcron.has_ended(i.state)),
+         count(*) FILTER (WHERE i.state <> 'cancelled' AND pgcron.is_failure(i.state)),
+         count(*) FILTER (WHERE i.state = 'cancelled') INTO known, running, ended, failed, cancelled
   FROM pgcron.step i
   WHERE i.workflow = step.workflow AND i.number = step.number AND i.item >= 0;
-  -- by itself, as an index has these
-  SELECT count(*) INTO failed FROM pgcron.step i
-  WHERE i.workflow = step.workflow AND i.number = step.number AND i.item >= 0
-    AND pgcron.is_failure(i.state);
   UPDATE pgcron.step s SET items_ended = ended, items_failed = failed
   WHERE s.ctid = ANY(ARRAY(
       SELECT l.ctid FROM pgcron.step l
@@ -133,16 +133,16 @@ BEGIN
 END $$;
 
 -- All items of a list are over: its result is theirs, in order.
-CREATE FUNCTION pgcron.end_of_list(w pgcron.workflow_run, number int, failed int, tolerate int)
-  RETURNS pgcron.step_end
+CREATE FUNCTION pgcron.end_of_list(w pgcron.workflow_run, number int, failed int, cancelled int,
+    tolerate int) RETURNS pgcron.step_end
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   results jsonb;
 BEGIN
-  IF failed > tolerate THEN
+  IF failed + cancelled > tolerate THEN
     RETURN ROW(w.run, number, -1, CASE WHEN w.stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END,
-             NULL, coalesce(w.stop_reason, format('%s of its items did not succeed', failed)))
-           ::pgcron.step_end;
+             NULL, coalesce(w.stop_reason, concat_ws(', ', failed || ' of its items failed',
+                        nullif(cancelled, 0) || ' cancelled')))::pgcron.step_end;
   END IF;
   SELECT jsonb_agg(s.result ORDER BY s.item) INTO results FROM pgcron.step s
   WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0

@@ -332,4 +332,19 @@ async def test_a_final_list_that_fails_ends_for_its_own_reason(
 
     assert await flow.states(run) == {"a": "dead", "last": "dead"}
     reason = "SELECT reason FROM pgcron.workflow_steps WHERE name = 'last' AND item = -1"
-    assert await connection.fetchval(reason) == "2 of its items did not succeed"
+    assert await connection.fetchval(reason) == "1 of its items failed, 1 cancelled"
+
+
+async def test_items_that_are_given_up_do_not_count_as_failed(
+    flow: Stage, connection: Connection
+) -> None:
+    run = await flow.run(
+        step("a", for_each="$.args.list", max_parallel=1, tolerate=1), args={"list": [1] * 600}
+    )
+    await flow.work({"a": ValueError()})
+
+    assert await flow.states(run) == {"a": "dead"}
+    [row] = await connection.fetch(
+        "SELECT reason, items_failed FROM pgcron.workflow_steps WHERE item = -1"
+    )
+    assert tuple(row) == ("2 of its items failed, 598 cancelled", 2)

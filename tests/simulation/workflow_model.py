@@ -331,7 +331,7 @@ class Look:
                 yield f"{running} of its items execute at once"
             if seen.items_ended != ended:
                 yield f"{ended} items are over, and it counts {seen.items_ended}"
-            failed = sum(item.state in BAD for item in items)
+            failed = sum(item.state in BAD - {"cancelled"} for item in items)
             if seen.items_failed != failed and not self.stopping:
                 yield f"{failed} items failed, and it counts {seen.items_failed}"
         # What executes of a list that a person has ended is asked to stop.
