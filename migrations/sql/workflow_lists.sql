@@ -35,7 +35,8 @@ BEGIN
 END $$;
 
 -- The lists of a workflow: their next items are made and begun, and the rest is given up when more
--- of them failed than may; it is over when its items are. True when there is more to do at once.
+-- of them failed than may; it is over when its items are. So many items in all; true when there may
+-- be more to do at once.
 CREATE FUNCTION pgcron.advance_lists(w pgcron.workflow_run, most int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -44,14 +45,17 @@ DECLARE
   counted record;
   is_given_up boolean;
   listed record;
+  made int;
   room int;
   next int[];
-  is_full boolean := false;
+  remaining int := most;
 BEGIN
-  FOR one IN SELECT s AS step, d AS definition FROM pgcron.step s
-      CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
-      WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'running' AND s.items IS NOT NULL
-      ORDER BY s.number LOOP
+  FOR one IN SELECT s.step, d AS definition FROM pgcron.workflow_step d
+      CROSS JOIN LATERAL (SELECT x AS step FROM pgcron.step x
+                          WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1
+                            AND x.state = 'running' AND x.items IS NOT NULL LIMIT 1) s
+      WHERE d.definition = w.definition AND d.kind = 'map' ORDER BY d.number LOOP
+    EXIT WHEN remaining <= 0;
     counted := pgcron.count_items(one.step);
     own := w;
     -- it runs although the others have stopped
@@ -67,26 +71,27 @@ BEGIN
               (one.definition).tolerate)]);
       CONTINUE;
     ELSIF is_given_up THEN
-      is_full := pgcron.give_up_list(own, one.step, most) OR is_full;
+      remaining := remaining - pgcron.give_up_list(own, one.step, remaining);
       CONTINUE;
     END IF;
-    IF counted.known < (one.step).items THEN
+    made := least(remaining, (one.step).items - counted.known);
+    IF made > 0 THEN
       listed := pgcron.list_of(pgcron.step_document(one.step, w.args), (one.definition).for_each);
       PERFORM pgcron.release_steps(
-          pgcron.make_items(one.step, listed.list, counted.known, most, w.redrive_of));
-      is_full := is_full OR counted.known + most < (one.step).items;
+          pgcron.make_items(one.step, listed.list, counted.known, made, w.redrive_of));
     END IF;
-    room := least(most, coalesce((one.definition).max_parallel, 10000) - counted.running,
-        pgcron.room_of(w, one.definition));
-    CONTINUE WHEN room <= 0;
+    room := greatest(0, least(remaining, coalesce((one.definition).max_parallel, 10000)
+            - counted.running, pgcron.room_of(w, one.definition)));
     next := ARRAY(
         SELECT i.item FROM pgcron.step i
         WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0
           AND i.state = 'ready' ORDER BY i.item LIMIT room FOR UPDATE SKIP LOCKED);
-    PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY[(one.step).number], next));
-    is_full := is_full OR cardinality(next) = most;
+    IF next <> '{}' THEN
+      PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY[(one.step).number], next));
+    END IF;
+    remaining := remaining - greatest(made, cardinality(next));
   END LOOP;
-  RETURN is_full;
+  RETURN remaining <= 0;
 END $$;
 
 -- How many items of a list there are, and in which states; what is shown of the list is brought up
@@ -109,9 +114,8 @@ BEGIN
       FOR UPDATE SKIP LOCKED));
 END $$;
 
--- What is left of a list is not begun; what executes is ended.
-CREATE FUNCTION pgcron.give_up_list(w pgcron.workflow_run, step pgcron.step, most int)
-  RETURNS boolean
+-- What is left of a list is not begun; what executes is ended. Returns how many were not begun.
+CREATE FUNCTION pgcron.give_up_list(w pgcron.workflow_run, step pgcron.step, most int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
   because text := coalesce(w.stop_reason, 'too many items of its list failed');
@@ -129,7 +133,7 @@ BEGIN
                    WHERE i.workflow = w.run AND i.number = step.number AND i.item >= 0
                      AND i.state = 'ready' LIMIT most);
   PERFORM pgcron.release_steps(waiting);
-  RETURN cardinality(waiting) >= most;
+  RETURN cardinality(waiting);
 END $$;
 
 -- All items of a list are over: its result is theirs, in order.

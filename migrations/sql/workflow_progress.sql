@@ -214,6 +214,7 @@ BEGIN
                AND s.workflow = w.run AND s.item = -1 AND s.state = 'succeeded') THEN
     PERFORM pgcron.end_workflow(w.run);
   END IF;
+  IF is_full THEN INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run); END IF;
   RETURN is_full;
 END $$;
 

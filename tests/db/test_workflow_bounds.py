@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from itertools import pairwise
 
@@ -73,6 +74,35 @@ async def test_steps_that_wait_for_nothing_begin_500_in_a_transaction(
 
     assert begun[-1] == 1200
     assert max(after - before for before, after in pairwise(begun)) <= 500
+
+
+async def test_lists_make_and_begin_500_items_in_a_transaction_however_many_lists_there_are(
+    flow: Stage, connection: Connection
+) -> None:
+    """And all of them, although no item ends meanwhile."""
+    lists = [step(f"s{n}", for_each="$.args.list", handler="py:b") for n in range(3)]
+    await flow.put("w", *lists)
+    run = await connection.fetchval(
+        "SELECT pgcron.start_workflow('w'::text, $1)", json.dumps({"list": [1] * 700})
+    )
+    [claimed] = await claim(connection, flow.node)
+    claims = {"run_ids": [claimed["id"]], "tokens": [claimed["token"]]}
+    await call(connection, "start_claimed_workflows", **claims, node_name="n")
+
+    made, begun = [0], [0]
+    query = "SELECT count(*), count(*) FILTER (WHERE state = 'running') FROM pgcron.step"
+    while (await call(connection, "workflows_to_advance", most=1, aside=[], after=0))[0][
+        "workflows"
+    ]:
+        await connection.fetchval("SELECT pgcron.advance_workflow($1)", run)
+        [row] = await connection.fetch(f"{query} WHERE item >= 0")
+        made.append(row[0])
+        begun.append(row[1])
+
+    assert (made[-1], begun[-1]) == (2100, 2100)
+    for numbers in (made, begun):
+        assert max(after - before for before, after in pairwise(numbers)) == 500
+    await flow.work()
 
 
 async def test_a_redrive_keeps_500_successes_in_a_transaction_and_none_of_them_begins(
