@@ -143,7 +143,7 @@ LANGUAGE sql AS $$
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed, dead
 -- As end_waiting_runs, but skips locked runs, and a run that the database refuses to end that way
--- ends dead; the others are ended. Returns the runs that ended.
+-- ends dead; the others are ended. Returns the runs that ended with the outcome.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text,
     holders bigint[] DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
@@ -163,7 +163,7 @@ BEGIN
   EXCEPTION WHEN others THEN
     IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     IF cardinality(locked) = 1 THEN
-      RETURN QUERY SELECT locked[1] WHERE pgcron.end_refused_run(locked[1], NULL, SQLERRM);
+      PERFORM pgcron.end_refused_run(locked[1], NULL, SQLERRM);
       RETURN;
     END IF;
   END;

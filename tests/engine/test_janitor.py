@@ -14,7 +14,7 @@ from tests.engine.proxy import Proxy
 from tests.product.db import Busy, Link
 from tests.product.engine import Janitor
 from tests.product.engine import janitor as janitors
-from tests.product.telemetry import Event, HistoryThinned, RunOverruns
+from tests.product.telemetry import COUNTERS, Event, HistoryThinned, RunOverruns
 from tests.waiting import until
 
 
@@ -193,11 +193,13 @@ async def test_an_expired_run_that_cannot_be_written_keeps_no_other_from_expirin
         "ALTER TABLE pgcron.history_overflow ADD CHECK (args = '{}');"
         "ALTER TABLE pgcron.history ADD CHECK (args = '{}')"
     )
+    before = COUNTERS.occurrences["expired"]
 
     await janitor.run_once()
 
     ended = await connection.fetch("SELECT id, state FROM pgcron.runs ORDER BY id")
     assert [row["state"] for row in ended] == ["expired"] * 4 + ["dead"] + ["expired"] * 4
+    assert COUNTERS.occurrences["expired"] - before == 8
 
 
 async def test_what_is_over_is_removed_while_there_is_any_in_one_pass(

@@ -209,7 +209,7 @@ class Session(threading.Thread):
                     "end_late_fires", grace=LATE_AFTER.total_seconds(), at_most=_LATE_BATCH
                 )
                 COUNTERS.occurrences["skipped"] += ended
-                if ended < _LATE_BATCH:
+                if not ended:
                     return
         except DatabaseUnavailable:
             raise
