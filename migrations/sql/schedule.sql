@@ -187,7 +187,8 @@ CREATE TABLE pgcron.cursor (
   -- When this generation began: fires after it are those of the schedule as it is now.
   since timestamptz NOT NULL,
   watermark timestamptz NOT NULL,
-  -- A hint for the poll: NULL must be computed, infinity never fires again.
+  -- A hint for the poll: NULL must be computed, infinity never fires again. Of a pause the first
+  -- that it holds back; NULL: not known.
   next_fire timestamptz,
   status text NOT NULL DEFAULT 'unchecked' CONSTRAINT a_schedule_is_unchecked_valid_or_invalid
     CHECK (status IN ('unchecked', 'valid', 'invalid')),

@@ -2,10 +2,11 @@
 -- already.
 
 -- Why fires between the watermark and an instant may be owed and undecided; NULL when there are
--- none.
+-- none: none was ahead when a pause began, or is now.
 CREATE FUNCTION pgcron.unrecorded(cursor_before pgcron.cursor, instant timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN cursor_before.watermark >= instant THEN NULL
+            WHEN cursor_before.is_paused AND cursor_before.next_fire > instant THEN NULL
             WHEN cursor_before.is_paused THEN 'paused'
             WHEN cursor_before.canonical LIKE 'on asset %' THEN NULL
             WHEN cursor_before.status = 'valid' AND cursor_before.next_fire = 'infinity'
@@ -61,6 +62,8 @@ DECLARE
   recorded_until timestamptz;
   taken_back int;
   first_delayed timestamptz;
+  first_taken_back timestamptz;
+  is_other_timing boolean;
 BEGIN
   SELECT * INTO cursor_before FROM pgcron.cursor WHERE schedule_id = edited FOR UPDATE;
   SELECT * INTO schedule_now FROM pgcron.schedule WHERE id = edited;
@@ -69,21 +72,24 @@ BEGIN
     WHERE schedule_id = edited AND origin = 'schedule' AND state <> 'running' AND attempt = 0
     ORDER BY id FOR UPDATE;
   edit_time := clock_timestamp();
+  is_other_timing := timing_changes OR cursor_before.timing_is_new;
   WITH gone AS (
     DELETE FROM pgcron.run
     WHERE schedule_id = edited AND origin = 'schedule' AND state <> 'running' AND attempt = 0
       AND due_at > edit_time
       AND (scheduled_for > edit_time
-           OR (NOT (timing_changes OR cursor_before.timing_is_new)
+           OR (NOT is_other_timing
                AND pgcron.is_delayed(schedule_now, scheduled_for, due_at)))
     RETURNING scheduled_for),
   forgotten AS (
     DELETE FROM pgcron.occurrence o
     WHERE o.schedule_id = edited
       AND (o.fire_at IN (SELECT scheduled_for FROM gone)
-           OR (o.fire_at > edit_time AND o.run_id IS NULL)))
-  SELECT count(*), min(scheduled_for) FILTER (WHERE scheduled_for <= edit_time)
-  INTO taken_back, first_delayed FROM gone;
+           OR (o.fire_at > edit_time AND o.run_id IS NULL))
+    RETURNING o.fire_at)
+  SELECT count(*), min(scheduled_for) FILTER (WHERE scheduled_for <= edit_time),
+         (SELECT min(f.fire_at) FROM forgotten f)
+  INTO taken_back, first_delayed, first_taken_back FROM gone;
   -- What waits under no limit waits under the new policy.
   UPDATE pgcron.run
   SET overlap = pgcron.run_overlap(schedule_now.overlap, schedule_now.max_running),
@@ -96,7 +102,7 @@ BEGIN
   END IF;
   unrecorded := pgcron.unrecorded(cursor_before, edit_time);
   recorded_until := edit_time;
-  IF NOT (timing_changes OR cursor_before.timing_is_new) THEN
+  IF NOT is_other_timing THEN
     IF unrecorded = 'edited' OR (NOT schedule_now.enabled AND unrecorded <> 'completed') THEN
       -- decided late, as the timing is the same; or recorded when the pause is over
       unrecorded := NULL;
@@ -114,7 +120,11 @@ BEGIN
     PERFORM pgcron.record_missed(cursor_before, recorded_until, unrecorded);
   END IF;
   UPDATE pgcron.cursor
-  SET generation = generation + 1, since = edit_time, next_fire = NULL, status = 'unchecked',
+  SET generation = generation + 1, since = edit_time, status = 'unchecked',
+      -- of a pause: the first that it holds back; NULL where that is not known
+      next_fire = CASE WHEN NOT schedule_now.enabled AND NOT is_other_timing
+                            AND (is_paused OR status = 'valid') AND next_fire IS NOT NULL
+                         THEN nullif(least(next_fire, first_taken_back), 'infinity') END,
       error = NULL, retry_at = NULL, canonical = NULL, is_paused = NOT schedule_now.enabled,
       edit_is_pending = false, timing_is_new = false,
       pause_note = CASE WHEN NOT schedule_now.enabled
@@ -125,7 +135,7 @@ BEGIN
                        ELSE greatest(runs_made - taken_back, 0) END,
       watermark = least(first_delayed - interval '1 microsecond',
           CASE WHEN unrecorded IS NOT NULL THEN recorded_until
-               WHEN status = 'valid' AND next_fire > edit_time THEN edit_time
+               WHEN (status = 'valid' OR is_paused) AND next_fire > edit_time THEN edit_time
                ELSE least(watermark, edit_time) END)
   WHERE schedule_id = edited;
   UPDATE pgcron.schedule_version SET since = edit_time WHERE schedule_id = edited AND since IS NULL;
@@ -150,6 +160,7 @@ BEGIN
   WHERE p.schedule_id = outdated AND p.probe_run IS NULL AND p.probe_fire > now();
   PERFORM pgcron.apply_edit(c.schedule_id) FROM pgcron.cursor c
     WHERE c.schedule_id = outdated AND NOT c.is_paused;
-  UPDATE pgcron.cursor c SET generation = c.generation + 1, rules_since = clock_timestamp()
+  UPDATE pgcron.cursor c
+  SET generation = c.generation + 1, rules_since = clock_timestamp(), next_fire = NULL
   WHERE c.schedule_id = outdated;
 END $$;

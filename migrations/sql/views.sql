@@ -39,7 +39,7 @@ CREATE VIEW pgcron.schedules AS
          coalesce((SELECT min(r.scheduled_for) FROM pgcron.run r
                    WHERE r.schedule_id = s.id AND r.state IN ('blocked', 'ready')
                      AND r.scheduled_for > now()),
-             CASE WHEN isfinite(c.next_fire) THEN c.next_fire END) AS next_fire,
+             CASE WHEN isfinite(c.next_fire) AND NOT c.is_paused THEN c.next_fire END) AS next_fire,
          (SELECT count(*)::int FROM pgcron.overrun o
           JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running' WHERE o.schedule_id = s.id)
            AS overrunning,

@@ -1848,7 +1848,7 @@ CREATE VIEW pgcron.schedules AS
            FROM pgcron.run r
           WHERE ((r.schedule_id = s.id) AND (r.state = ANY (ARRAY['blocked'::text, 'ready'::text])) AND (r.scheduled_for > now()))),
         CASE
-            WHEN isfinite(c.next_fire) THEN c.next_fire
+            WHEN (isfinite(c.next_fire) AND (NOT c.is_paused)) THEN c.next_fire
             ELSE NULL::timestamp with time zone
         END) AS next_fire,
     ( SELECT (count(*))::integer AS count

@@ -160,6 +160,47 @@ async def test_a_pause_resumed_before_its_end_ends_now(connection: Connection) -
     assert before < watermark < await database_now(connection)
 
 
+async def test_a_pause_that_held_back_no_fire_leaves_no_range(connection: Connection) -> None:
+    schedule = await put_schedule(connection)
+    now = await database_now(connection)
+    ahead, later = now + minutes(30), now + minutes(60)
+    await materialize(connection, await cursor_of(connection, schedule), [ahead], next_fire=later)
+    for note in ("deploy", "another"):
+        await connection.execute("SELECT pgcron.pause_schedule('job', $1)", note)
+        paused = await cursor_of(connection, schedule)
+        shown = await connection.fetchval("SELECT next_fire FROM pgcron.schedules")
+        assert (paused["next_fire"], shown) == (ahead, None)
+    await connection.execute("SELECT pgcron.resume_schedule('job')")
+
+    resumed = await cursor_of(connection, schedule)
+    assert await missed(connection) == []
+    assert resumed["watermark"] == resumed["since"]
+    assert resumed["next_fire"] is None
+
+
+@pytest.mark.parametrize(
+    "ending", ["SELECT pgcron.resume_schedule('job')", "SELECT pgcron.delete_schedule('job')"]
+)
+async def test_a_pause_that_held_back_a_fire_that_was_made_before_it_leaves_a_range(
+    connection: Connection, ending: str
+) -> None:
+    schedule = await put_schedule(connection)
+    now = await database_now(connection)
+    ahead, later = now + minutes(30), now + minutes(60)
+    await materialize(connection, await cursor_of(connection, schedule), [ahead], next_fire=later)
+    await pause(connection)
+    # The clock can't be turned: 45 minutes pass.
+    await connection.execute(
+        "UPDATE pgcron.cursor SET watermark = watermark - interval '45 minutes',"
+        " since = since - interval '45 minutes', next_fire = next_fire - interval '45 minutes'"
+    )
+    await connection.execute(ending)
+
+    [(reason, _, first, last)] = await missed(connection)
+    assert reason == "paused"
+    assert first < ahead - minutes(45) < last
+
+
 async def test_two_nodes_resume_it_once(connection: Connection, another: Connect) -> None:
     schedule, _ = await paused_an_hour(connection)
     nodes = [await another() for _ in range(4)]
