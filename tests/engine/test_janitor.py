@@ -7,14 +7,14 @@ import pytest
 
 from tests.db import control
 from tests.db.control import Connect, Connection, Row
-from tests.db.retention import ended, kept, make_days
+from tests.db.retention import ended, make_days
 from tests.db.test_overruns import started
 from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
 from tests.product.db import Busy, Link
 from tests.product.engine import Janitor
 from tests.product.engine import janitor as janitors
-from tests.product.telemetry import COUNTERS, Event, HistoryThinned, RunOverruns
+from tests.product.telemetry import COUNTERS, Event, RunOverruns
 from tests.waiting import until
 
 
@@ -323,51 +323,6 @@ async def test_a_partition_that_can_not_be_dropped_is_set_aside_and_keeps_no_oth
     await connection.execute("DROP VIEW mine")
     await Janitor(link, "pgcron").run_once()  # in an hour
     assert await connection.fetchval("SELECT to_regclass($1)", used) is None
-
-
-async def test_what_a_rule_keeps_no_longer_is_removed_and_its_room_given_back(
-    janitor: Janitor, connection: Connection, events: list[Event]
-) -> None:
-    await make_days(connection, 6)
-    await ended(connection, 5, 9000, queue="mail")
-    stays = await ended(connection, 5, 100, queue="etl")
-    day = await connection.fetchval("SELECT max(tableoid::regclass::text) FROM pgcron.history")
-    size = "SELECT pg_total_relation_size($1::text::regclass)"
-    before = await connection.fetchval(size, day)
-    await connection.execute("SELECT pgcron.set_retention('1 day', 'mail')")
-
-    while await janitor.run_once() is not None:
-        pass
-
-    assert await kept(connection) == stays
-    [reported] = [event for event in events if isinstance(event, HistoryThinned)]
-    assert (f"pgcron.{reported.partition}", reported.removed, reported.remaining) == (
-        day,
-        9000,
-        100,
-    )
-    assert await connection.fetchval(size, day) < before / 5
-    # Nothing is to be done until the hour is over.
-    await connection.execute("SELECT pgcron.set_retention('1 day', 'etl')")
-    assert await janitor.run_once() is None
-    assert await kept(connection) == stays
-
-
-async def test_a_day_that_somebody_reads_is_not_rewritten_and_nobody_waits(
-    janitor: Janitor, connection: Connection
-) -> None:
-    await make_days(connection, 6)
-    await ended(connection, 5, 9000, queue="mail")
-    day = await connection.fetchval("SELECT max(tableoid::regclass::text) FROM pgcron.history")
-    await connection.execute("SELECT pgcron.set_retention('1 day', 'mail')")
-    async with connection.transaction():
-        await connection.execute(f"LOCK TABLE {day} IN ACCESS SHARE MODE")
-
-        while await janitor.run_once() is not None:
-            pass
-
-    assert await kept(connection) == []
-    assert await connection.fetchval("SELECT bool_or(gone > 0) FROM pgcron.retention_sweep") is True
 
 
 async def test_what_overflowed_goes_where_it_belongs(

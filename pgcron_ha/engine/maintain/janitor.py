@@ -205,11 +205,11 @@ class Janitor(Service):
             await self._link.rows("drop_outlived", partition=partition)
             self.aside.forget(("partition", partition))
 
-        def leave(partition: str, error: PgcronError) -> None:
-            if not isinstance(error, Busy):  # a long reader holds it: the next hour will do
-                self.aside.put(("partition", partition), f"partition {partition}", error)
+        await one_by_one(partitions, drop, self._leave)
 
-        await one_by_one(partitions, drop, leave)
+    def _leave(self, partition: str, error: PgcronError) -> None:
+        if not isinstance(error, Busy):  # a long reader holds it: the next hour will do
+            self.aside.put(("partition", partition), f"partition {partition}", error)
 
     async def _sweep_history(self) -> None:
         """Remove ended runs that a rule of retention keeps no longer, a few pages of one day at a
@@ -231,11 +231,17 @@ class Janitor(Service):
                 await self._give_back()
 
     async def _give_back(self) -> None:
-        """Rewrites partitions that are nearly empty. It waits for no lock, so it blocks nobody."""
-        for (partition,) in await self._link.rows("spent_partitions"):
+        """Rewrites partitions that are nearly empty. It waits for no lock, so it blocks nobody. One
+        where that fails is set aside until the next hour; the others go on.
+        """
+
+        async def rewrite(partition: str) -> None:
             table = in_schema(f'pgcron."{partition}"', self._schema)
             await self._link.execute(f"VACUUM (FULL, SKIP_LOCKED) {table}")
             await self._link.rows("note_given_back", partition=partition)
+
+        spent = [partition for (partition,) in await self._link.rows("spent_partitions")]
+        await one_by_one(spent, rewrite, self._leave)
 
     async def _in_turn(
         self, duty: str, every: float, fulfil: Callable[[], Awaitable[object]]
