@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, process_time
 
 import pytest
 
@@ -269,6 +269,21 @@ async def test_what_waits_can_be_taken_back(held: Held) -> None:
     assert held.runner.waiting == 0
     held.runner.forget(taken)
     assert set(held.runner.held()) == {1, 2}
+
+
+async def test_taking_back_takes_no_longer_for_what_goes_on_waiting(held: Held) -> None:
+    """Each run is looked at once: 20,000 that look at each other take seconds."""
+    claimed = rows(*range(20_000))
+    for each in claimed[2:10_000]:
+        each["handler"] = "py:kept"
+    held.runner.accept(claimed)
+
+    began = process_time()
+    taken = held.runner.take_waiting({"py:kept"})
+
+    assert process_time() - began < 0.5
+    assert [context.run_id for context in taken] == list(range(10_000, 20_000))
+    assert held.runner.waiting == 9_998
 
 
 async def test_a_context_says_what_the_row_says(held: Held) -> None:

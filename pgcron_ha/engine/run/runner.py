@@ -237,12 +237,12 @@ class Runner:
         """Takes back what has not begun; the caller gives it back to the database. Runs of the
         handlers `but` go on waiting.
         """
-        taken = []
-        for context in self._held.values():
-            if context not in self._ending and context.handler not in but:
-                with contextlib.suppress(ValueError):  # it is with its executor
-                    self._remove_waiting(context)
-                    taken.append(context)
+        taken = [c for c in self.slots.waiting() if c.handler not in but and self.slots.remove(c)]
+        for waiting in self._waiting.values():
+            with contextlib.suppress(IndexError):  # executors have taken some meanwhile
+                for _ in range(len(waiting)):
+                    context = waiting.popleft()
+                    (waiting if context.handler in but else taken).append(context)
         if self.waiting:
             self.start_waiting()  # a heavy run that was taken may have kept others from their slots
         return taken
