@@ -57,9 +57,7 @@ LANGUAGE sql STABLE AS $$
        d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_early IS NOT TRUE
          AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
          AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
-                         WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)
-         -- its probes
-         AND NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = d.schedule_id)))
+                         WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)))
       b(rule, detail, is_broken)
     WHERE b.is_broken
     UNION ALL

@@ -89,7 +89,7 @@ CREATE TABLE pgcron.schedule (
         'A schedule pauses itself after 1 to 1000 failures in a row.',
         'Leave it out to go on whatever fails.')),
   probe_after interval CHECK (pgcron.is_within('probe_after', probe_after, '1 second', '1 day',
-        'A schedule that failures have paused is probed after 1 second to 1 day.',
+        'A schedule that failures have paused is resumed after 1 second to 1 day.',
         'Write for example ''10 minutes''; leave it out to stay paused until it is '
         'resumed.')),
   calendars jsonb,
@@ -153,7 +153,7 @@ CREATE TABLE pgcron.schedule (
   CONSTRAINT only_what_pauses_after_failures_is_probed
     CHECK (probe_after IS NULL OR pause_after_failures IS NOT NULL
       OR pgcron.refuse('PC001', format('probe_after %s without pause_after_failures', probe_after),
-        'What is probed is a schedule that failures have paused.',
+        'What is resumed then is a schedule that failures have paused.',
         'Say after how many: pause_after_failures.')),
   CONSTRAINT only_a_pause_ends_by_itself
     CHECK (paused_until IS NULL OR NOT enabled

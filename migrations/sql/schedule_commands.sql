@@ -60,7 +60,7 @@ DECLARE
 BEGIN
   PERFORM pgcron.act_as(put_schedule.actor, put_schedule.interface);
   PERFORM pgcron.expect_version(put_schedule.schedule, put_schedule.expected_version);
-  IF pause_after_failures = 0 THEN      -- nothing is probed that is never paused
+  IF pause_after_failures = 0 THEN      -- nothing is resumed that is never paused
     probe_after := coalesce(probe_after, '0');
   END IF;
   wanted := (

@@ -95,24 +95,17 @@ BEGIN
     PERFORM pgcron.record_version(NEW, 'create',
         (SELECT c.since FROM pgcron.cursor c WHERE c.schedule_id = NEW.id));
   ELSIF NEW.version <> OLD.version THEN
-    IF NEW.enabled AND NOT OLD.enabled THEN
-      PERFORM pgcron.forget_failures(NEW.id);
-    ELSIF NOT NEW.enabled AND NOT OLD.enabled THEN
-      IF (NEW.paused_by, NEW.paused_note, NEW.paused_until)
-          IS DISTINCT FROM (OLD.paused_by, OLD.paused_note, OLD.paused_until) THEN
+    IF (NEW.enabled, NEW.paused_by, NEW.paused_note, NEW.paused_until)
+        IS DISTINCT FROM (OLD.enabled, OLD.paused_by, OLD.paused_note, OLD.paused_until) THEN
+      IF NOT NEW.enabled AND NOT OLD.enabled THEN
         UPDATE pgcron.cursor
         SET pause_note = concat_ws(': ', NEW.paused_by, NEW.paused_note),
             paused_until = NEW.paused_until
         WHERE schedule_id = NEW.id;
-        IF pgcron.interface() <> 'clock' THEN PERFORM pgcron.forget_failures(NEW.id); END IF;
       END IF;
-      IF timing_changes OR NEW.probe_after IS DISTINCT FROM OLD.probe_after THEN
-        UPDATE pgcron.failure_pause p
-        SET (probe_at, look_at, probe_fire) = (
-            SELECT soon, soon, NULL::timestamptz
-            FROM coalesce(p.probe_at, clock_timestamp() + NEW.probe_after) soon
-            WHERE NEW.probe_after IS NOT NULL)
-        WHERE p.schedule_id = NEW.id AND p.probe_run IS NULL;
+      -- after a person resumed or paused it, the failures before that no longer count
+      IF pgcron.interface() <> 'clock' THEN
+        DELETE FROM pgcron.fire_failure f WHERE f.schedule_id = NEW.id;
       END IF;
     END IF;
     -- What waits follows the name; what runs or has ended keeps that of its time. The generation

@@ -30,7 +30,7 @@ _READABLE = (
     "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
     "audit_export, history, ended_runs, history_overflow, attempt, dead_letter, log, owned, "
     "retention, retention_rule, retention_sweep, reason, breaker, breaker_handler, diversion, "
-    "fire_failure, failure_pause, backfill_run, overrun, calendar, outdated_plan, rate_window, "
+    "fire_failure, backfill_run, overrun, calendar, outdated_plan, rate_window, "
     "waiting, workflow_definition, workflow_step, workflow_edge, workflow_run, step, step_outbox, "
     "step_signal"
 )
@@ -43,7 +43,7 @@ _READABLE_OF_RUN = (
 # All that nodes write: not who may do what, how long records are kept, and what a calendar says.
 _WORKED_ON = (
     "assertion, asset, asset_update, attempt, backfill, backfill_run, breaker, breaker_handler, "
-    "callback, cluster, concurrency_limit, cordon, cursor, dead_letter, diversion, failure_pause, "
+    "callback, cluster, concurrency_limit, cordon, cursor, dead_letter, diversion, "
     "fire_failure, given_back, history, history_overflow, idempotency, log, missed, node, "
     "occurrence, occurrence_override, offer, outdated_plan, overrun, progress, queue, rate_window, "
     "retention_sweep, schedule, schedule_asset, schedule_preview, schedule_version, step, "

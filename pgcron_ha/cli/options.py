@@ -92,7 +92,9 @@ policy_options = together(
     option("--catchup-window", "How old a late fire may be.", **DURATION),
     option("--after-pause", "drop what a pause held back, or catchup.", metavar="WHAT"),
     option("--pause-after-failures", "Pause it after this many failures in a row; 0: never.", int),
-    option("--probe-after", "Then let a fire through as a probe.", **DURATION),
+    option(
+        "--probe-after", "End such a pause after this time; each failure doubles it.", **DURATION
+    ),
     option("--start-deadline", "A run that has not started by then expires.", **DURATION),
     _OF_BOTH,
     option("--jitter", "Delay all fires by one amount within it; 0s: none.", **DURATION),

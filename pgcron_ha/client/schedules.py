@@ -171,6 +171,6 @@ def _check_pauses(policies: Mapping[str, Any]) -> None:
     if policies.get("probe_after") and policies.get("pause_after_failures") == 0:
         raise InvalidInput(
             "probe_after without pause_after_failures",
-            "What is probed is a schedule that failures have paused.",
+            "What is resumed then is a schedule that failures have paused.",
             "Say after how many: pause_after_failures.",
         )

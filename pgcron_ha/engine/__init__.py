@@ -1,7 +1,7 @@
 """The services of a running node. Read them in the order in which a run passes through them:
 
 - `materialize`: fires within the horizon become runs (`materializer`), schedules are paused,
-  probed and rechecked (`schedule_duties`), backfills and previews are computed.
+  resumed and rechecked (`schedule_duties`), backfills and previews are computed.
 - `admit`: runs that wait for an event become ready, or end (`admission`).
 - `claim`: due runs are claimed (`dispatcher`; where to look: `search_order`; how far
   ahead: `prefetch`; what has a capacity gate: `gated_claims`; a claim that fails:

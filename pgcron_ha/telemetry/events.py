@@ -334,7 +334,7 @@ class ScheduleIsInvalid(ErrorEvent):
 
 
 class SchedulePausedItself(WarningEvent):
-    """A schedule is paused because its runs, or its probe, failed."""
+    """A schedule is paused because its runs failed."""
 
     schedule: int
     note: str
@@ -342,13 +342,6 @@ class SchedulePausedItself(WarningEvent):
     def sentence(self) -> str:
         """The reason is in the note."""
         return f"schedule {self.schedule} is {' '.join(self.note.split())}"
-
-
-class ProbeSucceeded(Event):
-    """The probe of a schedule that was paused by failures succeeded: it is resumed."""
-
-    text = "schedule {schedule} is resumed: its probe succeeded"
-    schedule: int
 
 
 class TzdataTaken(Event):

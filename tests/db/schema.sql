@@ -246,7 +246,7 @@ CASE
     WHEN (max_queued IS NULL) THEN 'queue_drops'::text
     ELSE 'max_queued'::text
 END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 'Use overlap ''queue'', or take them back: max_queued 0, queue_drops ''''.'::text))),
-    CONSTRAINT only_what_pauses_after_failures_is_probed CHECK (((probe_after IS NULL) OR (pause_after_failures IS NOT NULL) OR pgcron.refuse('PC001'::text, format('probe_after %s without pause_after_failures'::text, probe_after), 'What is probed is a schedule that failures have paused.'::text, 'Say after how many: pause_after_failures.'::text))),
+    CONSTRAINT only_what_pauses_after_failures_is_probed CHECK (((probe_after IS NULL) OR (pause_after_failures IS NOT NULL) OR pgcron.refuse('PC001'::text, format('probe_after %s without pause_after_failures'::text, probe_after), 'What is resumed then is a schedule that failures have paused.'::text, 'Say after how many: pause_after_failures.'::text))),
     CONSTRAINT schedule_description_check CHECK (((description IS NULL) OR (((length(description) >= 1) AND (length(description) <= 2000)) AND (btrim(description) <> ''::text) AND (description !~ '[\x01-\x09\x0b-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, format('the description is empty, too long (%s characters) or has a control character'::text, length(description)), 'A description has 1 to 2000 characters, in lines.'::text, 'Say it in a few sentences, and link to the rest.'::text))),
     CONSTRAINT schedule_jitter_check CHECK (pgcron.is_within('jitter'::text, jitter, '00:00:00.000001'::interval, '1 day'::interval, 'All fires are due later by one delay within it: more than nothing, up to 1 day.'::text, 'Write for example ''10 minutes''; leave it out for none.'::text)),
     CONSTRAINT schedule_links_check CHECK (((links IS NULL) OR pgcron.links_are_fine(links) OR pgcron.refuse('PC001'::text, format('links %s are not titles and addresses'::text, "left"((links)::text, 200)), 'There are 1 to 10: a title of up to 100 characters and an address of up to 2000 ASCII characters that begins with http:// or https://.'::text, 'Write for example ''{"runbook": "https://wiki.example/billing"}''.'::text))),
@@ -257,7 +257,7 @@ END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 
     CONSTRAINT schedule_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
     CONSTRAINT schedule_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
     CONSTRAINT schedule_paused_until_check CHECK (((paused_until IS NULL) OR (isfinite(paused_until) AND (paused_until < to_timestamp(('253370764800'::bigint)::double precision))) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when the schedule is resumed.'::text, 'Leave it out to pause until it is resumed.'::text))),
-    CONSTRAINT schedule_probe_after_check CHECK (pgcron.is_within('probe_after'::text, probe_after, '00:00:01'::interval, '1 day'::interval, 'A schedule that failures have paused is probed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out to stay paused until it is resumed.'::text)),
+    CONSTRAINT schedule_probe_after_check CHECK (pgcron.is_within('probe_after'::text, probe_after, '00:00:01'::interval, '1 day'::interval, 'A schedule that failures have paused is resumed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out to stay paused until it is resumed.'::text)),
     CONSTRAINT schedule_queue_drops_check CHECK (pgcron.is_one_of('queue_drops'::text, queue_drops, '{newest,oldest}'::text[], 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text)),
     CONSTRAINT schedule_source_check CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
     CONSTRAINT schedule_tags_check CHECK (((tags IS NULL) OR pgcron.tags_are_fine(tags) OR pgcron.refuse_tags(tags))),
@@ -853,19 +853,6 @@ CREATE TABLE pgcron.occurrence_override (
 
 COMMENT ON TABLE pgcron.occurrence_override IS 'Private: One fire skipped, moved or given other args, applied when it is materialized.';
 
-CREATE TABLE pgcron.failure_pause (
-    schedule_id bigint NOT NULL,
-    failures integer NOT NULL,
-    pauses integer DEFAULT 1 NOT NULL,
-    since timestamp with time zone NOT NULL,
-    probe_at timestamp with time zone,
-    look_at timestamp with time zone,
-    probe_fire timestamp with time zone,
-    probe_run bigint
-);
-
-COMMENT ON TABLE pgcron.failure_pause IS 'Private: Schedules that failures have paused: the first fire after probe_at is let through; its success resumes the schedule, its failure pauses it for twice as long.';
-
 CREATE TABLE pgcron.login_failure (
     key text NOT NULL,
     failures integer DEFAULT 0 NOT NULL,
@@ -1367,7 +1354,8 @@ CREATE TABLE pgcron.fire_failure (
     run_id bigint NOT NULL,
     schedule_id bigint NOT NULL,
     failed_at timestamp with time zone NOT NULL,
-    is_judged boolean DEFAULT false NOT NULL
+    is_judged boolean DEFAULT false NOT NULL,
+    has_paused boolean DEFAULT false NOT NULL
 );
 
 COMMENT ON TABLE pgcron.fire_failure IS 'Private: Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. The end of a run only inserts, so that it waits for no lock.';
@@ -2089,9 +2077,6 @@ ALTER TABLE ONLY pgcron.dead_letter
 ALTER TABLE ONLY pgcron.diversion
     ADD CONSTRAINT diversion_pkey PRIMARY KEY (run_id);
 
-ALTER TABLE ONLY pgcron.failure_pause
-    ADD CONSTRAINT failure_pause_pkey PRIMARY KEY (schedule_id);
-
 ALTER TABLE ONLY pgcron.fire_failure
     ADD CONSTRAINT fire_failure_pkey PRIMARY KEY (run_id);
 
@@ -2259,10 +2244,6 @@ CREATE INDEX dead_letter_group ON pgcron.dead_letter USING btree (fingerprint, d
 CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) WHERE (closed_at IS NULL);
 
 CREATE INDEX diversion_at ON pgcron.diversion USING btree (at);
-
-CREATE INDEX failure_pause_due ON pgcron.failure_pause USING btree (look_at) WHERE (probe_run IS NULL);
-
-CREATE INDEX failure_pause_probing ON pgcron.failure_pause USING btree (probe_run) WHERE (probe_run IS NOT NULL);
 
 CREATE INDEX fire_failure_new ON pgcron.fire_failure USING btree (schedule_id) WHERE (NOT is_judged);
 
@@ -2446,9 +2427,6 @@ ALTER TABLE ONLY pgcron.cordon
 
 ALTER TABLE ONLY pgcron.cursor
     ADD CONSTRAINT cursor_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY pgcron.failure_pause
-    ADD CONSTRAINT failure_pause_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY pgcron.occurrence_override
     ADD CONSTRAINT occurrence_override_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;

@@ -1,4 +1,4 @@
-"""Schedules that pause themselves after failures, and their probes."""
+"""Schedules that pause themselves after failures, for a time or until somebody resumes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from tests.db.control import (
 from tests.e2e.ledger import tables
 from tests.product.db import Link
 from tests.product.engine import Materializer
-from tests.product.model import delay_of
 
 WAIT = timedelta(minutes=10)
 
@@ -62,8 +61,7 @@ async def judge(connection: Connection) -> list[str | None]:
 
 async def state(connection: Connection) -> Row:
     row = await connection.fetchrow(
-        "SELECT s.enabled, s.paused_by, s.paused_note, p.* FROM pgcron.schedule s"
-        " LEFT JOIN pgcron.failure_pause p ON p.schedule_id = s.id"
+        "SELECT enabled, paused_by, paused_note, paused_until FROM pgcron.schedule"
     )
     assert row is not None
     return row
@@ -90,7 +88,7 @@ async def test_so_many_failures_in_a_row_pause_it(connection: Connection) -> Non
         "pgcron_ha",
         note,
     )
-    assert paused["probe_at"] is None
+    assert paused["paused_until"] is None
     assert await judge(connection) == []
     reported = await connection.fetchrow(
         "SELECT * FROM pgcron.why('job', now() + interval '1 hour')"
@@ -103,20 +101,14 @@ async def test_so_many_failures_in_a_row_pause_it(connection: Connection) -> Non
     )
 
 
-async def test_an_erasure_leaves_nothing_of_the_errors(
-    connection: Connection, database: str
-) -> None:
-    _, node = await paused(connection)
-    await time_to_probe(connection)
-    await one_pass(database)
-    await fail(connection, [await probe(connection, node)])
-    assert len(await judge(connection)) == 1
-    runs = [row["id"] for row in await connection.fetch("SELECT id FROM pgcron.history")]
+async def test_an_erasure_leaves_nothing_of_the_errors(connection: Connection) -> None:
+    await paused(connection)
+    [run] = [row["id"] for row in await connection.fetch("SELECT id FROM pgcron.history")]
     before = await tables(connection)
-    noted = {name for name, text in before.items() if f"last: run {max(runs)}, the probe" in text}
+    noted = {name for name, text in before.items() if f"last: run {run}" in text}
     assert noted >= {"schedule", "schedule_version", "cursor", "audit"}
 
-    await connection.execute("SELECT pgcron.erase(run_ids => $1)", runs)
+    await connection.execute("SELECT pgcron.erase(run_ids => $1)", [run])
 
     left = await tables(connection)
     assert [name for name, text in left.items() if "it went wrong" in text] == []
@@ -196,167 +188,191 @@ async def test_two_nodes_count_together_and_pause_once(
     assert await connection.fetchval(versions) == 1
 
 
-async def paused(connection: Connection, **columns: Any) -> tuple[int, Node]:
-    """One that failures have paused a moment ago, with a probe to come."""
-    given = {"spec": "* * * * * *", "probe_after": WAIT, **columns}
-    schedule, node = await failing(connection, 1, **given)
-    await fail(connection, await due(connection, schedule, node))
+async def paused(connection: Connection, after: int = 1, **columns: Any) -> tuple[int, Node]:
+    """One that failures have paused a moment ago, and for a time."""
+    schedule, node = await failing(connection, after, **{"probe_after": WAIT, **columns})
+    await fail(connection, await due(connection, schedule, node, after))
     assert len(await judge(connection)) == 1
     return schedule, node
 
 
-async def time_to_probe(connection: Connection) -> None:
+async def its_time_is_over(connection: Connection) -> None:
+    """The clock can't be turned, so the pause is put back: past what its trigger would take."""
+    await connection.execute("ALTER TABLE pgcron.schedule DISABLE TRIGGER USER")
+    await connection.execute("UPDATE pgcron.schedule SET paused_until = now() - interval '9 s'")
+    await connection.execute("ALTER TABLE pgcron.schedule ENABLE TRIGGER USER")
     await connection.execute(
-        "UPDATE pgcron.failure_pause SET look_at = now(), probe_at = greatest("
-        "now() - interval '9 s', (SELECT max(fire_at) FROM pgcron.occurrence))"
+        "UPDATE pgcron.cursor SET paused_until = now() - interval '9 s',"
+        " since = now() - interval '1 min', watermark = now() - interval '1 min'"
     )
+
+
+async def resumed_by_the_clock(connection: Connection) -> None:
+    await its_time_is_over(connection)
+    [row] = await call(connection, "overdue_pauses", at_most=10, aside=[])
+    await call(connection, "resume_overdue", schedule_id=row["schedule_id"])
+    assert (await state(connection))["enabled"]
 
 
 async def one_pass(database: str) -> None:
     link = Link(database)
     try:
-        await Materializer(link, 7200.0).run_once()
+        await Materializer(link, 2.0).run_once()
     finally:
         link.drop()
 
 
-async def probe(connection: Connection, node: Node) -> Row:
-    """The probe, claimed at its time."""
-    await connection.execute("UPDATE pgcron.run SET due_at = now() WHERE state = 'ready'")
-    [run] = await claim(connection, node)
-    return run
-
-
-async def test_a_probe_is_one_fire_and_its_success_resumes(
+async def test_with_probe_after_the_pause_ends_by_itself(
     connection: Connection, database: str
 ) -> None:
-    _, node = await paused(connection)
-    await one_pass(database)
-    assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 0
-    await time_to_probe(connection)
-    for _ in range(3):
-        await one_pass(database)
-
-    run = await probe(connection, node)
+    schedule, _ = await failing(connection, 1, spec="* * * * * *", probe_after=WAIT)
+    await fail(connection, await due(connection, schedule, await join(connection)))
+    [verdict] = await judge(connection)
     held = await state(connection)
-    assert (held["enabled"], held["probe_run"]) == (False, run["id"])
-    assert held["probe_fire"] == run["fire_time"]
+    wait = held["paused_until"] - await database_now(connection)
+    assert timedelta(minutes=9) < wait <= WAIT
+    assert verdict == f"{held['paused_note']} until {held['paused_until']:%Y-%m-%d %H:%M:%S+00}"
     await one_pass(database)
     assert not (await state(connection))["enabled"]
-    await finish(connection, [run])
-    assert await judge(connection) == ["resumed"]
-    resumed = await state(connection)
-    assert (resumed["enabled"], resumed["schedule_id"]) == (True, None)
-    assert await failures(connection) == 0
-    reported = await connection.fetchrow("SELECT * FROM pgcron.why('job', $1)", run["fire_time"])
-    assert reported is not None
-    assert (reported["decision"], reported["outcome"]) == ("run", "succeeded")
-    wrong = "SELECT * FROM pgcron.check_ledger()"
-    assert await connection.fetch(wrong) == []
 
-
-async def test_a_probe_is_due_later_by_the_jitter_of_its_schedule(
-    connection: Connection, database: str
-) -> None:
-    seed = "8f14e45f-ceea-467f-9575-9dc4a1c9e2b1"
-    await paused(connection, uuid=seed, jitter=minutes(60))
-    await time_to_probe(connection)
+    await its_time_is_over(connection)
+    await one_pass(database)
     await one_pass(database)
 
-    later = await connection.fetchval("SELECT due_at - scheduled_for FROM pgcron.run")
-    assert later == delay_of({"uuid": seed, "jitter": minutes(60)}) > minutes(1)
+    assert (await state(connection))["enabled"]
+    [gap] = await connection.fetch("SELECT * FROM pgcron.missed WHERE reason = 'paused'")
+    assert gap["note"] == f"pgcron_ha: {held['paused_note']}"
+    first = "SELECT count(*) FROM pgcron.run WHERE scheduled_for > $1"
+    assert await connection.fetchval(first, gap["last_at"]) > 0
+    assert await connection.fetch("SELECT * FROM pgcron.check_ledger()") == []
 
 
-async def test_a_probe_that_fails_pauses_for_twice_as_long_up_to_a_day(
-    connection: Connection, database: str
+async def test_the_first_failure_after_it_pauses_for_twice_as_long_up_to_a_day(
+    connection: Connection,
 ) -> None:
-    _, node = await paused(connection)
+    schedule, node = await paused(connection, 3)
     for times in range(1, 10):
-        await time_to_probe(connection)
-        await one_pass(database)
-        run = await probe(connection, node)
+        await resumed_by_the_clock(connection)
+        [run] = await due(connection, schedule, node)
         await fail(connection, [run])
-        [note] = await judge(connection)
-        assert note is not None
-        assert note.startswith(f"paused after {times + 1} failures in a row (last: run {run['id']}")
+        [verdict] = await judge(connection)
+        assert verdict is not None
+        note = f"paused after {times + 3} failures in a row (last: run {run['id']})"
+        assert verdict.startswith(note)
         held = await state(connection)
-        wait = held["probe_at"] - await database_now(connection)
-        expected = min(WAIT * 2**times, timedelta(days=1))
-        assert abs(wait - expected) < timedelta(minutes=1)
-        assert (held["enabled"], held["probe_run"], held["failures"]) == (False, None, times + 1)
-    assert await connection.fetchval("SELECT * FROM pgcron.check_ledger()") is None
+        wait = held["paused_until"] - await database_now(connection)
+        assert abs(wait - min(WAIT * 2**times, timedelta(days=1))) < timedelta(minutes=1)
+        assert (held["enabled"], held["paused_note"]) == (False, note)
 
 
-@pytest.mark.parametrize("end", ["cancel", "edit", "skip"])
-async def test_a_probe_that_comes_to_no_end_of_its_own_leaves_the_next_fire(
-    connection: Connection, database: str, end: str
-) -> None:
-    await paused(connection, spec="0 * * * *")
-    await time_to_probe(connection)
+async def test_what_fails_in_the_pause_does_not_lengthen_it(connection: Connection) -> None:
+    schedule, node = await failing(connection, 1, probe_after=WAIT)
+    first, second, third = await due(connection, schedule, node, 3)
+    await fail(connection, [first])
+    await judge(connection)
+    end = (await state(connection))["paused_until"]
+    await fail(connection, [second])
+
+    assert await judge(connection) == [None]
+    assert (await state(connection))["paused_until"] == end
+    await resumed_by_the_clock(connection)
+    assert await judge(connection) == []
+    await fail(connection, [third])
+    [verdict] = await judge(connection)
+    assert verdict is not None
+
+
+async def test_nodes_judge_before_they_resume(connection: Connection, database: str) -> None:
+    """What failed in the pause is not taken for the first failure after it."""
+    schedule, node = await failing(connection, 1, spec="0 0 1 1 *", probe_after=WAIT)
+    first, second = await due(connection, schedule, node, 2)
+    await fail(connection, [first])
+    await judge(connection)
+    await fail(connection, [second])
+    await its_time_is_over(connection)
+
     await one_pass(database)
+
+    assert (await state(connection))["enabled"]
+
+
+@pytest.mark.parametrize("is_swept", [False, True])
+async def test_a_success_after_it_begins_anew(connection: Connection, is_swept: bool) -> None:
+    schedule, node = await paused(connection, 3)
+    await resumed_by_the_clock(connection)
+    await finish(connection, await due(connection, schedule, node))
+    if is_swept:
+        await call(connection, "forget_fire_failures", at_most=100)
+        assert await failures(connection) == 0
+    await fail(connection, await due(connection, schedule, node, 2))
+    assert await judge(connection) == [None]
+    await fail(connection, await due(connection, schedule, node))
+    assert len(await judge(connection)) == 1
+
     held = await state(connection)
-    if end == "cancel":
-        await connection.execute("SELECT pgcron.cancel_run($1)", held["probe_run"])
-    elif end == "edit":
-        await connection.execute("UPDATE pgcron.schedule SET args = '{\"a\": 1}'")
-    else:
-        skip = "SELECT pgcron.skip_occurrence('job', $1)"
-        await connection.execute(skip, held["probe_fire"])
-    await one_pass(database)
-    await one_pass(database)
-
-    again = await state(connection)
-    assert not again["enabled"]
-    assert again["probe_run"] != held["probe_run"]
-    if end == "edit":
-        assert again["probe_fire"] == held["probe_fire"]
+    assert held["paused_note"].startswith("paused after 3 failures")
+    assert held["paused_until"] <= await database_now(connection) + WAIT
 
 
 @pytest.mark.parametrize(
-    "verb",
+    ("verb", "is_over"),
     [
-        "resume_schedule('job')",
-        "pause_schedule('job', 'mine', 'bert')",
+        ("resume_schedule('job')", False),
+        ("pause_schedule('job', 'mine', 'bert')", False),
         # Whose role is called as the machine calls itself.
-        "pause_schedule('job', 'mine', 'pgcron_ha')",
+        ("pause_schedule('job', 'mine', 'pgcron_ha')", False),
+        ("pause_schedule('job', 'mine', 'pgcron_ha')", True),
     ],
 )
-async def test_what_a_person_decides_ends_the_probing(
-    connection: Connection, database: str, verb: str
+async def test_what_a_person_decides_begins_anew(
+    connection: Connection, verb: str, is_over: bool
 ) -> None:
-    await paused(connection)
+    schedule, node = await paused(connection, 2)
+    if is_over:
+        await resumed_by_the_clock(connection)
     await connection.execute(f"SELECT pgcron.{verb}")
 
     held = await state(connection)
-    assert held["schedule_id"] is None
     assert held["paused_by"] in (None, "bert", "pgcron_ha")
+    assert held["paused_until"] is None
     assert await failures(connection) == 0
-    assert await judge(connection) == []
+    await connection.execute("SELECT pgcron.resume_schedule('job')")
+    await connection.execute("UPDATE pgcron.cursor SET watermark = now() - interval '1 hour'")
+    await fail(connection, await due(connection, schedule, node))
+    assert await judge(connection) == [None]
 
 
-async def test_two_nodes_make_one_probe(connection: Connection, database: str) -> None:
-    await paused(connection)
-    await time_to_probe(connection)
-    await asyncio.gather(*(one_pass(database) for _ in range(4)))
-    await one_pass(database)
+async def test_an_edit_of_what_it_does_leaves_the_pause(connection: Connection) -> None:
+    schedule, node = await paused(connection, 2)
+    end = (await state(connection))["paused_until"]
+    await connection.execute("UPDATE pgcron.schedule SET args = '{\"a\": 1}'")
 
-    assert await connection.fetchval("SELECT count(*) FROM pgcron.run") == 1
-    assert (await state(connection))["probe_run"] is not None
+    assert (await state(connection))["paused_until"] == end
+    await resumed_by_the_clock(connection)
+    await fail(connection, await due(connection, schedule, node))
+    assert len(await judge(connection)) == 1
+    assert not (await state(connection))["enabled"]
 
 
-async def test_a_probe_far_ahead_is_looked_for_when_it_is_near(
-    connection: Connection, database: str
+async def test_two_nodes_judge_the_first_failure_after_it_once(
+    connection: Connection, another: Connect
 ) -> None:
-    await paused(connection, spec="0 0 1 1 *")
-    await time_to_probe(connection)
-    await one_pass(database)
+    schedule, node = await paused(connection, 2)
+    await resumed_by_the_clock(connection)
+    await fail(connection, await due(connection, schedule, node))
+    nodes = [await another() for _ in range(4)]
+    verdicts = await asyncio.gather(
+        *(call(own, "judge_failures", schedule_id=schedule) for own in nodes)
+    )
 
-    held = await state(connection)
-    assert held["probe_fire"] is held["probe_run"] is None
-    assert held["look_at"] > await database_now(connection)
-    await connection.execute("UPDATE pgcron.schedule SET spec = '* * * * * *'")
-    await one_pass(database)
-    assert (await state(connection))["probe_run"] is not None
+    assert sum(row["verdict"] is not None for [row] in verdicts) == 1
+    await resumed_by_the_clock(connection)
+    [late] = await call(connection, "judge_failures", schedule_id=schedule)
+    assert late["verdict"] is None
+    await fail(connection, await due(connection, schedule, node))
+    assert len(await judge(connection)) == 1
+    wait = (await state(connection))["paused_until"] - await database_now(connection)
+    assert abs(wait - 4 * WAIT) < timedelta(minutes=1)
 
 
 @pytest.mark.parametrize(

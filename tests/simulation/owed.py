@@ -43,8 +43,6 @@ class Pause:
     began: datetime
     until: datetime | None = None
     ended: datetime | None = None
-    is_own: bool = False
-    """Failures brought it about."""
     drops: bool = True
     """What it holds back never runs."""
     edited_at: datetime | None = None
@@ -166,9 +164,8 @@ def look(real: RealStore) -> Seen:
         return list(real.wait(real.connection.fetch(query)))
 
     schedules = ask(
-        "SELECT s.id, s.enabled, c.watermark, c.next_fire, c.status, p.probe_fire"
+        "SELECT s.id, s.enabled, s.paused_until, c.watermark, c.next_fire, c.status"
         " FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id"
-        " LEFT JOIN pgcron.failure_pause p ON p.schedule_id = s.id"
     )
     rows: dict[int, dict[datetime, Any]] = {}
     for row in ask("SELECT schedule_id, fire_at, decision, run_id FROM pgcron.occurrence"):

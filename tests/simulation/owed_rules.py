@@ -5,7 +5,7 @@ somebody changed, of bounds, and of backfills.
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from tests.simulation.owed import Backfill, Schedule, Seen
 
 NEVER_RAN = ("skipped", "superseded")
 ENOUGH_FAILURES = 2
+SHORTEST_PAUSE = timedelta(seconds=60)
 
 
 def each_fire_has_one_answer(schedule: Schedule, seen: Seen) -> None:
@@ -44,7 +45,7 @@ def pauses_are_kept(schedule: Schedule, seen: Seen) -> None:
     """What fires in a pause does not run, what fires outside is not told as paused."""
     rows = seen.rows.get(schedule.id, {})
     for pause in schedule.pauses:
-        if pause.drops and not pause.is_own:
+        if pause.drops:
             end = pause.end(seen.now)
             for fire, row in rows.items():
                 if pause.began < fire <= end:
@@ -60,8 +61,8 @@ def pauses_are_kept(schedule: Schedule, seen: Seen) -> None:
 
 
 def it_stands_as_people_want(schedule: Schedule, seen: Seen) -> None:
-    """Nobody pauses it but people and its failures; nobody resumes it but people, the time that the
-    pause had, and a probe that succeeded.
+    """Nobody pauses it but people and its failures, these for a time; nobody resumes it but people
+    and the time that the pause had.
     """
     node_snapshot = seen.schedules[schedule.id]
     pause = schedule.pause
@@ -69,9 +70,11 @@ def it_stands_as_people_want(schedule: Schedule, seen: Seen) -> None:
         failures = failures_in_a_row(schedule, seen)
         assert schedule.pauses_itself, f"{schedule.name} is paused, and nobody did it"
         assert failures >= ENOUGH_FAILURES, f"{schedule.name} is paused after {failures} failures"
+        lasts = node_snapshot["paused_until"] - seen.now
+        assert SHORTEST_PAUSE <= lasts <= timedelta(days=1), f"{schedule.name} pauses for {lasts}"
     elif pause is not None and node_snapshot["enabled"]:
         is_over = pause.until is not None and pause.until <= seen.now
-        assert is_over or pause.is_own, f"{schedule.name} goes on in {pause}"
+        assert is_over, f"{schedule.name} goes on in {pause}"
 
 
 def failures_in_a_row(schedule: Schedule, seen: Seen) -> int:

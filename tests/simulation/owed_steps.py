@@ -129,7 +129,7 @@ class People(RuleBasedStateMachine):
             *policies,
             timedelta(seconds=40) if kind in (3, 4, 5) else None,
             owed_rules.ENOUGH_FAILURES if pauses_itself else None,
-            timedelta(seconds=60) if pauses_itself else None,
+            owed_rules.SHORTEST_PAUSE if pauses_itself else None,
             uuid.UUID(int=self.made),
         )
         made = Schedule(rows[0]["id"], policies[0], kind % 2 == 0, pauses_itself)
@@ -181,8 +181,7 @@ class People(RuleBasedStateMachine):
         self.sql("SELECT pgcron.pause_schedule($1, 'a note', until => $2)", name, until)
         if schedule.pause is None:
             schedule.pauses.append(Pause(self.real.now))
-        pause = schedule.pauses[-1]
-        pause.until, pause.is_own = until, False
+        schedule.pauses[-1].until = until
         schedule.forgotten_at = self.real.now
 
     @rule(name=names)
@@ -467,13 +466,11 @@ class Owed(People):
     def _note_what_nodes_did(self, schedule: Schedule, seen: Seen) -> None:
         node_snapshot = seen.schedules[schedule.id]
         if schedule.pause is None and not node_snapshot["enabled"]:
-            schedule.pauses.append(Pause(seen.now, is_own=True))
+            schedule.pauses.append(Pause(seen.now, node_snapshot["paused_until"]))
         elif schedule.pause is not None and node_snapshot["enabled"]:
-            schedule.pause.ended = schedule.forgotten_at = seen.now
+            schedule.pause.ended = seen.now
         if schedule.pause is not None and schedule.after_pause == "catchup":
             schedule.pause.drops = False
-        if node_snapshot["probe_fire"] is not None:
-            schedule.by_hand.add(node_snapshot["probe_fire"])
 
     def the_ledger_is_verified(self) -> None:
         """What `schedules verify` would find: nothing."""

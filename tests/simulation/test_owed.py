@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Final
 
 import pytest
@@ -49,6 +50,12 @@ GUARDS: Final = {
     "a backfill's parallelism": ("step_backfill", "j.used <= room", "true"),
     "a run alive": ("judge_backfill", "OR g.is_live OR t.is_alive", ""),
     "a fire restored": ("override_occurrence", "IF held.is_decided THEN", "IF false THEN"),
+    "pauses that grow": ("judge_failures", "least(pauses, 20)", "0"),
+    "a resume by the clock": (
+        "schedule_was_written",
+        "IF pgcron.interface() <> 'clock'",
+        "IF true",
+    ),
 }
 
 
@@ -116,6 +123,24 @@ def a_skipped_fire_is_restored(reported: Owed) -> None:
     reported.a_fire_is_changed("first", "restore", 0, 10)
 
 
+def failures_pause_it_again(reported: Owed) -> None:
+    reported.a_schedule_is_written("second", 60, "latest", "skip", None, "drop", 1)
+    schedule = reported.schedules["second"]
+    for failures, minutes in (2, 1), (1, 2), (1, 4):
+        for _ in range(failures):
+            assert schedule.pause is None
+            reported.nodes_decide(61)
+            reported.a_node_claims(0, 3, 1, 0)
+            while reported.claims:
+                reported.a_run_ends(0, "dead", 1)
+            reported.nodes_decide(0)
+            reported.all_rules_hold()
+        assert schedule.pause is not None
+        assert schedule.pause.until == schedule.pause.began + timedelta(minutes=minutes)
+        reported.nodes_decide(minutes * 60)
+        reported.all_rules_hold()
+
+
 # The shortest way to what each guard is for.
 STORIES: Final[dict[str, Callable[[Owed], None]]] = {
     "what nobody had decided": nobody_decided_before_an_edit,
@@ -127,6 +152,8 @@ STORIES: Final[dict[str, Callable[[Owed], None]]] = {
     "a backfill's parallelism": many_instants_are_filled_in,
     "a run alive": what_runs_is_filled_in,
     "a fire restored": a_skipped_fire_is_restored,
+    "pauses that grow": failures_pause_it_again,
+    "a resume by the clock": failures_pause_it_again,
 }
 
 

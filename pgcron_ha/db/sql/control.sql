@@ -7,7 +7,6 @@ SELECT array_remove(ARRAY[
   CASE WHEN EXISTS (SELECT FROM pgcron.schedule s WHERE s.paused_until <= now())
        THEN 'overdue_pauses' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.fire_failure f WHERE NOT f.is_judged)
-         OR EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.probe_run IS NOT NULL)
        THEN 'failing_schedules' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.occurrence_override o
                     WHERE o.action = 'move' AND o.due_at < o.fire_at AND o.fire_at > now()
@@ -16,8 +15,6 @@ SELECT array_remove(ARRAY[
                                       WHERE e.schedule_id = o.schedule_id
                                         AND e.fire_at = o.fire_at))
        THEN 'early_fires' END,
-  CASE WHEN EXISTS (SELECT FROM pgcron.failure_pause p
-                    WHERE p.look_at <= now() AND p.probe_run IS NULL) THEN 'due_probes' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.given_back) THEN 'given_back' END,
   CASE WHEN EXISTS (SELECT FROM pgcron.asset_update)
          OR EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.updated_at IS NOT NULL)
@@ -137,62 +134,20 @@ DELETE FROM pgcron.occurrence_override g WHERE g.ctid = ANY(ARRAY(
   LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: failing_schedules
--- Schedules with failures that are not evaluated yet, or whose probe is over.
-SELECT failing.schedule_id, coalesce(s.name, failing.schedule_id::text) AS name FROM (
-  (SELECT DISTINCT f.schedule_id FROM pgcron.fire_failure f
-   WHERE NOT f.is_judged AND f.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most)
-  UNION
-  (SELECT p.schedule_id FROM pgcron.failure_pause p
-   WHERE p.probe_run IS NOT NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = p.probe_run)
-   AND p.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most)) failing
-       LEFT JOIN pgcron.schedule s ON s.id = failing.schedule_id;
+-- Schedules with failures that are not evaluated yet.
+SELECT DISTINCT f.schedule_id, coalesce(s.name, f.schedule_id::text) AS name
+FROM pgcron.fire_failure f LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
+WHERE NOT f.is_judged AND f.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most;
 
 -- name: judge_failures
 SELECT pgcron.judge_failures(:schedule_id) AS verdict;
-
--- name: due_probes
--- Schedules paused by failures whose next fire is a probe; with probe_fire it is already chosen.
-SELECT p.schedule_id, p.probe_at, p.probe_fire, c.generation, c.watermark, c.next_fire, s.name,
-       s.uuid, s.spec, s.timezone, s.dst, s.calendars, s.jitter, s.max_runs, now() AS now
-FROM pgcron.failure_pause p JOIN pgcron.cursor c ON c.schedule_id = p.schedule_id
-JOIN pgcron.schedule s ON s.id = p.schedule_id
-WHERE p.look_at <= now() AND p.probe_run IS NULL AND p.probe_at IS NOT NULL AND NOT s.enabled
-  AND NOT c.edit_is_pending AND c.status <> 'invalid'
-  AND (s.max_runs IS NULL OR c.runs_made < s.max_runs)
-  AND p.schedule_id <> ALL(:aside::bigint[])
-ORDER BY p.look_at LIMIT :at_most;
-
--- name: choose_probe
--- Of several nodes one chooses. One that lies beyond the horizon is looked for again when it
--- doesn't; NULL: there is none.
-UPDATE pgcron.failure_pause p
-SET probe_fire = CASE WHEN :fire::timestamptz <= now() + make_interval(secs => :horizon::float8)
-                      THEN :fire::timestamptz END,
-    look_at = greatest(now(), coalesce(
-        :fire::timestamptz - make_interval(secs => :horizon::float8), 'infinity'))
-WHERE p.schedule_id = :schedule_id AND p.probe_fire IS NULL AND p.probe_run IS NULL
-  AND p.probe_at = :probe_at
-RETURNING p.probe_fire;
-
--- name: mark_probe
--- The probe is the run of its fire; a fire that somebody skipped leaves the next one to probe.
-UPDATE pgcron.failure_pause p
-SET probe_run = o.run_id,
-    probe_at = CASE WHEN o.run_id IS NULL THEN greatest(p.probe_at, p.probe_fire)
-                    ELSE p.probe_at END,
-       probe_fire = CASE WHEN o.run_id IS NOT NULL THEN p.probe_fire END
-FROM pgcron.occurrence o
-WHERE p.schedule_id = :schedule_id AND p.probe_run IS NULL AND o.schedule_id = p.schedule_id
-  AND o.fire_at = p.probe_fire
-RETURNING p.probe_run;
 
 -- name: forget_fire_failures
 -- Before a success, while history still knows of it; or of a schedule that doesn't count them any
 -- more.
 DELETE FROM pgcron.fire_failure f WHERE f.run_id = ANY(ARRAY(
   SELECT o.run_id FROM pgcron.fire_failure o
-  WHERE NOT EXISTS (SELECT FROM pgcron.failure_pause p WHERE p.schedule_id = o.schedule_id)
-    AND (o.failed_at <= pgcron.last_success(o.schedule_id, o.failed_at)
-         OR NOT EXISTS (SELECT FROM pgcron.schedule s
-             WHERE s.id = o.schedule_id AND s.pause_after_failures IS NOT NULL))
+  WHERE o.failed_at <= pgcron.last_success(o.schedule_id, o.failed_at)
+    OR NOT EXISTS (SELECT FROM pgcron.schedule s
+                   WHERE s.id = o.schedule_id AND s.pause_after_failures IS NOT NULL)
   LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;

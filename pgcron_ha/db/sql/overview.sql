@@ -24,8 +24,6 @@ SELECT a.* FROM pgcron.assets a ORDER BY a.name LIMIT :limit::int;
 
 -- name: one_schedule
 SELECT v.*, c.since, c.edit_is_pending,
-       (SELECT coalesce(p.probe_fire, p.probe_at) FROM pgcron.failure_pause p
-        WHERE p.schedule_id = v.id) AS probe_at,
        (SELECT concat_ws(' ', e.actor, 'by', e.interface) FROM pgcron.schedule_version e
         WHERE e.schedule_id = v.id ORDER BY e.version DESC LIMIT 1) AS last_editor,
        pgcron.largest_server(v.handler, v.queue, v.requires) IS NOT NULL AS is_served

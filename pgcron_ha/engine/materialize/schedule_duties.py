@@ -9,13 +9,12 @@ from typing import Any, Final
 
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.batches import SetAside, one_by_one
-from pgcron_ha.engine.lease.session import LATE_AFTER
 from pgcron_ha.engine.run.counters import count_decided
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.model.plan import Plan, delay_of
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import TZDATA
-from pgcron_ha.telemetry.events import ProbeSucceeded, SchedulePausedItself, TzdataTaken
+from pgcron_ha.telemetry.events import SchedulePausedItself, TzdataTaken
 from pgcron_ha.telemetry.log import emit
 
 MOST: Final = 200
@@ -101,12 +100,12 @@ class ScheduleDuties:
             "outdated_plans": self._replan_outdated,
             # Edits made under another isolation level than READ COMMITTED are made true here.
             "pending_edits": partial(self._each, "pending_edits", "apply_edit"),
-            "overdue_pauses": partial(self._each, "overdue_pauses", "resume_overdue"),
+            # Before pauses end: what failed in a pause is not the first failure after it.
             "failing_schedules": partial(self._each, "failing_schedules", self._judge),
+            "overdue_pauses": partial(self._each, "overdue_pauses", "resume_overdue"),
             "early_fires": partial(
                 self._each, "early_fires", self._make_early_fire, horizon=self._horizon
             ),
-            "due_probes": partial(self._each, "due_probes", self._make_probe),
             "given_back": partial(self._each, "given_back", "take_given_back"),
             "updated_assets": self._use_updates,
         }
@@ -118,12 +117,10 @@ class ScheduleDuties:
         await self._each("outdated_plans", "replan")
 
     async def _judge(self, row: Row) -> None:
-        """Pauses a schedule that has failed too often, or resumes it when its probe succeeded."""
+        """Pauses a schedule that has failed too often."""
         schedule = row["schedule_id"]
         verdict = (await self._link.rows("judge_failures", schedule_id=schedule))[0]["verdict"]
-        if verdict == "resumed":
-            emit(ProbeSucceeded(schedule))
-        elif verdict is not None:
+        if verdict is not None:
             emit(SchedulePausedItself(schedule, verdict))
 
     async def _make_early_fire(self, row: Row) -> None:
@@ -132,12 +129,6 @@ class ScheduleDuties:
         """
         if is_fire(row, row["fire_at"]):
             await self._make_fire(row, row["fire_at"])
-
-    async def _make_probe(self, row: Row) -> None:
-        probe = await chosen_probe(self._link, row, self._horizon)
-        if probe is not None:
-            await self._make_fire(row, probe)
-            await self._link.rows("mark_probe", schedule_id=row["schedule_id"])
 
     async def _use_updates(self) -> None:
         """Counts updates of assets, and makes the runs that waited for them."""
@@ -191,22 +182,6 @@ def forget_absent(aside: SetAside[Any], duty: str, present: set[Any]) -> None:
     for key in list(aside):
         if key[0] == duty and key[1] not in present and not aside.waits(key):
             aside.forget(key)
-
-
-async def chosen_probe(link: Link, row: Row, horizon: float) -> datetime | None:
-    """The fire that probes a schedule paused by failures; None: another node was faster, or it
-    lies further ahead than `horizon`. After it is made, it is to be marked.
-    """
-    if row["probe_fire"] is not None:
-        probe: datetime = row["probe_fire"]
-        return probe
-    try:
-        fire = spec_of(row).next(max(row["probe_at"], row["now"] - LATE_AFTER))
-    except PgcronError:  # another version wrote it
-        return None
-    given = {"schedule_id": row["schedule_id"], "probe_at": row["probe_at"]}
-    answer = await link.rows("choose_probe", fire=fire, horizon=horizon, **given)
-    return answer[0]["probe_fire"] if answer else None
 
 
 def is_fire(row: Row | dict[str, Any], instant: datetime) -> bool:

@@ -224,7 +224,7 @@ def _changed(one: Row, more: str = "") -> SimpleNamespace:
 
 def _settings(row: Row) -> list[tuple[str, str]]:
     """Word and value of what is set, as the form says it, and what has come of it."""
-    facts, probe = row["facts"], row["probe_at"]
+    facts = row["facts"]
     overrun = f"run {facts['overrun']}; {expected_about(facts['overrun_expected'])}"
     named = [
         *(
@@ -233,7 +233,6 @@ def _settings(row: Row) -> list[tuple[str, str]]:
             if name not in _ELSEWHERE
         ),
         ("Runs made", row["max_runs"] and f"{row['runs_made']} of {row['max_runs']}"),
-        ("Next probe", probe and f"{probe:%Y-%m-%d %H:%M:%S} UTC"),
         ("Overruns", facts["overrun"] and overrun),
         ("Source", row["source"]),
         ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
