@@ -6,7 +6,6 @@ All are pure functions; templates use them as filters, instants by the macro ``w
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -21,10 +20,6 @@ DAY_SECONDS: Final = 86_400.0
 # Between the digits of a number and before a unit; people's eyes, not their line breaks.
 _THIN: Final = "\N{NARROW NO-BREAK SPACE}"
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
-_STEP: Final = "  "
-# Deeper levels are not indented further: a thousand brackets would be a million spaces.
-_DEEPEST: Final = 24
 
 
 class Mark(NamedTuple):
@@ -199,39 +194,3 @@ def some_of(names: Sequence[str], most: int) -> str:
 def capital(text: str) -> str:
     """The beginning of a sentence."""
     return text[:1].upper() + text[1:]
-
-
-def pretty(text: str, most: int) -> str:
-    """The text of one JSON value with a line for each member, cut at about `most` characters;
-    numbers keep every digit.
-
-    A walk over the text, so that the size of what comes out is bounded whatever is nested how
-    deeply, and a text that was cut off in the middle is still laid out.
-    """
-    parts: list[str] = []
-    size, depth, previous = 0, 0, ""
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        depth -= token in ("}", "]")
-        part = _gap_before(previous, token, depth) + token
-        depth += token in ("{", "[")
-        size += len(part)
-        if size > most:
-            return "".join((*parts, part[: max(0, most - size)], "…"))
-        parts.append(part)
-        previous = token
-    return "".join(parts)
-
-
-def _gap_before(previous: str, token: str, depth: int) -> str:
-    if previous == ":":
-        return " "
-    if token in (",", ":") or not previous:
-        return ""
-    if token in ("}", "]"):
-        return "" if previous in ("{", "[") else _line_at(depth)
-    return _line_at(depth) if previous in ("{", "[", ",") else ""
-
-
-def _line_at(depth: int) -> str:
-    return "\n" + _STEP * max(0, min(depth, _DEEPEST))

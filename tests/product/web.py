@@ -13,7 +13,7 @@ from pgcron_ha.web.callbacks import (
     create_callback_app,
 )
 from pgcron_ha.web.connections import Bounds, group_of
-from pgcron_ha.web.formats import MARKS, plain, pretty, size
+from pgcron_ha.web.formats import MARKS, plain, size
 from pgcron_ha.web.graph import MOST_GROUPS, MOST_NODES, NODE_HEIGHT, NODE_WIDTH, Drawing, shape_of
 from pgcron_ha.web.health import judge
 from pgcron_ha.web.metrics import NodeCollector, WebMetrics
@@ -81,7 +81,6 @@ __all__ = [
     "judge",
     "ops_listener",
     "plain",
-    "pretty",
     "reason_words",
     "require_loopback",
     "schedule_edit_page",

@@ -1,27 +1,20 @@
-"""Pure parts of the pages of runs: the time bar, JSON laid out, times as people write them."""
+"""Pure parts of the pages of runs: the time bar, times as people write them."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidInput
 from tests.product.web import RUN_TIME_WIDTH as WIDTH
-from tests.product.web import pretty, where_time_went, written_instant
+from tests.product.web import where_time_went, written_instant
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
-    ),
-)
 
 
 def at(seconds: float) -> datetime:
@@ -104,26 +97,6 @@ def test_the_bar_is_as_wide_as_it_is_drawn(gaps: list[float], count: int) -> Non
     assert sum(segment.width for segment in bar.segments) == pytest.approx(WIDTH, abs=10)
     assert sum(share.seconds for share in bar.shares) == pytest.approx(bar.seconds)
     assert abs(sum(share.percent for share in bar.shares) - 100) <= 2
-
-
-@settings(max_examples=200)
-@given(JSON)
-def test_json_that_is_laid_out_means_the_same(value: Any) -> None:
-    text = json.dumps(value, ensure_ascii=False)
-
-    assert json.loads(pretty(text, 1_000_000)) == value
-
-
-@given(JSON, st.integers(0, 60), st.integers(1, 40))
-def test_json_that_was_cut_is_laid_out_and_bounded(value: Any, cut: int, most: int) -> None:
-    assert len(pretty(json.dumps(value)[:cut], most)) <= most + 1
-
-
-def test_json_has_a_line_for_each_member_and_keeps_numbers() -> None:
-    laid_out = pretty('{"a": [1.10, {}], "b": "x,{\\"y\\"}"}', 1000)
-
-    assert laid_out == '{\n  "a": [\n    1.10,\n    {}\n  ],\n  "b": "x,{\\"y\\"}"\n}'
-    assert len(pretty("[" * 100_000, 5_000)) <= 5_001
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ NAMED = (
 OF_ONE = """
     list_attempts page_cluster page_history_start page_item_counts page_last_lines page_ledger_end
     page_longest_steps page_occurrences page_run_letter page_step page_step_counts page_step_groups
-    page_steps page_timeline_runs page_workflow_cells page_workflow_graph page_workflow_nodes
-    page_workflow_run runs_of_ids waits_of_runs
+    page_steps page_timeline_runs page_workflow page_workflow_cells page_workflow_graph
+    page_workflow_nodes page_workflow_run runs_of_ids waits_of_runs
 """
 
 

@@ -1,16 +1,21 @@
 -- name: runs_of_ids
 -- Runs from any table: alive, ended, ended while there was no partition, or a dead letter whose
 -- history retention removed. :since and :until are bounds of the ends, which choose partitions. At
--- most :most characters of args and result; with 0 they are not read.
+-- most :most characters of args and result, laid out if they have no more bytes; with 0 they are
+-- not read.
 SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.origin,
        f.schedule_id, f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for,
        coalesce(f.scheduled_for, f.nominal_for) AS fire_time, f.parent_run, f.queue, f.priority,
-       f.handler, left(long.args, :most::int) AS args, octet_length(long.args) AS args_bytes,
+       f.handler, octet_length(long.args) AS args_bytes,
+       left(CASE WHEN octet_length(long.args) <= :most::int THEN jsonb_pretty(f.args)
+              ELSE long.args END, :most::int) AS args,
        f.delivery, f.state, f.gate, f.due_at, f.expire_at, f.attempt,
        pgcron.attempts_allowed(f.max_attempts, f.delivery) AS max_attempts,
        date_part('epoch', pgcron.time_allowed(f.timeout)) AS timeout, f.overlap, f.claimed_at,
        f.started_at, f.finished_at, f.cancel_at, f.kill_at, f.cancel_reason, f.error,
-       left(long.result, :most::int) AS result, octet_length(long.result) AS result_bytes,
+       octet_length(long.result) AS result_bytes,
+       left(CASE WHEN octet_length(long.result) <= :most::int THEN jsonb_pretty(f.result)
+              ELSE long.result END, :most::int) AS result,
        extract(epoch FROM f.started_at - greatest(f.due_at, f.created_at))::float8 AS delay,
        coalesce(f.finished_at, CASE WHEN f.state = 'running' THEN now() END)
          - f.started_at AS duration,

@@ -14,6 +14,17 @@ CROSS JOIN LATERAL (
   FROM pgcron.runs_of_workflow(w.name, :runs::int) r) last
 ORDER BY w.name;
 
+-- name: page_workflow
+-- The newest version of a workflow that is not deleted; at most :most characters of its definition,
+-- laid out if it has no more bytes.
+SELECT w.id AS definition_id, w.name, w.version, w.description, w.steps, w.on_failure,
+       w.parallelism, w.timeout, w.managed_by, w.source, w.created_at, w.created_by,
+       length(w.definition::text) AS characters,
+       left(CASE WHEN octet_length(w.definition::text) <= :most::int
+                   THEN jsonb_pretty(w.definition) ELSE w.definition::text END, :most::int)
+         AS definition
+FROM pgcron.workflows w WHERE w.name = :name::text;
+
 -- name: page_workflow_graph
 -- The numbers of the steps of a version, in order, and its dependencies; the barrier at the end of
 -- the workflow, which nothing comes after, is left out.
@@ -121,19 +132,23 @@ WHERE s.workflow = :run_id::bigint AND s.item = -1 AND s.started_at IS NOT NULL
 ORDER BY p.number IS NULL, coalesce(s.ended_at, now()) - s.started_at DESC LIMIT :limit::int;
 
 -- name: page_step
--- One step of a run by its name; at most :most characters of its result and of its definition.
-SELECT s.*, w.version, w.workflow, w.is_open,
-       left(s.result::text, :most::int) AS result_text,
-       left(own.args::text, :most::int) AS args, left(w.step, :most::int) AS step
+-- One step of a run by its name; at most :most characters of its result, args and definition, each
+-- laid out if it has no more bytes.
+SELECT s.*, w.version, w.workflow, w.is_open, texts.of[1] AS result_text, texts.of[2] AS args,
+       texts.of[3] AS step
 FROM (SELECT d.name AS workflow, d.version, r.outcome IS NULL AS is_open,
-             (SELECT e::text FROM jsonb_array_elements(d.definition -> 'steps') e
+             (SELECT e FROM jsonb_array_elements(d.definition -> 'steps') e
               WHERE e ->> 'name' = :name::text) AS step,
              (SELECT g.number FROM pgcron.workflow_step g
               WHERE g.definition = d.id AND g.name = :name::text) AS number
       FROM pgcron.workflow_run r JOIN pgcron.workflow_definition d ON d.id = r.definition
       WHERE r.run = :run_id::bigint) w
 JOIN pgcron.workflow_steps s ON s.run_id = :run_id::bigint AND s.number = w.number AND s.item = -1
-JOIN pgcron.step own ON own.workflow = s.run_id AND own.number = s.number AND own.item = -1;
+JOIN pgcron.step own ON own.workflow = s.run_id AND own.number = s.number AND own.item = -1
+CROSS JOIN LATERAL (
+  SELECT ARRAY(SELECT left(CASE WHEN octet_length(j::text) <= :most::int THEN jsonb_pretty(j)
+                             ELSE j::text END, :most::int)
+               FROM unnest(ARRAY[s.result, own.args, w.step]) j) AS of) texts;
 
 -- name: page_item_counts
 -- The items of a step by state.

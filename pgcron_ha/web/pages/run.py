@@ -17,15 +17,13 @@ from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages.workflows import step_of_run
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.harmless import left_out
-from pgcron_ha.web.formats import duration, mark_of, pretty, rfc
+from pgcron_ha.web.formats import duration, mark_of, rfc
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import steps
 from pgcron_ha.web.run_time import tries_of, where_time_went
 from pgcron_ha.web.run_words import run_sentence, run_word
 from pgcron_ha.web.verbs import run_verb, verb
 
-# Characters of a laid-out args or result.
-MOST_PRETTY: Final = 30_000
 # Characters of a log as a file.
 MOST_LOG: Final = 4 * 1024 * 1024
 # Lines of one statement; with 8 KiB each they are still no burden.
@@ -200,12 +198,10 @@ def _instants(row: Row) -> list[tuple[str, datetime]]:
 
 
 def _json(text: str | None, size: int) -> dict[str, Any] | None:
-    """Args or a result, laid out; `size` is in bytes, of the whole. None where there is none."""
+    """Args or a result; `size` is in bytes, of the whole. None where there is none."""
     if text is None:
         return None
-    laid_out = pretty(text, MOST_PRETTY)
-    is_cut = len(text.encode()) < size or laid_out.endswith("…")
-    return {"text": laid_out, "size": size, "is_cut": is_cut}
+    return {"text": text, "size": size, "is_cut": len(text) == ask.MOST_JSON}
 
 
 async def _read_log(session: Session, run_id: int) -> str:

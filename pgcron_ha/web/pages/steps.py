@@ -14,7 +14,7 @@ from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.verdicts import OPEN_STEPS, state_words
 from pgcron_ha.web.address import NoSuch, choice
-from pgcron_ha.web.formats import capital, number, plural, pretty, short, who_and_why
+from pgcron_ha.web.formats import capital, number, plural, short, who_and_why
 from pgcron_ha.web.graph import Shape
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.workflows import next_after, number_after, read_nodes, read_shape
@@ -22,7 +22,6 @@ from pgcron_ha.web.plots import gantt
 from pgcron_ha.web.step_drawing import FAILED, STATES, drawing_of, items_words, step_mark
 from pgcron_ha.web.verbs import ARGS, PAYLOAD, RESULT, verb
 
-_MOST_PRETTY: Final = 30_000
 _NOT_BEGUN: Final = ("waiting", "ready")
 _WAITS_FOR_SOMEBODY: Final = ("signal", "approval")
 # A workflow is no execution of a node.
@@ -103,9 +102,6 @@ async def show_step(page_request: PageRequest) -> Response:
         row=row,
         mark=step_mark(row),
         sentence=_step_sentence(row),
-        step=pretty(row["step"] or "{}", _MOST_PRETTY),
-        result=row["result_text"] and pretty(row["result_text"], _MOST_PRETTY),
-        args=row["args"] and pretty(row["args"], _MOST_PRETTY),
         waits_for=waits_for_somebody,
         may_be_decided=is_open and row["state"] not in ("succeeded", "skipped"),
         may_be_cleared=is_open and row["state"] not in _NOT_BEGUN,

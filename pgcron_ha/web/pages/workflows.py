@@ -16,7 +16,7 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.address import NoSuch, whole_number, wrong_page
-from pgcron_ha.web.formats import duration, number, plural, pretty
+from pgcron_ha.web.formats import duration, number, plural
 from pgcron_ha.web.graph import MOST_NODES, Shape, shape_of
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.step_drawing import drawing_of
@@ -24,7 +24,6 @@ from pgcron_ha.web.verbs import START_ARGS, run_verb
 
 # A version never changes, so its drawing is kept until it is forgotten for others.
 _SHAPE_LIFE_SECONDS: Final = 86_400.0
-_MOST_PRETTY: Final = 30_000
 _MOST_STEPS: Final = 1_000_000
 
 
@@ -52,7 +51,7 @@ async def show_workflow(page_request: PageRequest) -> Response:
     row = (await page_request.read("workflow", ask.workflow, name=name)).value
     if row is None:
         raise NoSuch("workflow", name, "It was never defined, or it is deleted; its runs are kept.")
-    version, definition = row["definition_id"], pretty(row["definition"], _MOST_PRETTY)
+    version = row["definition_id"]
     shape = await read_shape(page_request, version)
     snapshot = await page_request.gather("workflow_grid", _read_grid, name, version, shape, after)
     nodes, steps, runs = snapshot.value
@@ -62,8 +61,7 @@ async def show_workflow(page_request: PageRequest) -> Response:
         title=name,
         row=row,
         facts=_facts(row),
-        definition=definition,
-        is_cut=definition.endswith("…"),
+        is_cut=len(row["definition"]) == ask.MOST_JSON,
         graph=drawing_of(shape, nodes, lambda _: None),
         runs=[{**run, "cells": _cells(run)} for run in runs],
         steps=steps[: ask.PAGE_ROWS],

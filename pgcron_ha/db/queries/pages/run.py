@@ -8,7 +8,7 @@ from pgcron_ha.db.queries.rows import Query, Row, Rows
 from pgcron_ha.errors import NotFound
 
 # Characters of args and of a result that are read; of the rest only the size is shown.
-MOST_JSON: Final = 20_000
+MOST_JSON: Final = 30_000
 # A run is tried up to a hundred times; older attempts are rarely of interest.
 ATTEMPTS: Final = 30
 # Characters of an attempt's error and of its traceback.
@@ -31,8 +31,9 @@ NO_RUN: Final = (
 
 runs_of_ids: Final = Query("runs_of_ids", "run_ids")
 """Everything about runs, by number, the highest first. `args` and `result` are JSON text of at
-most ``most`` characters, `args_bytes` and `result_bytes` their whole size (with ``most`` 0 all of
-them are None), `timeout` is in seconds, `retry` is its policy's JSON text or None.
+most ``most`` characters, laid out if they have no more bytes, `args_bytes` and `result_bytes` their
+whole size (with ``most`` 0 all of them are None), `timeout` is in seconds, `retry` is its policy's
+JSON text or None.
 
 `done`, `total`, `note` and `progress_at` are of the last progress report of the attempt under way.
 

@@ -15,7 +15,7 @@ PAGE_ROWS: Final = 50
 LAST_RUNS: Final = 10
 GRID_RUNS: Final = 25
 # Characters of a definition, an args or a result that are read.
-MOST_JSON: Final = 20_000
+MOST_JSON: Final = 30_000
 # Bars beside each other that a person can still read, and of them those of the critical path.
 MOST_BARS: Final = 80
 MOST_CRITICAL: Final = 50
@@ -28,7 +28,7 @@ workflows: Final = Query("page_workflows", runs=LAST_RUNS, limit=PAGE_ROWS + 1)
 Arrays `ids`, `states` and `started` are the newest `LAST_RUNS` runs, the newest first; None: none.
 """
 
-workflow: Final = Query("one_workflow").one
+workflow: Final = Query("page_workflow", most=MOST_JSON).one
 """The newest version of the workflow ``name`` that is not deleted."""
 
 graph: Final = Query("page_workflow_graph", "definition").the
