@@ -197,12 +197,12 @@ class Mistakes:
         self.found: list[PgcronError] = []
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """An error inside is kept, and raised by `raise_any`."""
+    def kept(self, what: str | None = None) -> Iterator[None]:
+        """An error inside, about `what`, is kept, and raised by `raise_any`."""
         try:
             yield
         except PgcronError as error:
-            self.found += error.parts
+            self.found += (error if what is None else error.about(what)).parts
 
     def tried(self, check: Callable[..., Any], *values: Any) -> Any:
         """What `check` returns of the values; None if its error is kept."""

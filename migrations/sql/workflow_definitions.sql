@@ -241,8 +241,7 @@ BEGIN
   END IF;
   PERFORM pgcron.write_steps(new_id, numbered);
   PERFORM pgcron.judge_step_runs(new_id, numbered);
-  IF newest.id IS NOT NULL OR store_workflow.name <> 'ad_hoc' THEN
-    PERFORM pgcron.notify(pgcron.channel(), 'workflow');
+  IF store_workflow.name <> 'ad_hoc' THEN PERFORM pgcron.notify(pgcron.channel(), 'workflow');
   END IF;
   RETURN new_id;
 END $$;

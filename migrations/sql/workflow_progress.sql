@@ -209,11 +209,8 @@ BEGIN
   -- when the last of so many could begin, so may others
   is_full := is_full OR coalesce(pgcron.step_state(w.run, ready[most]) <> 'ready', false);
   is_full := pgcron.advance_lists(w, most) OR is_full;
-  IF EXISTS (SELECT FROM pgcron.workflow_step d JOIN pgcron.step s USING (definition, number)
-             WHERE d.definition = w.definition AND d.name = '.end'
-               AND s.workflow = w.run AND s.item = -1 AND s.state = 'succeeded') THEN
-    PERFORM pgcron.end_workflow(w.run);
-  END IF;
+  -- the last step that was written is the end
+  IF pgcron.step_state(w.run, w.made) = 'succeeded' THEN PERFORM pgcron.end_workflow(w.run); END IF;
   IF is_full THEN INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run); END IF;
   RETURN is_full;
 END $$;

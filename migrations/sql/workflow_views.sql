@@ -111,16 +111,14 @@ LANGUAGE sql STABLE AS $$
   CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
   WHERE (d.kind = 'run' OR s.item >= 0) AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = s.run)
   UNION ALL
-  SELECT w.run, NULL, 'it is over, and its run is not' FROM quiet w
-  WHERE w.ended_at IS NOT NULL AND EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run)
+  SELECT w.run, NULL, CASE WHEN w.ended_at IS NULL THEN 'its run is gone, and it is not over'
+                        ELSE 'it is over, and its run is not' END FROM quiet w
+  WHERE (w.ended_at IS NULL) <> EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run)
   UNION ALL
   SELECT w.run, NULL, 'nothing of it is open, and it is not over' FROM quiet w
   WHERE w.ended_at IS NULL
     AND NOT EXISTS (SELECT FROM pgcron.step s
                     WHERE s.workflow = w.run AND NOT pgcron.has_ended(s.state))
-  UNION ALL
-  SELECT w.run, NULL, 'its run is gone, and it is not over' FROM quiet w
-  WHERE w.ended_at IS NULL AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run)
   UNION ALL
   SELECT r.parent_run, NULL, format('no step of it knows run %s, which executes one', r.id)
   FROM pgcron.run r

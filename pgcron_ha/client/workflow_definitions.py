@@ -27,7 +27,7 @@ from pgcron_ha.client.options import (
 )
 from pgcron_ha.client.workflow_paths import references
 from pgcron_ha.config.values import did_you_mean
-from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
+from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.spec.text import duration_text
 
 Step: TypeAlias = dict[str, Any]
@@ -186,10 +186,8 @@ def judged_workflow(definition: object, place: Place = step_place) -> dict[str, 
         given_steps = []
     steps = []
     for number, step in enumerate(given_steps, 1):
-        try:
+        with mistakes.kept(place(number, step)):
             steps.append(_judged_step(step))
-        except PgcronError as error:
-            mistakes.found += error.about(place(number, step)).parts
     mistakes.raise_any()
     return _written(checked) | {"steps": _in_order(steps, place)}
 
@@ -246,10 +244,8 @@ def _in_order(steps: Sequence[Step], place: Place) -> list[Step]:
     mistakes.raise_any()
     by_name = {step["name"]: step for step in steps}
     for number, step in enumerate(steps, 1):
-        try:
+        with mistakes.kept(place(number, step)):
             _complete(step, by_name)
-        except PgcronError as error:
-            mistakes.found += error.about(place(number, step)).parts
     mistakes.raise_any()
     if all(numbers[name] < number for number, step in enumerate(steps) for name in _after(step)):
         return list(steps)

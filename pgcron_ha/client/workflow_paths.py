@@ -21,7 +21,6 @@ class _Written:
     """What is known only when the workflow runs."""
 
     __slots__ = ("text",)
-    __hash__ = object.__hash__
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -49,12 +48,6 @@ class Condition(_Written):
 
     __slots__ = ()
 
-    def __and__(self, other: Condition) -> Condition:
-        return self._joined("&&", other)
-
-    def __or__(self, other: Condition) -> Condition:
-        return self._joined("||", other)
-
     def __invert__(self) -> Condition:
         return Condition(f"!({self.text})")
 
@@ -62,6 +55,9 @@ class Condition(_Written):
         if not isinstance(other, Condition):
             self._asked()
         return Condition(f"({self.text}) {operator} ({other.text})")
+
+    __and__ = partialmethod(_joined, "&&")
+    __or__ = partialmethod(_joined, "||")
 
 
 class Path(_Written):

@@ -10,11 +10,7 @@ from typing import Any, Final, Literal, Required, TypedDict, TypeGuard, Unpack
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import HandlerDefaults
 from pgcron_ha.client.registry import Registry
-from pgcron_ha.client.workflow_definitions import (
-    OF_HANDLERS,
-    judged_workflow,
-    step_place,
-)
+from pgcron_ha.client.workflow_definitions import OF_HANDLERS, judged_workflow, step_place
 from pgcron_ha.client.workflow_paths import Condition, Path, member
 from pgcron_ha.config.values import Span
 from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError

@@ -38,10 +38,9 @@ def text_lines(steps: Sequence[Step]) -> Iterator[str]:
     width = max(map(len, names), default=0)
     states = max((len(step.get("state") or "") for step in steps), default=0)
     for name, step in zip(names, steps, strict=True):
-        remarks = [
-            *remarks_on(step),
-            *([f"after {', '.join(step['after'])}"] * bool(step["after"])),
-        ]
+        remarks = remarks_on(step)
+        if step["after"]:
+            remarks.append(f"after {', '.join(step['after'])}")
         cells = [f"{name:<{width}}", f"{step.get('state') or '':<{states}}", "; ".join(remarks)]
         yield "  ".join(filter(None, cells)).rstrip()
 

@@ -39,17 +39,13 @@ def items_words(step: Row) -> str | None:
 
 
 def drawing_of(
-    shape: Shape,
-    rows: Iterable[Row],
-    link: Callable[[Row], str | None],
+    shape: Shape, rows: Iterable[Row], link: Callable[[Row], str | None]
 ) -> SimpleNamespace:
     """What a template draws. `rows` are the steps, or with the groups of a `shape` the counts of
     each group by state; `link` gives the address of a step, or of the first of a group.
     """
-    nodes = {}
     if shape.groups is None:
-        for row in rows:
-            nodes[row["number"]] = _node(row, link(row))
+        nodes = {row["number"]: _node(row, link(row)) for row in rows}
     else:
         grouped: dict[int, list[Row]] = {}
         for row in rows:

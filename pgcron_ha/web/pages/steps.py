@@ -127,11 +127,10 @@ async def _read_steps(
     session: Session, run_id: int, definition: int, shape: Shape, state: str | None, after: int
 ) -> tuple[list[Row], list[Row], list[Row], list[Row]]:
     """Counts by state, what the graph and the Gantt chart show, and a page of steps (one more)."""
-    of_run = {"run_id": run_id, "definition": definition}
     return (
         await session.call(ask.step_counts, run_id=run_id),
         await read_nodes(session, shape, definition, run_id),
-        await session.call(ask.longest_steps, **of_run),
+        await session.call(ask.longest_steps, run_id=run_id, definition=definition),
         await session.call(ask.steps, run_id=run_id, state=state, first=after + 1),
     )
 
