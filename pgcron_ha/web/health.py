@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise, takewhile
+from statistics import quantiles
 from typing import Final
 
 from pgcron_ha.db.queries.pages.schedules import LAST_RUNS
@@ -32,7 +33,8 @@ LONGEST_GRACE: Final = timedelta(minutes=5)
 FIRES_LOOKED_AT: Final = 50
 # How many waiting runs of a schedule are counted.
 MOST_LATE: Final = 1000
-# Of fewer runs a share says nothing.
+# Percentiles of fewer runs say nothing.
+RUNS_FOR_SLOW: Final = 20
 RUNS_FOR_FLAKY: Final = 10
 FLAKY_BELOW: Final = 0.9
 _EXECUTED: Final = frozenset({"succeeded", "dead", "lost"})
@@ -116,7 +118,7 @@ def _failing(row: Row, now: datetime) -> Health | None:
     # Where all that were read have failed, those before them may have, too.
     more = "+" if len(failed) == len(executed) and len(row["outcomes"]) == LAST_RUNS else ""
     words = "1 failure" if len(failed) == 1 else f"{len(failed)}{more} failures in a row"
-    error = next((error for _, _, error in executed if error), None)
+    error = next((error for _, _, _, error in executed if error), None)
     return Health("failing", words + (f": {short(error)}" if error else ""), failed[-1][1])
 
 
@@ -159,7 +161,7 @@ def _stale(row: Row, now: datetime) -> Health | None:
     largest, grace = beats
     longest = largest * 2 + grace + timedelta(seconds=row["jitter"])
     # A success before the newest 30 ended runs is too far away to count.
-    last = next((at for outcome, at, _ in _executed(row) if outcome == "succeeded"), None)
+    last = next((at for outcome, at, _, _ in _executed(row) if outcome == "succeeded"), None)
     since = max(last or row["created_at"], row["since"])
     if now - since <= longest or row["running_runs"]:
         return None
@@ -168,17 +170,24 @@ def _stale(row: Row, now: datetime) -> Health | None:
 
 
 def _slow(row: Row, now: datetime) -> Health | None:
-    if row["overrun"] is None:
+    if row.get("overrun") is not None:
+        expected = expected_about(row["overrun_expected"])
+        said = f"Run {row['overrun']} overruns: {expected}."
+        return Health("slow", said, row["running_since"])
+    done = [seconds for outcome, _, seconds, _ in _executed(row) if seconds is not None]
+    if len(done) < RUNS_FOR_SLOW:
         return None
-    said = f"Run {row['overrun']} overruns: {expected_about(row['overrun_expected'])}."
-    return Health("slow", said, row["running_since"])
+    usual = quantiles(done[1:], n=20)[-1]
+    if done[0] <= max(usual * 2, usual + 60):
+        return None
+    return Health("slow", f"The last run took {duration(done[0])}; usually {duration(usual)}.")
 
 
 def _flaky(row: Row, now: datetime) -> Health | None:
     executed = _executed(row)
     if len(executed) < RUNS_FOR_FLAKY:
         return None
-    failed = sum(outcome in _FAILED for outcome, _, _ in executed)
+    failed = sum(outcome in _FAILED for outcome, _, _, _ in executed)
     if 1 - failed / len(executed) >= FLAKY_BELOW:
         return None
     return Health("flaky", f"{failed} of the last {plural(len(executed), 'run')} failed.")
@@ -192,9 +201,9 @@ def pause_words(row: Row) -> str:
     )
 
 
-def _executed(row: Row) -> Sequence[tuple[str, datetime, str | None]]:
-    """Outcome, end and error of the runs that a handler was executed for, newest first."""
+def _executed(row: Row) -> Sequence[tuple[str, datetime, float | None, str | None]]:
+    """Outcome, end, seconds and error of the runs that a handler was executed for, newest first."""
     if not row["outcomes"]:
         return ()
-    runs = zip(row["outcomes"], row["finished"], row["errors"], strict=True)
+    runs = zip(row["outcomes"], row["finished"], row["durations"], row["errors"], strict=True)
     return [run for run in runs if run[0] in _EXECUTED]

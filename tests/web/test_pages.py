@@ -34,7 +34,7 @@ async def test_the_overview_names_what_is_wrong_the_gravest_first(read_site: Sit
 async def test_the_list_shows_health_next_fire_and_last_outcome(read_site: Site) -> None:
     page = await read_site.get("/schedules")
 
-    for word in ("failing", "late", "stuck", "flaky", "paused", "new", "ok", "invalid"):
+    for word in ("failing", "late", "stuck", "flaky", "slow", "paused", "new", "ok", "invalid"):
         assert f"</span>{word}</span>" in page.text, word
 
 
