@@ -36,7 +36,7 @@ END $$;
 
 -- The lists of a workflow: their next items are made and begun, and the rest is given up when more
 -- of them failed than may; it is over when its items are. So many items in all; true when there may
--- be more to do at once.
+-- be more to do at once. One that is being cleared begins anew later, maybe with another list.
 CREATE FUNCTION pgcron.advance_lists(w pgcron.workflow_run, most int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -54,7 +54,8 @@ BEGIN
       CROSS JOIN LATERAL (SELECT x AS step FROM pgcron.step x
                           WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1
                             AND x.state = 'running' AND x.items IS NOT NULL LIMIT 1) s
-      WHERE d.definition = w.definition AND d.kind = 'map' ORDER BY d.number LOOP
+      WHERE d.definition = w.definition AND d.kind = 'map'
+        AND d.number <> ALL (coalesce(w.clearing, '{}')) ORDER BY d.number LOOP
     EXIT WHEN remaining <= 0;
     counted := pgcron.count_items(one.step);
     own := w;

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.db.control import Connection, call, claim
+from tests.db.control import Connection, call, claim, claim_both
 from tests.db.workflows import Stage, stage, step
 
 
@@ -103,6 +103,31 @@ async def test_lists_make_and_begin_500_items_in_a_transaction_however_many_list
     for numbers in (made, begun):
         assert max(after - before for before, after in pairwise(numbers)) == 500
     await flow.work()
+
+
+@pytest.mark.parametrize("corrected", [{"list": []}, {"list": {}}])
+async def test_a_list_that_is_to_begin_anew_makes_no_more_items(
+    flow: Stage, connection: Connection, corrected: dict[str, object]
+) -> None:
+    run = await flow.run(
+        step("a"), step("m", "a", for_each="$.a.list", max_parallel=3, handler="py:b")
+    )
+    rows = await claim_both(connection, flow.node, 10)
+    await flow.end(rows, {rows[0]["id"]: "a"}, {"a": {"list": [1] * 2000}})
+    for _ in range(2):
+        await connection.execute("SELECT pgcron.advance_workflow($1)", run)
+    made = "SELECT count(*) FROM pgcron.step WHERE item >= 0"
+    assert 0 < await connection.fetchval(made) < 2000
+    executing = await claim_both(connection, flow.node, 10)
+
+    await connection.execute(
+        "SELECT pgcron.succeed_step($1, 'a', $2::text::jsonb)", run, json.dumps(corrected)
+    )
+    await flow.advance()
+
+    assert await connection.fetchval(made) < 2000
+    asked = "SELECT count(*) FROM pgcron.run WHERE cancel_at IS NOT NULL"
+    assert await connection.fetchval(asked) == len(executing)
 
 
 async def test_a_redrive_keeps_500_successes_in_a_transaction_and_none_of_them_begins(

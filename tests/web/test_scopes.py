@@ -207,3 +207,30 @@ async def test_pages_of_the_cluster_are_for_roles_for_everything(
     assert answer.status_code == 403
     assert "Only a role for everything gives it." in answer.text
     assert FOREIGN not in answer.text
+
+
+async def test_the_newest_runs_come_first_however_the_server_finds_their_teams(
+    database: str,
+) -> None:
+    connection = await own_session(database)
+    await connection.execute(f"""
+        SELECT pgcron.put_schedule('{OWN}-' || n, '@yearly', 'py:a', owner => '{OWN}')
+        FROM generate_series(1, 30) n;
+        INSERT INTO pgcron.history (id, due_at, created_at, finished_at, handler, queue,
+          schedule_id, schedule, origin, args, delivery, priority, outcome, attempt, created_by)
+        SELECT n, now(), now(), now(), 'py:a', 'default', s.id, s.name, 'manual', '{{}}',
+               'at_least_once', 5, 'succeeded', 1, 'ana'
+        FROM generate_series(1, 3000) n
+        JOIN (SELECT id, name, row_number() OVER () AS place FROM pgcron.schedule) s
+          ON s.place = n % 30 + 1;
+    """)
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f'ALTER DATABASE "{name}" SET enable_nestloop = off')
+    await connection.close()
+
+    async with pages_of(database) as pages:
+        pages.come(Grant("viewer", "team", OWN))
+        page = await pages.get("/runs?state=ended")
+
+    shown = [int(number) for number in re.findall(r'href="/runs/(\d+)"', page.text)]
+    assert list(dict.fromkeys(shown))[:20] == list(range(3000, 2980, -1))

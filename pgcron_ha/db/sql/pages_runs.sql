@@ -4,7 +4,8 @@
 -- matched, a single row without a run has them). :indexed selects what an index finds at once,
 -- however many runs wait, but in no order: those that run, and those that are blocked. With a
 -- :schedule_id all runs of that schedule are looked at. The scope costs most, so it is asked of
--- what the filters let through, in order, until the page is full: OFFSET 0 keeps it there.
+-- what the filters let through, in order, until the page is full: OFFSET 0 keeps it there, and the
+-- LIMIT of its team.
 WITH looked AS MATERIALIZED (
   SELECT e.id, e.handler, e.queue, e.schedule, e.owner, e.attempt, e.schedule_id, e.tags,
          CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
@@ -54,7 +55,8 @@ matched AS MATERIALIZED (
           AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
           AND l.fits
         ORDER BY l.id DESC OFFSET 0) m
-  LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id
+  LEFT JOIN LATERAL (SELECT o.owner FROM pgcron.schedule o
+                     WHERE o.id = m.schedule_id LIMIT 1) s ON true
   WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.at,
@@ -112,7 +114,8 @@ matched AS MATERIALIZED (
           AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
           AND l.fits
         ORDER BY l.rank DESC, l.id DESC OFFSET 0) m
-  LEFT JOIN pgcron.schedule s ON s.id = m.schedule_id
+  LEFT JOIN LATERAL (SELECT o.owner FROM pgcron.schedule o
+                     WHERE o.id = m.schedule_id LIMIT 1) s ON true
   WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.finished_at AS at, m.outcome AS word

@@ -152,7 +152,8 @@ class Janitor(Service):
             soon = [row["seconds"] for row in rows if row["seconds"] > 0]
             self._expires_in = max(SOONEST_SECONDS, min(soon, default=inf))
             expired = [row["id"] for row in rows if row["seconds"] <= 0]
-            return sum(await isolate(expired, send, refused, delayed))
+            ended = sum(await isolate(expired, send, refused, delayed))
+            return len(expired) if ended else 0  # one that could not expire has ended, too
 
         await self._repeat(expire_some)
 

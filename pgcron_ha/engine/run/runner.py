@@ -241,8 +241,10 @@ class Runner:
         for waiting in self._waiting.values():
             with contextlib.suppress(IndexError):  # executors have taken some meanwhile
                 for _ in range(len(waiting)):
-                    context = waiting.popleft()
-                    (waiting if context.handler in but else taken).append(context)
+                    if waiting[0].handler in but:
+                        waiting.rotate(-1)
+                    else:
+                        taken.append(waiting.popleft())
         if self.waiting:
             self.start_waiting()  # a heavy run that was taken may have kept others from their slots
         return taken
