@@ -71,6 +71,12 @@ COMMENT ON FUNCTION pgcron.kill_run IS
 -- definition without a name any new run has that one.
 CREATE FUNCTION pgcron.follow_workflow(new_run bigint) RETURNS void
 LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC011', format('run %s can''t be run again', r.parent_run),
+           'Its definition, which has no name, was removed with its history.',
+           'Start a workflow of the same steps: pgcron.start_workflow.')
+  FROM pgcron.run r
+  WHERE r.id = new_run AND r.handler = 'workflow:ad_hoc'
+    AND NOT EXISTS (SELECT FROM pgcron.workflow_run w WHERE w.run = r.parent_run);
   INSERT INTO pgcron.workflow_run (run, definition, redrive_of)
   SELECT r.id, w.definition, CASE WHEN r.origin = 'redrive' THEN w.run END FROM pgcron.run r
   JOIN pgcron.workflow_run w ON w.run = r.parent_run

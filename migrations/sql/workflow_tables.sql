@@ -34,7 +34,7 @@ CREATE TABLE pgcron.workflow_run (
   names text[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pgcron.workflow_run IS
-    'Runs that are workflows; kept as long as their history.';
+    'Runs that are workflows; kept as long as their history and their dead letters.';
 CREATE INDEX workflow_run_look ON pgcron.workflow_run (look_at) WHERE look_at IS NOT NULL;
 CREATE INDEX workflow_run_deadline ON pgcron.workflow_run (deadline)
   WHERE deadline IS NOT NULL AND ended_at IS NULL AND coalesce(stopping, 'stop') = 'stop';

@@ -164,7 +164,7 @@ CREATE TABLE pgcron.workflow_run (
 )
 WITH (fillfactor='70');
 
-COMMENT ON TABLE pgcron.workflow_run IS 'Private: Runs that are workflows; kept as long as their history.';
+COMMENT ON TABLE pgcron.workflow_run IS 'Private: Runs that are workflows; kept as long as their history and their dead letters.';
 
 CREATE TABLE pgcron.calendar (
     id bigint NOT NULL,

@@ -18,9 +18,11 @@ UNION ALL
 SELECT 'workflow:ad_hoc';
 
 -- name: forget_workflows
--- Their steps, for as long as ended runs are kept.
+-- Their steps, for as long as ended runs are kept; those of a dead letter, which a redrive looks at
+-- when it begins, as long as that.
 DELETE FROM pgcron.workflow_run g WHERE g.run = ANY(ARRAY(
   SELECT o.run FROM pgcron.workflow_run o WHERE o.ended_at < (SELECT pgcron.kept_since('history'))
+    AND NOT EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = o.run)
   ORDER BY o.ended_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_definitions

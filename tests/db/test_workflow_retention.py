@@ -1,0 +1,90 @@
+"""What is kept of workflows that have ended, and for how long."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from tests.db.control import Connection, call
+from tests.db.workflows import Stage, stage, step
+
+
+@pytest.fixture
+async def flow(connection: Connection) -> AsyncIterator[Stage]:
+    made = await stage(connection)
+    yield made
+    await made.check()
+
+
+async def outlive(connection: Connection, at_most: int = 100) -> int:
+    """All that has ended is over since long; how many workflows retention removes."""
+    await connection.execute("""
+        UPDATE pgcron.workflow_run SET ended_at = ended_at - interval '400 days';
+        UPDATE pgcron.workflow_definition SET created_at = created_at - interval '400 days'""")
+    gone = await call(connection, "forget_workflows", at_most=at_most)
+    await call(connection, "forget_definitions", at_most=at_most)
+    return len(gone)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_a_dead_workflow_keeps_its_successes_as_long_as_its_letter(
+    flow: Stage, connection: Connection, is_named: bool
+) -> None:
+    steps = [step("a"), step("b", "a")]
+    if is_named:
+        run = await flow.run(*steps)
+    else:
+        definition = json.dumps({"steps": steps})
+        run = await connection.fetchval("SELECT pgcron.start_workflow($1::jsonb)", definition)
+    await flow.work({"a": 1, "b": ValueError()})
+    await flow.put("w", step("a"), step("c"), step("b", "a"))
+
+    assert await outlive(connection) == 0
+    again = await connection.fetchval("SELECT pgcron.redrive($1)", run)
+    # the letter is closed, and the new run has not begun
+    assert await outlive(connection) == 0
+    await flow.work()
+    assert flow.began == ["a", "b", "b"]
+    assert json.loads(flow.results["b"]) == {"a": 1}
+    assert await flow.state(again) == "succeeded"
+
+    await connection.execute(
+        "UPDATE pgcron.dead_letter SET closed_at = now() - interval '400 days'"
+    )
+    await call(connection, "forget_letters", at_most=100)
+    assert await outlive(connection) == 2
+
+
+async def test_workflows_that_letters_keep_do_not_hold_up_the_others(
+    flow: Stage, connection: Connection
+) -> None:
+    run = await flow.run(step("a"), step("b"))
+    await flow.work({"a": 1, "b": ValueError()})
+    await connection.execute(
+        "INSERT INTO pgcron.workflow_run (run, definition, args, ended_at, outcome)"
+        " SELECT -n, w.definition, '{}', w.ended_at - interval '1 day', 'dead'"
+        " FROM pgcron.workflow_run w, generate_series(1, 300) n WHERE w.run = $1",
+        run,
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.dead_letter SELECT (jsonb_populate_record(d, jsonb_build_object("
+        " 'run_id', -n))).* FROM pgcron.dead_letter d, generate_series(1, 300) n"
+    )
+    await flow.run(step("a"))
+    await flow.work()
+    assert await outlive(connection) == 1
+
+
+async def test_a_workflow_without_a_name_whose_definition_is_gone_is_not_run_again(
+    flow: Stage, connection: Connection
+) -> None:
+    definition = json.dumps({"steps": [step("a")]})
+    run = await connection.fetchval("SELECT pgcron.start_workflow($1::jsonb)", definition)
+    await flow.work()
+    assert await outlive(connection) == 1
+    with pytest.raises(asyncpg.PostgresError, match=f"run {run} can't be run again") as refused:
+        await connection.execute("SELECT pgcron.retry_run($1)", run)
+    assert refused.value.sqlstate == "PC011"
