@@ -22,7 +22,7 @@ RETURN coalesce(key_lifetime > '0' AND key_lifetime <= '366 days', true)
 -- another one.
 CREATE FUNCTION pgcron.enqueue(handler text, args jsonb DEFAULT '{}', queue text DEFAULT 'default',
     priority int DEFAULT 5, due_at timestamptz DEFAULT NULL, idempotency_key text DEFAULT NULL,
-    key_lifetime interval DEFAULT '1 day', timeout interval DEFAULT '1 hour',
+    key_lifetime interval DEFAULT '1 day', timeout interval DEFAULT NULL,
     max_attempts int DEFAULT NULL, delivery text DEFAULT 'at_least_once', retry jsonb DEFAULT NULL,
     actor text DEFAULT NULL, concurrency_key text DEFAULT NULL, requires text[] DEFAULT NULL,
     unique_key text DEFAULT NULL, unique_scope text DEFAULT NULL, unique_for interval DEFAULT NULL,
@@ -81,7 +81,9 @@ BEGIN
         delivery, retry, namespace, created_by, created_login, concurrency_key, requires, expire_at,
         time_limits, weight, tags)
   VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
-          coalesce(priority, 5), coalesce(due_at, now()), nullif(timeout, '1 hour'), max_attempts,
+          coalesce(priority, 5), coalesce(due_at, now()),
+          -- NULL is that of most; a workflow has none but what is given
+          CASE WHEN timeout <> '1 hour' OR handler LIKE 'workflow:%' THEN timeout END, max_attempts,
           coalesce(delivery, 'at_least_once'), retry,
           pgcron.namespace_of(p), coalesce(actor, session_user),
           CASE WHEN actor <> session_user THEN session_user END,
@@ -92,7 +94,8 @@ END $$;
 COMMENT ON FUNCTION pgcron.enqueue IS
     'Enqueues one run in the caller''s transaction; returns its id. No more runs of one '
     'concurrency key execute at once than pgcron.set_concurrency allows; only nodes with all '
-    'labels that it requires take it; a run takes weight (1) of a node''s slots.';
+    'labels that it requires take it; a run takes weight (1) of a node''s slots. Without a timeout '
+    'an attempt has an hour, and a workflow any time.';
 
 -- The shape of what pgcron.enqueue_many is given; true when an element has an idempotency key or is
 -- to be unique.
@@ -250,7 +253,9 @@ BEGIN
         time_limits, weight, tags)
   SELECT new_ids[options.ordinality], coalesce(options.handler, ''), coalesce(options.args, '{}'),
          coalesce(options.queue, 'default'), coalesce(options.priority, 5),
-         coalesce(options.due_at, now()), nullif(options.timeout, '1 hour'), options.max_attempts,
+         coalesce(options.due_at, now()),
+         CASE WHEN options.timeout <> '1 hour' OR options.handler LIKE 'workflow:%'
+              THEN options.timeout END, options.max_attempts,
          coalesce(options.delivery, 'at_least_once'), options.retry,
          pgcron.namespace_of(p), maker, maker_login,
          pgcron.concurrency_key_of(options.concurrency_key, options.weight),

@@ -215,7 +215,8 @@ BEGIN
           unique_key, unique_scope, expire_at, time_limits, tags)
     VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(asked.args, '{}'),
             coalesce(asked.queue, 'default'), coalesce(asked.priority, 5), due,
-            nullif(asked.timeout, '1 hour'), asked.max_attempts,
+            CASE WHEN asked.timeout <> '1 hour' OR asked_handler LIKE 'workflow:%'
+                 THEN asked.timeout END, asked.max_attempts,
             coalesce(asked.delivery, 'at_least_once'), asked.retry, p.namespace,
             coalesce(actor, session_user), CASE WHEN actor <> session_user THEN session_user END,
             pgcron.concurrency_key_of(asked.concurrency_key, asked.weight),

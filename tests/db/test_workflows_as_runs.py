@@ -240,3 +240,20 @@ async def test_workflows_are_nested_ten_deep_at_most(connection: Connection) -> 
     await flow.work()
     assert await flow.state(deepest) == "succeeded"
     assert await flow.state(too_deep) == "dead"
+
+
+async def test_a_workflow_has_the_timeout_that_it_is_enqueued_with_and_no_other(
+    flow: Stage, connection: Connection
+) -> None:
+    await flow.put("w", step("a"))
+    many = '[{"handler": "workflow:w", "timeout": "60 min"}, {"handler": "workflow:w"}]'
+    runs = [
+        await connection.fetchval(f"SELECT pgcron.enqueue('workflow:w'{given})")
+        for given in (", timeout => '1 hour'", "", ", timeout => '1 hour', unique_key => 'k'")
+    ]
+    runs += await connection.fetchval(f"SELECT pgcron.enqueue_many('{many}')")
+    await flow.turn({})
+    limited = await connection.fetch(
+        "SELECT run FROM pgcron.workflow_run WHERE deadline - started_at = '1 hour' ORDER BY run"
+    )
+    assert [row["run"] for row in limited] == sorted([runs[0], runs[2], runs[3]])

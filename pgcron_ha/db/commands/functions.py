@@ -16,7 +16,6 @@ from pgcron_ha.db.queries.rows import Rows
 KEY_LIFETIME: Final = timedelta(days=1)
 # Dead letters of one call: each is locked until all are redriven or archived.
 MOST_AT_ONCE: Final = 1000
-RUN_TIMEOUT: Final = timedelta(hours=1)
 JSON_COLUMNS: Final = frozenset({"args", "retry", "links"})
 
 
@@ -35,7 +34,6 @@ enqueue: Final = Call[int](
     queue="default",
     priority=5,
     key_lifetime=KEY_LIFETIME,
-    timeout=RUN_TIMEOUT,
     delivery="at_least_once",
 )
 """The id of the new run, or of the run that a living idempotency key already named."""
