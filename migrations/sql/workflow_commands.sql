@@ -1,5 +1,12 @@
 -- What people and programs do to workflows. None of it holds a lock that another step waits for.
 
+-- Raises PC013, PC010. With the owner's rights: who starts a workflow sees no others, and finds out
+-- nothing of those that it may not start.
+CREATE FUNCTION pgcron.judge_start(workflow text, queue text, priority int) RETURNS void
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+  SELECT pgcron.admit_caller(NULL, 'workflow:' || workflow, queue, priority);
+  SELECT pgcron.refuse_workflow(workflow) WHERE pgcron.newest_workflow(workflow) IS NULL $$;
+
 CREATE FUNCTION pgcron.start_workflow(workflow text, args jsonb DEFAULT '{}',
     queue text DEFAULT NULL, priority int DEFAULT NULL, due_at timestamptz DEFAULT NULL,
     idempotency_key text DEFAULT NULL, key_lifetime interval DEFAULT NULL,
@@ -8,7 +15,7 @@ CREATE FUNCTION pgcron.start_workflow(workflow text, args jsonb DEFAULT '{}',
   RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF pgcron.newest_workflow(workflow) IS NULL THEN PERFORM pgcron.refuse_workflow(workflow); END IF;
+  PERFORM pgcron.judge_start(workflow, queue, priority);
   RETURN pgcron.enqueue('workflow:' || workflow, args, queue, priority, due_at, idempotency_key,
       key_lifetime, unique_key => unique_key, unique_scope => unique_scope,
       concurrency_key => concurrency_key, tags => tags, actor => actor);

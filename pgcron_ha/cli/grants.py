@@ -67,12 +67,10 @@ _PAUSES = "EXECUTE ON FUNCTION pause_schedule, resume_schedule"
 _ONE_FIRE = "EXECUTE ON FUNCTION override_occurrence"
 _STATEMENTS: dict[str, tuple[str, ...]] = {
     "producer": (
-        "EXECUTE ON FUNCTION enqueue, enqueue_many",
+        "EXECUTE ON FUNCTION enqueue, enqueue_many, judge_start",
         f"INSERT ({_RUN}) ON run",
         # What RETURNING needs: the rest of others stays unread.
         "SELECT (id) ON run",
-        # Whether a workflow exists that it starts.
-        "SELECT (id, name, version, deleted_at) ON workflow_definition",
         # Its own runs with args and results, and their end.
         "SELECT ON own_runs",
         "EXECUTE ON FUNCTION cancel_own_run",
@@ -90,8 +88,8 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         _PAUSES,
         _ONE_FIRE,
         # No table: what it changes, functions change and record.
-        "EXECUTE ON FUNCTION enqueue, enqueue_many, begin_operation, end_operation, run_now, "
-        "cancel_run, kill_run, retry_run, redrive, redrive_many, hold_letters, "
+        "EXECUTE ON FUNCTION enqueue, enqueue_many, judge_start, begin_operation, end_operation, "
+        "run_now, cancel_run, kill_run, retry_run, redrive, redrive_many, hold_letters, "
         "archive_dead_letters",
         "EXECUTE ON FUNCTION signal, approve_step, skip_step, succeed_step, clear_step, "
         "set_step_args, pause_workflow, resume_workflow",
@@ -117,7 +115,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "USAGE ON SEQUENCE asset_update_id_seq, backfill_id_seq, fence, given_back_id_seq, "
         "run_id_seq, schedule_id_seq, step_outbox_id_seq, workflow_definition_id_seq",
         # Its handlers enqueue; and it sends the audit to a webhook.
-        "EXECUTE ON FUNCTION enqueue, enqueue_many, settle_audit",
+        "EXECUTE ON FUNCTION enqueue, enqueue_many, judge_start, settle_audit",
         "SELECT ON audit",
         "UPDATE ON audit_export",
         "EXECUTE ON FUNCTION ensure_partitions, reopen_ledger, drop_outlived, sweep_history, "

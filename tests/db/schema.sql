@@ -2542,6 +2542,8 @@ REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_schedule() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.judge_start(workflow text, queue text, priority integer) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.keep_calendar_in_scope() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.kill_run(run_id bigint, note text, actor text) FROM PUBLIC;

@@ -156,6 +156,28 @@ async def test_each_part_may_do_its_part_with_workflows(
     assert set(got.values()) <= {"00000", "42501"}
 
 
+async def test_a_producer_does_not_learn_which_workflows_there_are(
+    flow: Stage, connection: Connection, become: Become
+) -> None:
+    for name in ("secret", "mail-1"):
+        await flow.put(name, step("a"))
+    session = await become("producer", queues=["mail"], handlers=["workflow:mail*"])
+    for name, code in (
+        ("secret", "PC013"),
+        ("none", "PC013"),
+        ("mail-1", "00000"),
+        ("mail-2", "PC010"),
+    ):
+        for called in (
+            "judge_start('{}', 'mail', 5)",
+            "start_workflow('{}'::text, queue => 'mail')",
+        ):
+            said = f"SELECT pgcron.{called.format(name)}"
+            assert await verdicts(session, said) == {said: code}
+    listed = "SELECT name FROM pgcron.workflow_definition"
+    assert await verdicts(session, listed) == {listed: "42501"}
+
+
 async def test_an_operator_ends_steps_in_no_other_way_than_people_do(
     flow: Stage, connection: Connection, become: Become
 ) -> None:
