@@ -23,3 +23,29 @@ async def test_a_page_after_a_foreign_letter_is_one_after_none(database: str) ->
         after_none = await pages.get("/dead?before=1000000")
         assert said(after_foreign.text) == said(after_none.text)
         assert f"{OWN} went wrong" in after_none.text
+
+
+async def test_among_10_000_newer_ones_of_others_pages_do_not_say_that_there_are_none(
+    database: str,
+) -> None:
+    await add_node(database)
+    for team in (OWN, FOREIGN):
+        await add_tenant(database, team)
+    session = await own_session(database)
+    async with pages_of(database) as pages:
+        pages.come(Grant("viewer", "team", OWN))
+        for table, key, newer in (("dead_letter", "run_id", 10_001), ("history", "id", 2_001)):
+            await session.execute(
+                f"INSERT INTO pgcron.{table} SELECT (jsonb_populate_record(t,"
+                f" jsonb_build_object('{key}', 1000000 + n))).*"
+                f" FROM pgcron.{table} t, generate_series(1, {newer}) n WHERE t.{key} ="
+                f" (SELECT max(f.{key}) FROM pgcron.{table} f WHERE f.queue = '{FOREIGN}-mail')"
+            )
+        shown = [said((await pages.get(path)).text) for path in ("/dead", "/")]
+        dead, overview = [[" ".join(line.split()) for line in lines] for lines in shown]
+    await session.close()
+    none = "none among the newest {} of all"
+    assert none.format("10 000") in dead
+    assert "No dead letters" not in dead
+    for newest in ("10 000", "2 000 runs"):
+        assert none.format(newest) in overview

@@ -11,14 +11,17 @@ FROM (SELECT v.* FROM pgcron.schedule v
 WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 
 -- name: page_open_letters
--- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands.
-SELECT count(*) AS letters,
-       count(*) FILTER (WHERE newest.died_at > now() - interval '1 hour') AS of_last_hour
-FROM (SELECT d.* FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
-      ORDER BY d.died_at DESC LIMIT :most::int + 1) newest
-LEFT JOIN pgcron.schedule s ON s.id = newest.schedule_id
-WHERE pgcron.in_scope(newest.schedule_id, newest.queue, newest.handler, newest.schedule,
-    newest.tags, s.owner);
+-- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands. looked
+-- counts those beyond the scope, too: for who sees a part, none of them is not none of all.
+SELECT count(*) FILTER (WHERE l.is_seen) AS letters,
+       count(*) FILTER (WHERE l.is_seen AND l.died_at > now() - interval '1 hour') AS of_last_hour,
+       count(*) AS looked
+FROM (SELECT newest.died_at,
+             pgcron.in_scope(newest.schedule_id, newest.queue, newest.handler, newest.schedule,
+               newest.tags, s.owner) AS is_seen
+      FROM (SELECT d.* FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
+            ORDER BY d.died_at DESC LIMIT :most::int + 1) newest
+      LEFT JOIN pgcron.schedule s ON s.id = newest.schedule_id) l;
 
 -- name: page_due
 -- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait
@@ -80,7 +83,8 @@ SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
                         AND r.outcome IN ('succeeded', 'dead', 'lost')) AS ended_in_a_minute,
        count(r.delay) AS started,
        percentile_cont(0.99) WITHIN GROUP (ORDER BY r.delay) AS start_delay_p99,
-       count(*) = :look::int AS is_cut
+       count(*) = :look::int
+         OR EXISTS (SELECT FROM pgcron.history e ORDER BY e.id DESC OFFSET :look::int - 1) AS is_cut
 FROM recent r;
 
 -- name: page_failing_candidates

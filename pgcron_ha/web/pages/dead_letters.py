@@ -52,7 +52,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         state=state,
         chips=page_request.chips("dead", filters, but="state"),
         open=min(open_now["letters"], ask.LOOK),  # whatever the filters
-        is_cut=open_now["letters"] > ask.LOOK,
+        is_cut=open_now["looked"] > ask.LOOK,
         looked_at=ask.LOOK,
         rates=RATES,
         **page_request.turns("dead", filters, "before", after),

@@ -189,6 +189,13 @@ def _mark(tone: str, word: str = "ok") -> Mark:
     return Mark(_GLYPHS[tone], word, tone)
 
 
+def _none_seen(label: str, newest: str, href: str | None = None) -> Tile:
+    """Where a person sees none of those that were looked at, and there are more."""
+    return Tile(
+        label, "–", _mark("idle", "unknown"), f"none among the newest {newest} of all", href
+    )
+
+
 def _failing(link: Link, seen: Facts) -> Tile:
     words = [health.word for _, health in seen.judged]
     failing = [word for word in words if word in ("failing", "stuck", "invalid")]
@@ -211,9 +218,12 @@ def _late(link: Link, seen: Facts) -> Tile:
 def _dead(link: Link, seen: Facts) -> Tile:
     letters, lately = seen.open["letters"], seen.open["of_last_hour"]
     label, href = "Dead letters", link("dead")
+    is_cut = seen.open["looked"] > ask.COUNTED_EXACTLY
+    if not letters and is_cut:
+        return _none_seen(label, number(ask.COUNTED_EXACTLY), href)
     if not letters:
         return Tile(label, "0", _mark("ok"), "nothing to triage", href)
-    shown = f"{number(ask.COUNTED_EXACTLY)}+" if letters > ask.COUNTED_EXACTLY else number(letters)
+    shown = number(min(letters, ask.COUNTED_EXACTLY)) + "+" * is_cut
     note = f"{plural(len(seen.dead), 'cause')}, {number(lately)} in the last hour"
     mark = _mark("fail", "rising") if lately else _mark("late", "waiting")
     return Tile(label, shown, mark, note, href)
@@ -251,6 +261,8 @@ def _lag(link: Link, seen: Facts) -> Tile:
 
 def _delay(seen: Facts) -> Tile:
     label, recent = "Start delay p99", seen.recent
+    if recent["start_delay_p99"] is None and recent["is_cut"]:
+        return _none_seen(label, f"{number(ask.RECENT_RUNS)} runs")
     if recent["start_delay_p99"] is None:
         return Tile(label, "–", _mark("idle", "no data"), "nothing ended in 5 minutes")
     started = plural(recent["started"], "run")

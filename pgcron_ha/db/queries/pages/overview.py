@@ -26,7 +26,7 @@ schedule_count: Final = Query("page_schedule_count").the
 
 open_letters: Final = Query("page_open_letters", most=COUNTED_EXACTLY).the
 """How many dead `letters` are open, at most `COUNTED_EXACTLY` + 1, and how many died
-`of_last_hour`.
+`of_last_hour`; how many were `looked` at, also where a person sees a part of them.
 """
 
 due: Final = Query("page_due", look=LOOK, queues=QUEUES, limit=ROWS)
@@ -48,7 +48,7 @@ running: Final = Query("page_running", look=COUNTED_EXACTLY, limit=ROWS)
 """What runs (on one ``incarnation``), the longest first; `timeout` in seconds."""
 
 recent: Final = Query("page_recent", look=RECENT_RUNS).the
-"""A row of rates of the newest `RECENT_RUNS` ended runs; `is_cut` if there may be more."""
+"""A row of rates of the newest `RECENT_RUNS` ended runs of all; `is_cut` if there may be more."""
 
 failing_candidates: Final = Query("page_failing_candidates", look=LOOK, limit=ROWS)
 """Schedules (`schedule_id`) that may be failing: those of the newest open dead letters."""
