@@ -141,6 +141,7 @@ CALLS: dict[str, Call] = {
 # What executes with its owner's rights, and what else a producer may: all of it is called above.
 DEFINERS = {
     *("enqueue", "enqueue_many", "cancel_own_run", "run_status", "await_runs", "live_state"),
+    "judge_start",  # only looks for a workflow that it may start
     "judge_guest",  # only judges a row that is given, by what is not secret
 }
 LEFT = """

@@ -34,8 +34,8 @@ GROUP BY d.handler, d.error_class, d.fingerprint
 ORDER BY count(*) FILTER (WHERE d.closed_at IS NULL) = 0, max(d.died_at) DESC LIMIT :limit::int;
 
 -- name: page_letters
--- One page, newest first, among the next :look letters after that of the run :before (one beyond the
--- scope is as one that there is not); what came of the redriven.
+-- One page, newest first, among the next :look letters after that of the run :before (one beyond
+-- the scope is as one that there is not); what came of the redriven.
 SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.attempts,
        d.error_class, left(d.error, :text::int) AS error,
        length(d.error) > :text::int AS error_is_cut, left(d.args::text, :text::int) AS args,
