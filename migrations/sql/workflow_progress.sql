@@ -254,8 +254,7 @@ BEGIN
     ELSIF pgcron.has_ended(one.state) THEN
       UPDATE pgcron.step s SET state = one.outcome, result = one.result, reason = one.reason
       WHERE s.run = one.run;
-      again := again || ARRAY(SELECT e.child FROM pgcron.workflow_edge e
-                              WHERE e.definition = w.definition AND e.parent = one.number);
+      again := again || array_remove(pgcron.steps_below(w, ARRAY[one.number]), one.number);
     ELSE
       PERFORM pgcron.release_steps(ARRAY[ROW(w.run, one.number, -1, one.outcome, one.result,
             one.reason)::pgcron.step_end]);
@@ -267,7 +266,7 @@ BEGIN
     WHERE i.workflow = w.run AND i.number = one.number AND i.item >= 0 AND i.state = 'ready';
   END LOOP;
   UPDATE pgcron.workflow_run f
-  SET look_at = now(), clearing = pgcron.steps_below(f.definition, f.clearing || again)
+  SET look_at = now(), clearing = pgcron.steps_below(f, f.clearing || again)
   WHERE f.run = w.run AND again IS NOT NULL AND f.ended_at IS NULL;
 END $$;
 

@@ -216,9 +216,9 @@ RETURN CASE WHEN w.paused_at IS NOT NULL OR definition.number = ANY(w.clearing) 
                                    WHERE s.workflow = w.run AND s.state = 'running') END
                   FROM pgcron.workflow_definition f WHERE f.id = w.definition) END;
 
--- Whether a step of a phase before this one is open; of a barrier, also one of its own phase. A
--- step that was ended by hand, or kept by a redrive, did not wait for those before it: so what
--- depends on it has to.
+-- Whether a step of a phase before this one is open; of a barrier or a compensation, also one of
+-- its own phase. A step that was ended by hand, or kept by a redrive, did not wait for those before
+-- it: so what depends on it has to.
 CREATE FUNCTION pgcron.comes_too_early(step pgcron.step, definition pgcron.workflow_step)
   RETURNS boolean
 LANGUAGE sql STABLE
@@ -227,7 +227,8 @@ RETURN (definition.phase > 0 OR definition.kind = 'barrier')
               CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
               WHERE s.workflow = step.workflow AND s.number < step.number AND s.item = -1
                 AND NOT pgcron.has_ended(s.state)
-                AND (d.phase < definition.phase OR definition.kind = 'barrier'));
+                AND (d.phase < definition.phase OR definition.phase = 1
+                  OR definition.kind = 'barrier'));
 
 -- The args of an item whose paths read nothing else; NULL: they do, or one finds nothing.
 CREATE FUNCTION pgcron.args_of_item(item jsonb, paths jsonb) RETURNS jsonb

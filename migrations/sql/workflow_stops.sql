@@ -68,15 +68,30 @@ BEGIN
   IF FOUND THEN PERFORM pgcron.wake_nodes('workflow'); END IF;
 END $$;
 
+-- Of a workflow in which these steps run again, the compensations that have succeeded: what they
+-- have undone is done again if one of the steps comes before compensations (is_done_again), else
+-- not, so that they are not to undo it once more.
+CREATE FUNCTION pgcron.undone_steps(w pgcron.workflow_run, numbers int[])
+  RETURNS TABLE (number int, compensates int, is_done_again boolean)
+LANGUAGE sql STABLE AS $$
+  SELECT d.number, d.compensates, f.phase = 0 FROM pgcron.workflow_step d
+  CROSS JOIN LATERAL pgcron.definition_of(d.definition, (SELECT min(n) FROM unnest(numbers) n)) f
+  WHERE d.definition = w.definition AND d.compensates IS NOT NULL
+    AND pgcron.step_state(w.run, d.number) = 'succeeded' $$;
+
 -- The steps that depend on these, themselves included.
-CREATE FUNCTION pgcron.steps_below(definition bigint, numbers int[]) RETURNS int[]
+CREATE FUNCTION pgcron.steps_below(w pgcron.workflow_run, numbers int[]) RETURNS int[]
 LANGUAGE sql STABLE AS $$
   WITH RECURSIVE below(number) AS (
     SELECT unnest(numbers)
     UNION
     SELECT e.child FROM below JOIN pgcron.workflow_edge e
-      ON e.definition = steps_below.definition AND e.parent = below.number)
-  SELECT array_agg(number ORDER BY number) FROM below $$;
+      ON e.definition = w.definition AND e.parent = below.number)
+  SELECT array_agg(number ORDER BY number)
+  FROM (SELECT b.number FROM below b
+        EXCEPT
+        SELECT u.number FROM pgcron.undone_steps(w, numbers) u
+        WHERE NOT u.is_done_again AND u.number <> ALL (numbers)) b $$;
 
 -- Whether a workflow that has stopped for a failure goes on when these steps are run again: no
 -- other one has failed, and its time is not over.
@@ -93,22 +108,18 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.steps_to_clear(w pgcron.workflow_run) RETURNS int[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  below int[] := pgcron.steps_below(w.definition, w.clearing);
+  below int[] := pgcron.steps_below(w, w.clearing);
 BEGIN
   IF pgcron.goes_on_without(w, below) THEN
-    below := pgcron.steps_below(w.definition, below || ARRAY(
+    below := pgcron.steps_below(w, below || ARRAY(
         SELECT s.number FROM pgcron.step s
         CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
         WHERE s.workflow = w.run AND s.item = -1 AND d.phase = 0
           AND (s.state IN ('upstream_failed', 'cancelled') AND s.reason = w.stop_reason
                OR s.state IN ('running', 'cancelled') AND w.stopping = 'kill')));
   END IF;
-  RETURN pgcron.steps_below(w.definition, below || ARRAY(
-      SELECT d.compensates FROM pgcron.workflow_step d
-      JOIN pgcron.step s ON s.workflow = w.run AND s.number = d.number AND s.item = -1
-        AND s.started_at IS NOT NULL AND s.state <> 'skipped'
-      WHERE d.definition = w.definition AND d.compensates IS NOT NULL
-        AND d.number = ANY(below)));
+  RETURN pgcron.steps_below(w, below || ARRAY(
+      SELECT u.compensates FROM pgcron.undone_steps(w, below) u WHERE u.is_done_again));
 END $$;
 
 -- These steps wait as at the beginning, for what of their dependencies is open.
@@ -170,7 +181,9 @@ BEGIN
         SELECT s.run FROM pgcron.step s WHERE s.workflow = w.run AND s.number = ANY(below)),
         false, 'its step is to be run again') > 0
       OR locked < (SELECT count(*) FROM pgcron.step s
-                   WHERE s.workflow = w.run AND s.number = ANY(below)) THEN
+                   WHERE s.workflow = w.run AND s.number = ANY(below))
+      -- a compensation has succeeded meanwhile
+      OR below <> pgcron.steps_to_clear(w) THEN
     UPDATE pgcron.workflow_run f SET look_at = now() + interval '1 second', clearing = below
     WHERE f.run = w.run;
     RETURN false;

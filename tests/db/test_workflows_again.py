@@ -348,3 +348,85 @@ async def test_items_that_are_given_up_do_not_count_as_failed(
         "SELECT reason, items_failed FROM pgcron.workflow_steps WHERE item = -1"
     )
     assert tuple(row) == ("2 of its items failed, 598 cancelled", 2)
+
+
+async def saga(flow: Stage, **outcomes: Any) -> int:
+    """a, b and c, of which c fails; what they did is undone, and a last step is waited for."""
+    run = await flow.run(
+        step("a"),
+        step("b", "a"),
+        step("c", "b"),
+        step("undo_a", compensates="a"),
+        step("undo_b", compensates="b"),
+        {"name": "hold", "wait_for": "approval", "finally": True},
+    )
+    await flow.work({"c": ValueError(), **outcomes})
+    assert (await flow.states(run))["hold"] == "running"
+    flow.began.clear()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("verb", "failed", "began"),
+    [
+        ("clear_step", ("undo_b",), ["undo_b"]),
+        ("clear_step", ("undo_a", "undo_b"), ["undo_b", "undo_a"]),
+        ("clear_step", (), ["undo_b"]),
+        ("succeed_step", ("undo_b",), []),
+        ("succeed_step", ("undo_a", "undo_b"), ["undo_a"]),
+        ("skip_step", ("undo_b",), []),
+    ],
+)
+async def test_a_compensation_that_is_corrected_lets_nothing_run_that_is_undone(
+    flow: Stage, verb: str, failed: tuple[str, ...], began: list[str]
+) -> None:
+    run = await saga(flow, **{name: ValueError() for name in failed})
+    said = await flow.connection.fetchval(f"SELECT pgcron.{verb}($1, 'undo_b', note => 'x')", run)
+    if verb == "clear_step":
+        assert said == len(began) + 1
+    await flow.work()
+    states = await flow.states(run)
+
+    assert flow.began == began
+    assert states["undo_a"] == "succeeded"
+    assert states["undo_b"] == ("skipped" if verb == "skip_step" else "succeeded")
+    assert states["hold"] == "running"
+
+
+async def test_a_clear_repeats_what_was_undone_and_not_what_could_not_be(flow: Stage) -> None:
+    run = await saga(flow, undo_b=ValueError())
+    said = await flow.connection.fetchval("SELECT pgcron.clear_step($1, 'c')", run)
+    assert said == 6  # undo_a had succeeded, and so a and all after it run again
+    await flow.work()
+    assert flow.began == ["a", "b", "c"]
+
+    run = await saga(flow, undo_a=ValueError(), undo_b=ValueError())
+    assert await flow.connection.fetchval("SELECT pgcron.clear_step($1, 'c')", run) == 4
+    await flow.work()
+    assert flow.began == ["c"]
+    await ask(flow, "approve_step", run, "hold")
+    assert await flow.state(run) == "succeeded"
+
+
+async def test_compensations_run_one_by_one_although_one_between_them_is_skipped(
+    flow: Stage,
+) -> None:
+    run = await flow.run(
+        step("a"),
+        step("b", "a"),
+        step("c", "b"),
+        step("d", "c"),
+        step("undo_a", compensates="a"),
+        step("undo_b", compensates="b"),
+        step("last", compensates="c"),
+    )
+    for ended in ("a", "b", "c"):
+        await flow.turn({ended: None})
+    await flow.turn({"d": ValueError()})
+    await flow.turn({})
+    await ask(flow, "skip_step", run, "undo_b")
+    await flow.turn({})
+    assert flow.began[4:] == ["last"]
+    await end(flow, "last")
+    await flow.work()
+    assert flow.began[4:] == ["last", "undo_a"]

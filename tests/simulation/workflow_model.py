@@ -125,6 +125,16 @@ class Flow:
             step.name for step in self.steps for each in self.before(step) if each.name in found
         }
 
+    def again(self, name: str, undoing: set[str], *, is_cleared: bool) -> set[str]:
+        """What runs again with it, or after it, when these compensations have succeeded."""
+        found = self.below(name) - (set() if is_cleared else {name})
+        if self.step(name).phase > 0:
+            return found - (undoing - {name})
+        return found.union(*(self.below(self.step(each).undoes) for each in undoing))
+
+    def compensations(self, states: Mapping[str, str], *among: str) -> set[str]:
+        return {s.name for s in self.steps if s.phase == 1 and states.get(s.name) in among}
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -249,10 +259,7 @@ class Look:
 
     def _is_before_its_phase(self, step: Step) -> bool:
         """What it comes after was ended by hand."""
-        return any(
-            each.phase < step.phase and self.steps[each.name].state in OPEN
-            for each in self.flow.steps
-        )
+        return any(self.steps[each.name].state in OPEN for each in self.flow.before(step))
 
     def _begins(self, step: Step) -> bool:
         if step.condition is False:
