@@ -137,14 +137,15 @@ BEGIN
   RETURN cardinality(waiting);
 END $$;
 
--- All items of a list are over: its result is theirs, in order.
+-- All items of a list are over: its result is theirs, in order. One whose workflow has stopped
+-- before all of them were executed has not succeeded, whatever it tolerates.
 CREATE FUNCTION pgcron.end_of_list(w pgcron.workflow_run, number int, failed int, cancelled int,
     tolerate int) RETURNS pgcron.step_end
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   results jsonb;
 BEGIN
-  IF failed + cancelled > tolerate THEN
+  IF failed + cancelled > tolerate OR (w.stopping IS NOT NULL AND cancelled > 0) THEN
     RETURN ROW(w.run, number, -1, CASE WHEN w.stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END,
              NULL, coalesce(w.stop_reason, concat_ws(', ', failed || ' of its items failed',
                         nullif(cancelled, 0) || ' cancelled')))::pgcron.step_end;

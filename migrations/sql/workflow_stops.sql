@@ -100,7 +100,7 @@ LANGUAGE sql STABLE AS $$
   SELECT w.stopping IN ('stop', 'kill') AND (w.deadline <= now()) IS NOT TRUE
     AND NOT EXISTS (SELECT FROM pgcron.failed_steps(w.run) s
                     WHERE s.phase = 0 AND s.number <> ALL (below)
-                      AND s.state <> 'upstream_failed'
+                      AND s.state <> 'upstream_failed' AND s.reason IS DISTINCT FROM w.stop_reason
                       AND (s.state <> 'cancelled' OR w.stopping = 'stop')) $$;
 
 -- All steps that are run again with those that are to be: what is below them, what the failure that

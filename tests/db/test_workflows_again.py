@@ -430,3 +430,36 @@ async def test_compensations_run_one_by_one_although_one_between_them_is_skipped
     await end(flow, "last")
     await flow.work()
     assert flow.began[4:] == ["last", "undo_a"]
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "verb"), [("stop", "clear"), ("stop", "redrive"), ("kill", "redrive")]
+)
+async def test_a_list_that_a_failure_ends_is_gone_through_when_that_is_mended(
+    flow: Stage, on_failure: str, verb: str
+) -> None:
+    run = await flow.run(
+        step("a", for_each="$.args.list", max_parallel=1, tolerate=10),
+        step("b", "a", rule="all_ended"),
+        step("c"),
+        {"name": "hold", "wait_for": "approval", "finally": True},
+        args={"list": [1, 2, 3, 4]},
+        on_failure=on_failure,
+    )
+    await flow.turn({"c": ValueError()})
+    await end(flow, "a", ValueError() if on_failure == "kill" else "first")
+    await flow.work()
+    assert (await flow.states(run))["a"] == "cancelled"
+    flow.began.clear()
+
+    if verb == "clear":
+        await ask(flow, "clear_step", run, "c")
+        await a_second_passes(flow)
+    else:
+        await ask(flow, "approve_step", run, "hold")
+        run = await flow.connection.fetchval("SELECT pgcron.redrive($1)", run)
+    await flow.work({"a": "again"})
+    kept = on_failure == "stop" and verb == "redrive"
+    assert sorted(flow.began) == ["a"] * (3 if kept else 4) + ["b", "c"]
+    await ask(flow, "approve_step", run, "hold")
+    assert await flow.state(run) == "succeeded"

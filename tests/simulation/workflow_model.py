@@ -326,7 +326,11 @@ class Look:
             return {"running"}
         failed = step.items - sum(item.state == "succeeded" for item in items)
         if failed <= step.tolerate:
-            return {"succeeded"}
+            if len(items) < step.items:
+                return {"cancelled"}
+            # The stop may have come after the end of the list.
+            is_cancelled = self.stopping and any(item.state == "cancelled" for item in items)
+            return {"succeeded", "cancelled"} if is_cancelled else {"succeeded"}
         return {"cancelled", "dead"} if self.stopping else {"dead"}
 
     def _faults_of_list(self, step: Step, seen: Seen) -> Iterator[str]:
