@@ -204,11 +204,16 @@ BEGIN ATOMIC
     AND pgcron.is_failure(s.state);
 END;
 
+-- Whether no step begins as the workflow is paused. One that is ended goes on to its end.
+CREATE FUNCTION pgcron.is_held(w pgcron.workflow_run) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN w.paused_at IS NOT NULL AND coalesce(w.stopping, 'stop') = 'stop';
+
 -- How many more steps of a workflow may execute now: none while it is paused, or while the step is
 -- to be run again and what executes of it is ended.
 CREATE FUNCTION pgcron.room_of(w pgcron.workflow_run, definition pgcron.workflow_step) RETURNS int
 LANGUAGE sql STABLE
-RETURN CASE WHEN w.paused_at IS NOT NULL OR definition.number = ANY(w.clearing) THEN 0
+RETURN CASE WHEN pgcron.is_held(w) OR definition.number = ANY(w.clearing) THEN 0
             ELSE (SELECT CASE WHEN f.parallelism IS NULL THEN 100000
                               ELSE f.parallelism - (
                                    SELECT count(*)::int FROM pgcron.step s

@@ -47,7 +47,7 @@ COMMENT ON VIEW pgcron.workflow_runs IS
 CREATE FUNCTION pgcron.step_waits(s pgcron.step, d pgcron.workflow_step) RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT CASE
-      WHEN s.state = 'ready' AND w.paused_at IS NOT NULL
+      WHEN s.state = 'ready' AND pgcron.is_held(w)
         THEN 'the workflow' || pgcron.is_paused_by(w.paused_by, w.paused_note)
       WHEN s.state = 'ready' THEN 'as many steps execute as may'
       WHEN s.state = 'running' AND d.kind IN ('signal', 'approval', 'timer')

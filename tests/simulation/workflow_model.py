@@ -246,7 +246,7 @@ class Look:
         elif seen.state == "waiting":
             return
         elif seen.state == "ready":
-            if step.kind in WAITS or not (self.facts.is_paused or self._is_full()):
+            if step.kind in WAITS or not (self._is_held() or self._is_full()):
                 yield "it is ready, and nothing keeps it from beginning"
         elif step.phase == 1 and seen.state == "skipped" and self._stops_late():
             # There was nothing to undo when it could have begun.
@@ -288,7 +288,7 @@ class Look:
         if step.kind in WAITS:
             return self._ends_of_wait(step)
         if seen.run is None or seen.run in self.alive:
-            known = self.facts.at_pause if self.facts.is_paused else None
+            known = self.facts.at_pause if self._is_held() else None
             is_new = known is not None and seen.run not in known and not step.at_most
             return {"not running, as the workflow is paused"} if is_new else {"running"}
         outcome = self.ended.get(seen.run, "no run")
@@ -353,12 +353,16 @@ class Look:
         for item in items:
             if item.state == "running" and item.run not in self.alive:
                 yield "an item is running without a run"
-            known = self.facts.at_pause if self.facts.is_paused else None
+            known = self.facts.at_pause if self._is_held() else None
             if item.state == "running" and known is not None and item.run not in known:
                 yield "an item began while the workflow is paused"
             outcome = self.ended.get(item.run or 0, item.state)
             if item.state != outcome:
                 yield f"an item is {item.state}, and its run {outcome}"
+
+    def _is_held(self) -> bool:
+        """A workflow that is ended goes on to its end."""
+        return self.facts.is_paused and self.stopping in (None, "stop")
 
     def _is_full(self) -> bool:
         if self.flow.parallelism is None:
