@@ -191,7 +191,7 @@ BEGIN
   DELETE FROM pgcron.step_signal g USING pgcron.workflow_step d, pgcron.step s
   WHERE g.workflow = w.run AND d.definition = w.definition AND d.name = g.name
     AND d.number = ANY(below) AND s.workflow = w.run AND s.number = d.number AND s.item = -1
-    AND s.started_at IS NOT NULL AND pgcron.has_ended(s.state);
+    AND s.started_at IS NOT NULL;
   DELETE FROM pgcron.step s WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item >= 0;
   PERFORM pgcron.reset_steps(w, below);
   UPDATE pgcron.workflow_run f

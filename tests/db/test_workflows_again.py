@@ -463,3 +463,29 @@ async def test_a_list_that_a_failure_ends_is_gone_through_when_that_is_mended(
     assert sorted(flow.began) == ["a"] * (3 if kept else 4) + ["b", "c"]
     await ask(flow, "approve_step", run, "hold")
     assert await flow.state(run) == "succeeded"
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_an_answer_that_came_before_a_clear_does_not_count_after_it(
+    flow: Stage, connection: Connection, approved: bool
+) -> None:
+    run = await flow.run(step("a"), {"name": "go", "wait_for": "approval", "after": "a"})
+    await flow.work()
+    async with connection.transaction():  # no node looks between the two
+        said = await connection.fetchval("SELECT pgcron.approve_step($1, 'go', $2)", run, approved)
+        await connection.execute("SELECT pgcron.clear_step($1, 'a')", run)
+    await flow.work()
+
+    assert said == "ended"
+    assert flow.began == ["a", "a"]
+    assert (await flow.states(run))["go"] == "running"
+    await ask(flow, "approve_step", run, "go")
+    assert await flow.state(run) == "succeeded"
+
+
+async def test_a_signal_that_came_before_its_step_began_counts_after_a_clear(flow: Stage) -> None:
+    run = await flow.run(step("a"), {"name": "go", "wait_for": "signal", "after": "a"})
+    await ask(flow, "signal", run, "go")
+    await ask(flow, "clear_step", run, "a")
+    await flow.work()
+    assert await flow.state(run) == "succeeded"

@@ -338,10 +338,11 @@ class Workflows(RuleBasedStateMachine):
             for each in below | at_most:
                 facts.stopped |= self._runs_of(workflow, each)
                 is_sure = each in below and (not outcome or states.get(step.name) not in OPEN)
-                self._is_answered_anew(facts, each, is_sure and states.get(each) not in OPEN)
+                has_begun = states.get(each) not in ("waiting", "ready")
+                self._is_answered_anew(facts, each, is_sure and has_begun)
 
     def _is_answered_anew(self, facts: Facts, name: str, is_over: bool) -> None:
-        """A wait that is over is cleared for sure; of another one both answers may count."""
+        """What was said of a wait that has begun is void; of another one both answers may count."""
         if name in facts.answers or name in facts.is_overdue:
             if not is_over:
                 facts.unsure.add(name)
