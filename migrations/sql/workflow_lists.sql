@@ -150,9 +150,8 @@ BEGIN
              NULL, coalesce(w.stop_reason, concat_ws(', ', failed || ' of its items failed',
                         nullif(cancelled, 0) || ' cancelled')))::pgcron.step_end;
   END IF;
-  SELECT jsonb_agg(s.result ORDER BY s.item) INTO results FROM pgcron.step s
-  WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0
-  HAVING count(s.result) > 0;
+  SELECT coalesce(jsonb_agg(s.result ORDER BY s.item), '[]') INTO results FROM pgcron.step s
+  WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0;
   IF octet_length(results::text) > 1048576 THEN
     RETURN ROW(w.run, number, -1, 'dead', NULL,
              format('the results of its items have %s bytes; they may have 1048576 (1 MiB)',

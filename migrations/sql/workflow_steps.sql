@@ -299,9 +299,9 @@ BEGIN
     reason := pgcron.make_step_run(step, definition, root, w, document);
     outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
   ELSIF outcome IS NULL AND kind = 'map' THEN
-    -- a service makes the items
+    -- a service makes the items, and ends the list
     SELECT l.* INTO list, reason FROM pgcron.list_of(document, definition.for_each) l;
-    outcome := CASE WHEN reason IS NOT NULL THEN 'dead' WHEN list = '[]' THEN 'succeeded' END;
+    outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
     IF outcome IS NULL THEN
       UPDATE pgcron.step s SET items = jsonb_array_length(list), items_ended = 0, items_failed = 0
       WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
