@@ -71,6 +71,7 @@ BEGIN
   END IF;
   PERFORM pgcron.step_ended(r.id, outcome, NULL, end_waiting_runs.reason) FROM pgcron.run r
     WHERE r.id = ANY(ending) AND r.origin = 'step';
+  PERFORM pgcron.workflows_ended(ending, outcome);
   DELETE FROM pgcron.run r WHERE r.id = ANY(ending);
   RETURN QUERY SELECT unnest(ending);
 END $$;
@@ -287,5 +288,8 @@ BEGIN
     INSERT INTO pgcron.history_overflow
     SELECT h.* FROM pgcron.history_of(ending, outcome, error, node_name, result, finished_at) h;
   END;
+  IF ending.handler LIKE 'workflow:%' THEN
+    PERFORM pgcron.workflows_ended(ARRAY[ending.id], outcome);
+  END IF;
   DELETE FROM pgcron.run r WHERE r.id = ending.id;
 END $$;

@@ -40,6 +40,7 @@ BEGIN
     END IF;
     INSERT INTO pgcron.history_overflow
     SELECT h.* FROM pgcron.history_of(ending, 'dead', reason, node_name) h;
+    PERFORM pgcron.workflows_ended(ARRAY[ending.id], 'dead');
     DELETE FROM pgcron.run r WHERE r.id = ending.id;
   END;
   RETURN true;

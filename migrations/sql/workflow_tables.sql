@@ -132,6 +132,12 @@ LANGUAGE sql SECURITY DEFINER AS $$
   SELECT s.workflow, s.run, step_ended.outcome, step_ended.result, left(step_ended.reason, 1000)
   FROM pgcron.step s WHERE s.run = step_ended.run_id $$;
 
+-- Of runs that end, those that are workflows and have not begun are over, too.
+CREATE FUNCTION pgcron.workflows_ended(run_ids bigint[], outcome text) RETURNS void
+LANGUAGE sql AS $$
+  UPDATE pgcron.workflow_run w SET ended_at = now(), outcome = workflows_ended.outcome
+  WHERE w.run = ANY(run_ids) AND w.ended_at IS NULL $$;
+
 CREATE FUNCTION pgcron.has_ended(state text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN state NOT IN ('waiting', 'ready', 'running');

@@ -91,7 +91,7 @@ CREATE FUNCTION pgcron.check_workflows()
 LANGUAGE sql STABLE AS $$
   WITH quiet AS MATERIALIZED (
     SELECT w.* FROM pgcron.workflow_run w
-    WHERE w.started_at IS NOT NULL AND w.look_at IS NULL AND w.clearing IS NULL
+    WHERE w.look_at IS NULL AND w.clearing IS NULL
       AND NOT EXISTS (SELECT FROM pgcron.step_outbox o WHERE o.workflow = w.run))
   SELECT s.workflow, d.name,
          format('it waits for %s steps, and %s that it depends on are open', s.waits, n.open)
@@ -116,7 +116,7 @@ LANGUAGE sql STABLE AS $$
   WHERE (w.ended_at IS NULL) <> EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run)
   UNION ALL
   SELECT w.run, NULL, 'nothing of it is open, and it is not over' FROM quiet w
-  WHERE w.ended_at IS NULL
+  WHERE w.ended_at IS NULL AND w.started_at IS NOT NULL
     AND NOT EXISTS (SELECT FROM pgcron.step s
                     WHERE s.workflow = w.run AND NOT pgcron.has_ended(s.state))
   UNION ALL

@@ -279,3 +279,43 @@ async def test_a_workflow_has_the_timeout_that_it_is_enqueued_with_and_no_other(
         "SELECT run FROM pgcron.workflow_run WHERE deadline - started_at = '1 hour' ORDER BY run"
     )
     assert [row["run"] for row in limited] == sorted([runs[0], runs[2], runs[3]])
+
+
+@pytest.mark.parametrize("how", ["cancel", "kill", "fail", "refuse"])
+async def test_a_workflow_that_ends_before_it_has_begun_is_over(
+    flow: Stage, connection: Connection, how: str
+) -> None:
+    await flow.put("w", step("a"))
+    dead = await flow.start()
+    await flow.work({"a": ValueError()})
+    assert await flow.state(dead) == "dead"
+    run = await connection.fetchval("SELECT pgcron.redrive($1)", dead)
+    if how in ("cancel", "kill"):
+        await connection.execute(f"SELECT pgcron.{how}_run($1)", run)
+    else:
+        [row] = await claim_both(connection, flow.node, 9)
+        assert row["id"] == run
+        if how == "fail":
+            await fail(connection, [row], retryable=False)
+        else:
+            query = "SELECT pgcron.end_refused_run($1, $2, 'it is refused')"
+            assert await connection.fetchval(query, run, row["token"])
+    await flow.advance()
+
+    query = "SELECT outcome FROM pgcron.workflow_run WHERE run = $1 AND ended_at IS NOT NULL"
+    assert await connection.fetchval(query, run) == await flow.state(run)
+    for verb in (f"signal({run}, 'a')", f"pause_workflow({run})"):
+        with pytest.raises(asyncpg.PostgresError, match="is over"):
+            await connection.execute(f"SELECT pgcron.{verb}")
+
+
+async def test_the_check_finds_a_workflow_whose_run_is_gone_before_it_began(
+    flow: Stage, connection: Connection
+) -> None:
+    definition = json.dumps({"steps": [step("a")]})
+    run = await connection.fetchval("SELECT pgcron.start_workflow($1::jsonb)", definition)
+    await flow.check()
+    await connection.execute("DELETE FROM pgcron.run")
+    [row] = await connection.fetch("SELECT * FROM pgcron.check_workflows()")
+    assert (row["run_id"], row["problem"]) == (run, "its run is gone, and it is not over")
+    await connection.execute("DELETE FROM pgcron.workflow_run")
