@@ -42,6 +42,10 @@ BEGIN
                 array_remove(above.keys || root.concurrency_key, NULL))
         ON CONFLICT (run) DO UPDATE SET args = EXCLUDED.args, started_at = EXCLUDED.started_at,
           deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys;
+        UPDATE pgcron.workflow_run w
+        SET (paused_at, paused_by, paused_note)
+          = (above.paused_at, above.paused_by, above.paused_note)
+        WHERE w.run = root.id AND w.paused_at IS NULL AND above.paused_at IS NOT NULL;
         -- It was asked to stop while it was claimed.
         IF root.cancel_at IS NOT NULL THEN
           PERFORM pgcron.stop_workflow(root.id,

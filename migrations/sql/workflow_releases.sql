@@ -77,6 +77,13 @@ BEGIN
     reason := format('it was repeated %s times, as often as it may', definition.repeat_at_most);
   ELSIF w.stopping = 'abort' OR (w.stopping IS NOT NULL AND definition.phase = 0) THEN
     outcome := 'cancelled'; reason := w.stop_reason;
+  ELSIF pgcron.is_held(w) THEN
+    UPDATE pgcron.step s
+    SET run = nextval('pgcron.run_id_seq'), turns = coalesce(s.turns, 1) + 1, state = 'ready'
+    WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
+    -- It may be resumed at this moment.
+    INSERT INTO pgcron.step_outbox (workflow) VALUES (step.workflow);
+    RETURN NULL;
   ELSE
     fault := 'it can''t begin again: %s';
     step.run := nextval('pgcron.run_id_seq');

@@ -290,7 +290,8 @@ BEGIN
   END IF;
   IF step.item < 0 THEN
     SELECT j.* INTO outcome, reason FROM pgcron.judge_begin(definition, w, document) j;
-    IF pgcron.comes_too_early(step, definition) OR outcome IS NULL AND kind IN ('run', 'map')
+    IF pgcron.comes_too_early(step, definition)
+        OR outcome IS NULL AND (kind IN ('run', 'map') OR pgcron.is_held(w))
         AND NOT (may_begin AND pgcron.room_of(w, definition) > 0) THEN
       outcome := 'ready';
     END IF;

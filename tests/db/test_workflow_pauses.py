@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -70,3 +71,74 @@ async def test_a_workflow_that_a_failure_stops_stays_paused(flow: Stage) -> None
     await flow.work()
     assert flow.began == ["a", "b", "last"]
     assert await flow.state(run) == "dead"
+
+
+async def test_a_paused_workflow_begins_no_turn_of_a_loop(flow: Stage) -> None:
+    repeat = {"while": "$.busy == true", "at_most": 3, "every": "1 microsecond"}
+    run = await flow.run(step("a", repeat=repeat))
+    await flow.turn({})
+    await pause(flow, run)
+    await end(flow, "a", {"busy": True})
+    await flow.work()
+    assert flow.began == ["a"]
+    assert await flow.states(run) == {"a": "ready"}
+
+    await resume(flow, run)
+    await flow.work({"a": {"busy": True}})
+    assert flow.began == ["a", "a", "a"]
+    assert await flow.states(run) == {"a": "dead"}
+
+
+@pytest.mark.parametrize("kind", ["signal", "approval", "timer"])
+async def test_a_paused_workflow_begins_to_wait_for_nothing(flow: Stage, kind: str) -> None:
+    waits = {"name": "go", "wait_for": kind, "after": "a", "deadline": "1 hour"}
+    run = await flow.run(step("a"), waits)
+    await flow.turn({})
+    await pause(flow, run)
+    await end(flow, "a")
+    assert await flow.states(run) == {"a": "succeeded", "go": "ready"}
+    if kind == "signal":
+        kept = await flow.connection.fetchval("SELECT pgcron.signal($1, 'go')", run)
+        assert kept == "kept"
+    await resume(flow, run)
+    assert (await flow.states(run))["go"] == ("succeeded" if kind == "signal" else "running")
+    await flow.connection.execute("SELECT pgcron.cancel_run($1)", run)
+    await flow.advance()
+
+
+async def test_a_pause_holds_the_workflows_within(flow: Stage) -> None:
+    await flow.put("v", step("a"), step("b", "a"))
+    run = await flow.run({"name": "inner", "handler": "workflow:v"}, step("d"))
+    for _ in range(2):
+        await flow.turn({})
+    await pause(flow, run)
+    await end(flow, "a")
+    row = await flow.connection.fetchrow("SELECT * FROM pgcron.run WHERE handler = 'py:d'")
+    added = json.dumps([step("e")])
+    await flow.connection.execute("SELECT pgcron.add_steps($1, $2)", row["id"], added)
+    await flow.end([row], {row["id"]: "d"}, {"d": None})
+    await flow.work()
+    assert sorted(flow.began) == ["a", "d"]
+
+    await resume(flow, run)
+    await flow.work()
+    assert sorted(flow.began) == ["a", "b", "d", "e"]
+    assert await flow.state(run) == "succeeded"
+
+
+async def test_a_workflow_within_that_was_paused_by_itself_stays_so(flow: Stage) -> None:
+    await flow.put("v", step("a"), step("b", "a"))
+    run = await flow.run({"name": "inner", "handler": "workflow:v"})
+    for _ in range(2):
+        await flow.turn({})
+    query = "SELECT step_run FROM pgcron.workflow_steps WHERE name = 'inner'"
+    inner = await flow.connection.fetchval(query)
+    for each in (inner, run):
+        await pause(flow, each)
+    await end(flow, "a")
+    await resume(flow, run)
+    await flow.work()
+    assert flow.began == ["a"]
+    await resume(flow, inner)
+    await flow.work()
+    assert await flow.state(run) == "succeeded"

@@ -246,7 +246,7 @@ class Look:
         elif seen.state == "waiting":
             return
         elif seen.state == "ready":
-            if step.kind in WAITS or not (self._is_held() or self._is_full()):
+            if not (self._is_held() or (step.kind not in WAITS and self._is_full())):
                 yield "it is ready, and nothing keeps it from beginning"
         elif step.phase == 1 and seen.state == "skipped" and self._stops_late():
             # There was nothing to undo when it could have begun.
@@ -289,7 +289,7 @@ class Look:
             return self._ends_of_wait(step)
         if seen.run is None or seen.run in self.alive:
             known = self.facts.at_pause if self._is_held() else None
-            is_new = known is not None and seen.run not in known and not step.at_most
+            is_new = known is not None and seen.run not in known
             return {"not running, as the workflow is paused"} if is_new else {"running"}
         outcome = self.ended.get(seen.run, "no run")
         if outcome == "cancelled" and not self._is_stopped(step, seen.run):

@@ -458,6 +458,8 @@ class Workflows(RuleBasedStateMachine):
                 facts = self.facts[run]
                 is_stopped = run in parent.facts.stopped or parent.stopping is not None
                 facts.above_stops |= is_stopped
+                facts.is_paused = parent.facts.is_paused
+                facts.at_pause = parent.facts.at_pause
                 if parent.stopping == "abort" and look.stopping != "abort":
                     problems.append(f"{run}: its workflow is killed, and it is not")
             if run not in clearing:
