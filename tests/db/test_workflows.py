@@ -295,25 +295,6 @@ async def test_an_empty_list_is_over_at_once(flow: Stage) -> None:
     assert await flow.states(run) == {"a": "succeeded", "b": "succeeded"}
 
 
-@pytest.mark.parametrize(
-    ("items", "outcome", "result"),
-    [([], None, []), ([1, 2], None, [None, None]), ([1], ValueError(), [None])],
-)
-async def test_a_list_has_a_result_although_no_item_has_one(
-    flow: Stage, connection: Connection, items: list[int], outcome: object, result: list[None]
-) -> None:
-    run = await flow.run(
-        step("a", for_each="$.args.list", tolerate=1),
-        step("b", "a", args_from={"value": "$.a"}),
-        args={"list": items},
-    )
-    await flow.work({"a": outcome})
-
-    assert await flow.states(run) == {"a": "succeeded", "b": "succeeded"}
-    args = await connection.fetchval("SELECT args FROM pgcron.runs WHERE handler = 'py:b'")
-    assert json.loads(args) == {"value": result}
-
-
 async def test_a_step_is_repeated_while_its_result_says_so(flow: Stage) -> None:
     repeat = {"while": '$.status == "busy"', "at_most": 5, "every": "1 microsecond"}
     run = await flow.run(step("a", repeat=repeat), step("b", "a"))

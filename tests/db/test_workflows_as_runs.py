@@ -319,3 +319,22 @@ async def test_the_check_finds_a_workflow_whose_run_is_gone_before_it_began(
     [row] = await connection.fetch("SELECT * FROM pgcron.check_workflows()")
     assert (row["run_id"], row["problem"]) == (run, "its run is gone, and it is not over")
     await connection.execute("DELETE FROM pgcron.workflow_run")
+
+
+@pytest.mark.parametrize(
+    ("items", "outcome", "result"),
+    [([], None, []), ([1, 2], None, [None, None]), ([1], ValueError(), [None])],
+)
+async def test_a_list_has_a_result_although_no_item_has_one(
+    flow: Stage, connection: Connection, items: list[int], outcome: object, result: list[None]
+) -> None:
+    run = await flow.run(
+        step("a", for_each="$.args.list", tolerate=1),
+        step("b", "a", args_from={"value": "$.a"}),
+        args={"list": items},
+    )
+    await flow.work({"a": outcome})
+
+    assert await flow.states(run) == {"a": "succeeded", "b": "succeeded"}
+    args = await connection.fetchval("SELECT args FROM pgcron.runs WHERE handler = 'py:b'")
+    assert json.loads(args) == {"value": result}
