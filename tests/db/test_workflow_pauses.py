@@ -113,7 +113,7 @@ async def test_a_pause_holds_the_workflows_within(flow: Stage) -> None:
         await flow.turn({})
     await pause(flow, run)
     await end(flow, "a")
-    row = await flow.connection.fetchrow("SELECT * FROM pgcron.run WHERE handler = 'py:d'")
+    [row] = await flow.connection.fetch("SELECT * FROM pgcron.run WHERE handler = 'py:d'")
     added = json.dumps([step("e")])
     await flow.connection.execute("SELECT pgcron.add_steps($1, $2)", row["id"], added)
     await flow.end([row], {row["id"]: "d"}, {"d": None})
