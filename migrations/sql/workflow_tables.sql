@@ -136,7 +136,7 @@ LANGUAGE sql SECURITY DEFINER AS $$
 CREATE FUNCTION pgcron.workflows_ended(run_ids bigint[], outcome text) RETURNS void
 LANGUAGE sql AS $$
   UPDATE pgcron.workflow_run w SET ended_at = now(), outcome = workflows_ended.outcome
-  WHERE w.run = ANY(run_ids) AND w.ended_at IS NULL $$;
+  WHERE w.run = ANY(run_ids) AND w.started_at IS NULL $$;
 
 CREATE FUNCTION pgcron.has_ended(state text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
