@@ -83,6 +83,7 @@ BEGIN
   FROM pgcron.workflow_step d
   WHERE d.definition = w.definition AND d.number > w.made AND d.number <= w.made + most
   ORDER BY d.number ON CONFLICT DO NOTHING;
+  IF w.redrive_of IS NOT NULL THEN PERFORM pgcron.mark_done_again(w, w.made + most); END IF;
   SELECT max(d.number) INTO last FROM pgcron.workflow_step d WHERE d.definition = w.definition;
   IF w.made + most >= last AND w.redrive_of IS NOT NULL THEN
     kept := pgcron.kept_successes(w, 500);
@@ -103,8 +104,51 @@ BEGIN
                              WHERE s.workflow = w.run AND s.state = 'ready');
 END $$;
 
+-- The steps that were undone in the run that a redrive repeats.
+CREATE FUNCTION pgcron.undone_steps(w pgcron.workflow_run) RETURNS SETOF int
+LANGUAGE sql STABLE AS $$
+  SELECT u.compensates FROM pgcron.workflow_step u
+  WHERE u.definition = w.definition AND u.compensates IS NOT NULL
+    AND EXISTS (SELECT FROM pgcron.step undo
+                WHERE undo.workflow = w.redrive_of AND undo.number = u.number
+                  AND undo.state = 'succeeded') $$;
+
+-- Of the steps up to this number that were just written, `turns` marks those that come after one
+-- which a redrive does again: nothing of them is kept. What a rule or a condition has skipped, they
+-- skip again. Parents were marked before, or are here; each row is looked up by its key.
+CREATE FUNCTION pgcron.mark_done_again(w pgcron.workflow_run, up_to int) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  undone int[] := ARRAY(SELECT pgcron.undone_steps(w));
+BEGIN
+  WITH RECURSIVE below(number) AS (
+    SELECT d.number FROM pgcron.workflow_step d
+    WHERE d.definition = w.definition AND d.number > w.made AND d.number <= up_to
+      AND d.phase = 0 AND d.kind <> 'barrier'
+      AND EXISTS (
+          SELECT FROM pgcron.workflow_edge e
+          WHERE e.definition = d.definition AND e.child = d.number
+            AND (e.parent = ANY(undone)
+              OR (SELECT own.turns FROM pgcron.step own
+                  WHERE own.workflow = w.run AND own.number = e.parent AND own.item = -1) = 1
+              OR (SELECT s.state = 'succeeded' OR s.state = 'skipped'
+                           AND s.reason ~ '^(its condition|no step before it) '
+                  FROM pgcron.step s
+                  WHERE s.workflow = w.redrive_of AND s.number = e.parent AND s.item = -1)
+                 IS NOT TRUE)
+          OFFSET 0)
+    UNION
+    SELECT d.number FROM below
+    JOIN pgcron.workflow_edge e ON e.definition = w.definition AND e.parent = below.number
+    CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.child) d
+    WHERE e.child <= up_to AND d.phase = 0 AND d.kind <> 'barrier')
+  UPDATE pgcron.step own SET turns = 1 FROM below
+  WHERE own.workflow = w.run AND own.number = below.number AND own.item = -1;
+END $$;
+
 -- What an earlier run of the same version has done: a redrive does not do it again, unless it was
--- undone. So many of it that are open yet, those first that come after others: none begins.
+-- undone, or comes after what is done again. So many of it that are open yet, those first that come
+-- after others: none begins.
 CREATE FUNCTION pgcron.kept_successes(w pgcron.workflow_run, most int) RETURNS pgcron.step_end[]
 LANGUAGE sql STABLE
 RETURN ARRAY(
@@ -113,13 +157,9 @@ RETURN ARRAY(
   FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
   WHERE s.workflow = w.redrive_of AND s.definition = w.definition AND s.item = -1
     AND s.state = 'succeeded' AND d.phase = 0 AND d.kind <> 'barrier'
-    AND NOT EXISTS (SELECT FROM pgcron.workflow_step u
-                    JOIN pgcron.step undo ON undo.workflow = w.redrive_of
-                      AND undo.number = u.number AND undo.state = 'succeeded'
-                    WHERE u.definition = d.definition AND u.compensates = d.number)
-    AND EXISTS (SELECT FROM pgcron.step own
-                WHERE own.workflow = w.run AND own.number = s.number AND own.item = -1
-                  AND NOT pgcron.has_ended(own.state))
+    AND s.number <> ALL (ARRAY(SELECT pgcron.undone_steps(w)))
+    AND (SELECT own.turns IS NULL AND NOT pgcron.has_ended(own.state) FROM pgcron.step own
+         WHERE own.workflow = w.run AND own.number = s.number AND own.item = -1)
   ORDER BY s.number DESC LIMIT most);
 
 -- Which workflows have something to be done, by number, those after one; in how many seconds others

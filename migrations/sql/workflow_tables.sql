@@ -60,7 +60,8 @@ CREATE TABLE pgcron.step (
   items int,
   items_ended int,
   items_failed int,
-  -- How often it was repeated; NULL: never, nor was it cleared.
+  -- How often it was repeated; NULL: never, nor was it cleared, or is it after what a redrive does
+  -- again.
   turns int,
   -- When a timer ends, or nobody waits for a signal any more.
   due timestamptz,

@@ -71,7 +71,7 @@ async def test_a_redrive_runs_what_failed_also_when_what_comes_after_it_had_succ
 
     again = await flow.connection.fetchval("SELECT pgcron.redrive($1)", run)
     await flow.work()
-    assert flow.began == ["a"]
+    assert flow.began == ["a", "b"]
     assert await flow.state(again) == "succeeded"
 
 
@@ -489,3 +489,75 @@ async def test_a_signal_that_came_before_its_step_began_counts_after_a_clear(flo
     await ask(flow, "clear_step", run, "a")
     await flow.work()
     assert await flow.state(run) == "succeeded"
+
+
+def named(name: str, *after: str, **keys: Any) -> dict[str, Any]:
+    """A step that any node of the test may execute, whatever its name."""
+    return step(name, *after, handler="py:a", **keys)
+
+
+@pytest.mark.parametrize("between", [0, 250])  # 200 are written at first
+async def test_a_redrive_keeps_nothing_that_comes_after_a_step_that_is_done_again(
+    flow: Stage, between: int
+) -> None:
+    others = [step(f"s{n}", "pick", handler="py:a") for n in range(between)]
+    run = await flow.run(
+        named("pick"),
+        named("reserve", "pick"),
+        *others,
+        {"name": "check", "wait_for": "approval", "after": ["reserve"]},
+        named("ship", "check"),
+        named("bill", "pick"),
+        named("unreserve", compensates="reserve"),
+    )
+    await flow.work()
+    await ask(flow, "approve_step", run, "check", True)
+    await flow.work({"ship": ValueError()})
+    assert (await flow.states(run))["unreserve"] == "succeeded"
+    flow.began.clear()
+
+    again: int = await flow.connection.fetchval("SELECT pgcron.redrive($1)", run)
+    await flow.work()
+
+    assert flow.began == ["reserve"]
+    states = await flow.states(again)
+    assert (states["check"], states["ship"]) == ("running", "waiting")
+    await ask(flow, "approve_step", again, "check", True)
+    await flow.work()
+    assert flow.began == ["reserve", "ship"]
+    assert await flow.state(again) == "succeeded"
+
+
+async def test_a_redrive_keeps_what_comes_after_a_step_that_its_condition_skips_again(
+    flow: Stage,
+) -> None:
+    join = named("join", "pick", "gift", rule="none_failed")
+    gift = named("gift", "pick", when="$.args.gift == true")
+    run = await flow.run(named("pick"), gift, join, named("ship", "join"))
+    await flow.work({"ship": ValueError()})
+    flow.began.clear()
+
+    await flow.connection.fetchval("SELECT pgcron.redrive($1)", run)
+    await flow.work()
+
+    assert flow.began == ["ship"]
+
+
+async def test_a_redrive_does_a_list_anew_that_comes_after_a_step_that_is_done_again(
+    flow: Stage,
+) -> None:
+    each = named("each", "reserve", for_each="$.reserve")
+    run = await flow.run(named("reserve"), each, named("unreserve", compensates="reserve"))
+    await flow.turn({"reserve": [1, 2]})
+    await flow.turn({})
+    rows = await flow.connection.fetch("SELECT * FROM pgcron.run WHERE handler = 'py:a'")
+    for row, outcome in zip(rows, (None, ValueError()), strict=True):
+        await flow.end([row], {row["id"]: "each"}, {"each": outcome})
+    await flow.work()
+    assert flow.began == ["reserve", "each", "each", "unreserve"]
+    flow.began.clear()
+
+    await flow.connection.fetchval("SELECT pgcron.redrive($1)", run)
+    await flow.work({"reserve": [1, 2]})
+
+    assert flow.began == ["reserve", "each", "each"]
