@@ -91,7 +91,8 @@ CREATE VIEW pgcron.queues AS
   FULL JOIN (SELECT r.queue, count(*) FILTER (WHERE r.state <> 'running') AS waiting,
                     count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
                     count(*) FILTER (WHERE r.state = 'running') AS running,
-                    count(*) FILTER (WHERE r.state = 'blocked' AND r.due_at <= now()) AS blocked,
+                    count(*) FILTER (WHERE r.state = 'blocked' AND r.due_at <= now()
+                                           AND r.gate <> 'workflow') AS blocked,
                     min(r.due_at) FILTER (WHERE r.state <> 'running' AND r.due_at <= now()) AS
                       oldest_due
              FROM pgcron.run r GROUP BY r.queue) w ON w.queue = q.name;

@@ -1676,7 +1676,7 @@ CREATE VIEW pgcron.queues AS
             count(*) FILTER (WHERE (r.state <> 'running'::text)) AS waiting,
             count(*) FILTER (WHERE ((r.state = 'ready'::text) AND (r.due_at <= now()))) AS due,
             count(*) FILTER (WHERE (r.state = 'running'::text)) AS running,
-            count(*) FILTER (WHERE ((r.state = 'blocked'::text) AND (r.due_at <= now()))) AS blocked,
+            count(*) FILTER (WHERE ((r.state = 'blocked'::text) AND (r.due_at <= now()) AND (r.gate <> 'workflow'::text))) AS blocked,
             min(r.due_at) FILTER (WHERE ((r.state <> 'running'::text) AND (r.due_at <= now()))) AS oldest_due
            FROM pgcron.run r
           GROUP BY r.queue) w ON ((w.queue = q.name)));

@@ -156,6 +156,32 @@ async def test_a_queue_whose_runs_are_all_blocked_is_one_with_work(
     ]
 
 
+async def test_one_number_of_blocked_runs_is_shown_everywhere_and_they_are_no_lag(
+    site: Site, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    await connection.execute(
+        """WITH made AS (INSERT INTO pgcron.schedule (name, spec, handler, queue)
+                         VALUES ('a', '0 3 * * *', 'py:nobody', 'mail') RETURNING id)
+           INSERT INTO pgcron.run (handler, queue, origin, schedule_id, schedule, overlap, due_at,
+                                   scheduled_for, state, gate)
+           SELECT 'py:nobody', 'mail', 'schedule', id, 'a', 'queue', now() - late * interval '1 min',
+                  now() - late * interval '1 min', 'blocked',
+                  CASE late WHEN 5 THEN 'no_node' ELSE 'overlap' END
+           FROM made, generate_series(1, 5) late"""
+    )
+    shown = await connection.fetchval("SELECT blocked FROM pgcron.queues WHERE name = 'mail'")
+    await connection.close()
+
+    overview = (await site.get("/")).text
+    assert shown == 5
+    assert "5 runs wait: " in overview
+    assert '<td data-label="Blocked" class="right">5<' in overview
+    lag = overview.partition("Worst queue lag")[2].partition("</a>")[0]
+    assert "nothing is due and waiting" in lag
+    assert "</span>5</span>" in (await site.get("/queues")).text
+    assert '<span class="tile-value">5</span>' in (await site.get("/queues/mail")).text
+
+
 async def test_a_fire_that_is_decided_ahead_is_scheduled_not_ready(
     site: Site, connection: asyncpg.Connection[asyncpg.Record]
 ) -> None:

@@ -95,7 +95,8 @@ ORDER BY 1 LIMIT :limit::int;
 -- name: count_live_runs
 WITH live AS (
   SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
-       count(*) FILTER (WHERE r.state = 'blocked' AND r.due_at <= now()) AS blocked,
+       count(*) FILTER (WHERE r.state = 'blocked' AND r.due_at <= now()
+                         AND r.gate <> 'workflow') AS blocked,
        count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
        count(*) FILTER (WHERE r.state <> 'running' AND r.due_at > now()) AS later,
        min(r.due_at) FILTER (WHERE r.state = 'ready'

@@ -43,7 +43,7 @@ SELECT alike.*, w.waits_for, w.waits_detail
 FROM (
   SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, min(due.id) AS id,
          count(*) AS runs, count(*) FILTER (WHERE due.gate = 'no_node') AS blocked,
-         min(due.due_at) AS oldest_due
+         count(due.gate) AS at_gates, min(due.due_at) AS oldest_due
   FROM (SELECT q.queue, r.id, r.handler, r.requires, r.weight, r.due_at, NULL AS gate
         FROM pgcron.waiting_queues(:queues::int) q
         CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r

@@ -152,7 +152,7 @@ def _queue_lines(link: Link, seen: Facts) -> list[Row]:
     paused = {
         row["name"]: who_and_why(row["paused_by"], row["paused_note"]) for row in seen.paused_queues
     }
-    held = [*ask.blocked(seen.waiting), *seen.broken]
+    held = [{**row, "runs": row["at_gates"]} for row in seen.waiting if row["at_gates"]]
     found = [*seen.due, *held, *seen.running]
     lines = []
     for name in dict.fromkeys([*paused, *(row["queue"] for row in found)]):
@@ -246,10 +246,10 @@ def _nodes(link: Link, seen: Facts) -> Tile:
 
 
 def _lag(link: Link, seen: Facts) -> Tile:
-    waiting, label = [*seen.due, *ask.blocked(seen.waiting)], "Worst queue lag"
-    if not waiting:
+    label = "Worst queue lag"
+    if not seen.due:
         return Tile(label, "0", _mark("ok"), "nothing is due and waiting", link("queues"), "s")
-    worst = min(waiting, key=lambda row: row["oldest_due"])
+    worst = min(seen.due, key=lambda row: row["oldest_due"])
     seconds = max(0.0, (seen.now - worst["oldest_due"]).total_seconds())
     tone = "fail" if seconds > LAG_BAD_SECONDS else "late" if seconds > LAG_LATE_SECONDS else "ok"
     mark = _mark(tone, "ok" if tone == "ok" else "behind")

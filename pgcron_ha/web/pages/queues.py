@@ -153,7 +153,7 @@ def _row(facts: SimpleNamespace, name: str, now: datetime) -> Row:
         "dead": sum(each["letters"] for each in of_it(facts.dead)),
         "blocked": blocked,
         "broken": broken,
-        "blocked_runs": sum(group["runs"] for group in (*blocked, *broken)),
+        "blocked_runs": sum(group["at_gates"] for group in of_it(facts.waiting)),
         # How many start in a time, such as ``10 in 1 m``; None is no limit.
         "starts": row["rate"] and f"{number(row['rate'])} in {duration(row['per'])}",
     }
