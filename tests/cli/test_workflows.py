@@ -266,7 +266,7 @@ def test_a_run_of_an_unknown_workflow_says_so(cli: Cli, played: Played) -> None:
     assert cli("runs", "show", asked.out.strip(), "--json").rows[0]["waits_detail"] == why
     status = cli("status").out
     assert f"workflow:etll: 1 run waits: {why}." in status
-    assert "Define it; they run then." in status
+    assert "Define it; they run then, but of late fires only what catch-up allows." in status
     other = cli("enqueue", "workflow:zzz").out.strip()
     why = "workflow 'zzz' does not exist"
     assert cli("runs", "show", other, "--json").rows[0]["waits_detail"] == why

@@ -305,7 +305,8 @@ def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
         is_unknown = row["waits_detail"].startswith("workflow ")
         remedy = "Define it" if is_unknown else "Start one that does"
         hint = (
-            f"{remedy}; they run then. Or cancel the runs, and delete the schedule that makes them:"
+            f"{remedy}; they run then, but of late fires only what catch-up allows. Or cancel the"
+            " runs, and delete the schedule that makes them:"
             f" pgcron-ha schedules list --handler {row['handler']}"
         )
         yield Attention(mark_of("blocked"), row["handler"], href, row["oldest_due"], why, hint)
