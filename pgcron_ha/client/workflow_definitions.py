@@ -48,13 +48,16 @@ _PATH_HINT: Final = "Write for example $.args.day or $.extract.rows."
 _UNIT: Final = re.compile(
     r" *(?:(milliseconds?|ms)|([smhdw]|sec(?:ond)?s?|min(?:ute)?s?|hours?|days?|weeks?))(?![a-z]) *"
 )
+_DURATION: Final = re.compile(rf"(?:[-+]?[\d.]+{_UNIT.pattern})+")
 
 
 def _checked(values: Mapping[str, Any], table: Mapping[str, Option]) -> dict[str, Any]:
     """As `check_each` does it; durations may be written as PostgreSQL writes them."""
     read = dict(values)
     for name, value in values.items():
-        if isinstance(value, str) and name in table and table[name].kind is timedelta:
+        is_duration = name in table and table[name].kind is timedelta
+        # What is none is left as it was written, for the refusal to quote.
+        if isinstance(value, str) and is_duration and _DURATION.fullmatch(value):
             read[name] = _UNIT.sub(lambda unit: "ms" if unit[1] else unit[2][0], value)
     return check_each(read, table)
 

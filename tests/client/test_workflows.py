@@ -221,8 +221,8 @@ def test_steps_are_put_in_an_order_in_which_they_can_be_executed(app: App) -> No
             "step 1 ('a'): repeat '{'while': '$'}' can't be read",
         ),
         (
-            lambda flow: flow.timer("a", "soon"),
-            "step 1 ('a'): deadline 'soon' is not a duration",
+            lambda flow: flow.timer("a", "half an hour"),
+            "step 1 ('a'): deadline 'half an hour' is not a duration",
         ),
         (
             lambda flow: flow.step("a", silence_timeout=0.5),
