@@ -127,6 +127,9 @@ async def test_a_run_shows_how_far_each_of_its_steps_is(etl: Etl) -> None:
 
     head = words(part(page, "head"))
     assert "▶ running" in head
+    assert "<dt>Deadline</dt>" in page
+    over = await etl.stage.connection.fetchval("SELECT min(run) FROM pgcron.workflow_run")
+    assert "<dt>Deadline</dt>" not in (await etl.site.get(f"/runs/{over}")).text
     assert "2 of 8 steps ended, 1 failed, 2 running." in head
     assert nodes(page)["resize"] == "▶ 0 of 3"
     assert nodes(page)["quality"] == "◷ waits for approval"

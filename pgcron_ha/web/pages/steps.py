@@ -71,7 +71,9 @@ def of_run(workflow: dict[str, Any] | None, view: dict[str, Any]) -> dict[str, A
         return {}
     row = workflow["row"]
     facts = [fact for fact in view["facts"] if fact[0] not in _NOT_OF_WORKFLOWS]
-    instants = [*view["instants"], *([("Deadline", row["deadline"])] if row["deadline"] else [])]
+    instants = view["instants"]
+    if row["deadline"] and row["ended_at"] is None:
+        instants = [*instants, ("Deadline", row["deadline"])]
     of_both = {"workflow": workflow, "facts": [*workflow["facts"], *facts], "instants": instants}
     if row["ended_at"] is not None:
         why = view["row"]["cancel_reason"] or view["row"]["error"]
