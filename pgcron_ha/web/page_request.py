@@ -215,7 +215,7 @@ class PageRequest:
         more = " Only a role for everything gives it." if of_cluster else ""
         return Refused(
             f"you may not do that: it needs the permission {self.permission}{here}",
-            f"Your roles give it for {held or 'nothing'}.{more}",
+            f"{f'Your roles give it for {held}' if held else 'None of your roles gives it'}.{more}",
             f"Ask an administrator for the role {role} there.",
         )
 

@@ -204,7 +204,7 @@ async def test_what_was_refused_is_in_the_audit(cluster: Cluster) -> None:
 
     assert answer.status_code == REFUSED
     assert "it needs the permission schedules:pause for schedule zebra-nightly" in answer.text
-    assert "Your roles give it for nothing." in answer.text
+    assert "None of your roles gives it." in answer.text
     connection = await own_session(cluster.dsn)
     kept = await connection.fetchrow("SELECT * FROM pgcron.audit WHERE outcome = 'refused'")
     await connection.close()
