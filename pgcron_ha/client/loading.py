@@ -11,6 +11,7 @@ from types import ModuleType
 from pgcron_ha.client.app import App
 from pgcron_ha.client.mistakes import all_of_them
 from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.spec.text import type_words
 
 _EXAMPLE = "Write module:attribute, for example shop.jobs:app."
 
@@ -38,7 +39,7 @@ def load_app(place: str) -> App:
         ) from None
     if not isinstance(found, App):
         raise ConfigError(
-            f"'{place}' is a {type(found).__name__}, not an App",
+            f"'{place}' is {type_words(found)}, not an App",
             "A node takes its Python handlers from instances of pgcron_ha.App.",
             _EXAMPLE,
         )

@@ -17,6 +17,7 @@ from typing import Any, Final, TypedDict
 from pgcron_ha.client.checks import duration, parsed_json, true_or_false, whole_number
 from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput, TooLarge
+from pgcron_ha.spec.text import type_words
 
 MOST_BYTES: Final = 8192
 MOST_CAUSES: Final = 50
@@ -59,7 +60,7 @@ def retry_text(policy: object) -> str:
     """The policy as the JSON text that SQL takes. Raises InvalidInput and TooLarge."""
     given = parsed_json("retry: ", policy, _HINT) if isinstance(policy, str) else policy
     if not isinstance(given, Mapping):
-        raise _refusal(f"it is a {type(given).__name__}", "A retry policy is an object of keys.")
+        raise _refusal(f"it is {type_words(given)}", "A retry policy is an object of keys.")
     unknown = [str(key) for key in given if key not in RetryPolicy.__annotations__]
     if unknown:
         raise _refusal(
@@ -105,7 +106,7 @@ def _causes(what: str, value: Any) -> list[str]:
 def _snooze_on(what: str, value: Any) -> dict[str, float]:
     if not isinstance(value, Mapping):
         raise InvalidInput(
-            f"{what} is a {type(value).__name__}", "It is an object of causes and delays.", _HINT
+            f"{what} is {type_words(value)}", "It is an object of causes and delays.", _HINT
         )
     return {cause: _seconds(what, value[cause]) for cause in _causes(what, value)}
 

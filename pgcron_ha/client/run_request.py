@@ -15,6 +15,7 @@ from pgcron_ha.client.uniqueness import unique_arguments
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.calls import Call, Parameters, Style, in_style
 from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError, TooLarge
+from pgcron_ha.spec.text import type_words
 
 # What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.
 MOST_RUNS: Final = 10_000
@@ -171,7 +172,7 @@ def request_runs(
 def request_new_run(options: object, request: Request = request_run) -> RunRequest:
     """The checked request of a mapping as `NewRun`. Raises as `request_run`."""
     if not isinstance(options, Mapping):
-        raise InvalidInput(f"it is a {type(options).__name__}", "A run is a mapping.", _HINT)
+        raise InvalidInput(f"it is {type_words(options)}", "A run is a mapping.", _HINT)
     rest = {key: value for key, value in options.items() if key not in ("handler", "args")}
     return request(options.get("handler") or "", options.get("args"), rest)
 

@@ -14,7 +14,7 @@ from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.spec.spec import check_spec
-from pgcron_ha.spec.text import duration_text
+from pgcron_ha.spec.text import duration_text, type_words
 from pgcron_ha.spec.zones import load_zone
 
 LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)
@@ -114,7 +114,7 @@ def _check_spec(spec: str, policies: dict[str, Any], mistakes: Mistakes) -> None
 
 
 def _no_text(what: str, value: object) -> InvalidInput:
-    return InvalidInput(f"{what} is a {type(value).__name__}", f"{what} is text.")
+    return InvalidInput(f"{what} is {type_words(value)}", f"{what} is text.")
 
 
 def _check_overlap(policies: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.spec.text import type_words
 
 SCOPES: Final = ("open", "waiting")
 MANNERS: Final = ("return", "replace", "refuse")
@@ -69,7 +70,7 @@ def unique_arguments(unique: object) -> dict[str, Any]:
             manner = {"on_conflict": "replace"} if trailing else {}
             return {"unique_key": key, "unique_for": period, **manner}
     raise InvalidInput(
-        f"unique is a {type(unique).__name__}, or has no duration",
+        f"unique is {type_words(unique)}, or has no duration",
         "It is a Unique, a Debounce or a Throttle of pgcron_ha.",
         "Write for example Unique('customer-7').",
     )

@@ -28,7 +28,7 @@ from pgcron_ha.client.options import (
 from pgcron_ha.client.workflow_paths import references
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.errors import InvalidInput, Mistakes
-from pgcron_ha.spec.text import duration_text
+from pgcron_ha.spec.text import duration_text, type_words
 
 Step: TypeAlias = dict[str, Any]
 Place: TypeAlias = Callable[[int, object], str]
@@ -99,7 +99,7 @@ def _path(what: str, value: object) -> str:
 def _paths(value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise InvalidInput(
-            f"args_from is a {type(value).__name__}",
+            f"args_from is {type_words(value)}",
             "It has a path for each arg.",
             "Write for example {day: $.args.day}.",
         )
@@ -172,7 +172,7 @@ def judged_workflow(definition: object, place: Place = step_place) -> dict[str, 
     """
     if not isinstance(definition, Mapping):
         raise InvalidInput(
-            "it is no table", "A workflow has steps, and how they go together.", _STEPS_HINT
+            "it is no mapping", "A workflow has steps, and how they go together.", _STEPS_HINT
         )
     mistakes = Mistakes()
     keys = (*OF_WORKFLOWS, "steps")
@@ -199,7 +199,7 @@ def _judged_step(step: object) -> Step:
     """All that needs no other step."""
     if not isinstance(step, Mapping):
         raise InvalidInput(
-            f"it is a {type(step).__name__}", "A step has a name and a handler.", _STEPS_HINT
+            f"it is {type_words(step)}", "A step has a name and a handler.", _STEPS_HINT
         )
     mistakes = Mistakes()
     values = given(step)

@@ -9,6 +9,7 @@ from functools import partialmethod
 from typing import Any, Final, NoReturn
 
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.spec.text import type_words
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The first member of a path, plain or in quotes; what else is in quotes is a text.
@@ -75,7 +76,7 @@ class Path(_Written):
     def _compared(self, operator: str, other: object) -> Condition:
         if other is not None and not isinstance(other, Path | str | int | float):
             raise InvalidInput(
-                f"{self.text} {operator} a {type(other).__name__}",
+                f"{self.text} {operator} {type_words(other)}",
                 "A path is compared with a text, a number, true, false, None or another path.",
                 "Let the step's handler decide it, and return true or false.",
             )

@@ -14,6 +14,7 @@ from pgcron_ha.client.workflow_definitions import OF_HANDLERS, judged_workflow, 
 from pgcron_ha.client.workflow_paths import Condition, Path, member
 from pgcron_ha.config.values import Span
 from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError
+from pgcron_ha.spec.text import type_words
 
 AD_HOC: Final = "ad_hoc"
 """The name of what is started without one."""
@@ -121,7 +122,7 @@ class Workflow:
         """
         if not isinstance(over, Path | str):
             raise InvalidInput(
-                f"over is a {type(over).__name__}, and no path",
+                f"over is {type_words(over)}, and no path",
                 "map goes through a list that the workflow finds when it runs.",
                 'Give the list to the workflow as an arg, and write over=flow.args["items"], or'
                 " start map_each(handler, items).",

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pgcron_ha.config.values import QUEUE_NAME, Span, seconds_of
 from pgcron_ha.errors import ConfigError
+from pgcron_ha.spec.text import type_words
 
 MOST_FAILURES: Final = 100
 _LONGEST: Final = {"within": 86400.0, "open_for": 86400.0, "open_for_at_most": 7 * 86400.0}
@@ -65,7 +66,7 @@ def read_breaker(raw: object) -> Breaker | str:
         return raw
     keys = [each.name for each in fields(Breaker)]
     if not isinstance(raw, Mapping):
-        raise _refusal(f"it is a {type(raw).__name__}", f"It has the keys {', '.join(keys)}.")
+        raise _refusal(f"it is {type_words(raw)}", f"It has the keys {', '.join(keys)}.")
     unknown = sorted(str(key) for key in raw if key not in keys)
     if unknown:
         raise _refusal(f"'{unknown[0][:100]}' is no key of it", f"It has {', '.join(keys)}.")

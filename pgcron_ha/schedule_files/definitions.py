@@ -120,7 +120,7 @@ def judged_schedule(name: str, values: object) -> dict[str, Any]:
     """
     if not isinstance(values, Mapping):
         raise InvalidInput(
-            "it is no table",
+            "it is no mapping",
             "A definition has at least spec and handler.",
             "Write them beneath its name.",
         )
@@ -154,11 +154,11 @@ def _entries(document: Document) -> Iterator[tuple[str, str, Any]]:
     """Table, name and value of each definition; none of an empty file."""
     top = {SCHEDULES: {}} if document.value is None else document.value
     if not isinstance(top, dict) or not top:
-        raise _no_table(document, f"there is no table {SCHEDULES!r}")
+        raise _no_table(document, f"there is no key {SCHEDULES!r}")
     _refuse_unknown_keys(document, top, _TABLES)
     for table, entries in top.items():
         if not isinstance(entries, dict):
-            raise _no_table(document, f"{table!r} is no table", table)
+            raise _no_table(document, f"{table!r} is no mapping", table)
         for name, value in entries.items():
             yield table, name, value
 
@@ -166,7 +166,7 @@ def _entries(document: Document) -> Iterator[tuple[str, str, Any]]:
 def _no_table(document: Document, fact: str, *place: str) -> InvalidInput:
     return InvalidInput(
         f"{document.where(*place)}: {fact}",
-        f"A file has tables {SCHEDULES}, {WORKFLOWS} and {CALENDARS}: names and their definitions.",
+        f"Its keys are {SCHEDULES}, {WORKFLOWS} and {CALENDARS}: names and their definitions.",
         "`pgcron-ha schedules schema` prints its form, `schedules export` an example.",
     )
 

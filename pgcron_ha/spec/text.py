@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, time, timedelta
 from typing import Final
 
@@ -17,6 +17,17 @@ MONTHS: Final = (
 _MILLISECONDS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 _BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _COUNTED: Final = ("", "first", "second", "third", "fourth", "fifth")
+
+_TYPES: Final = {bool: "true or false", int: "a number", float: "a number", str: "text"}
+
+
+def type_words(value: object) -> str:
+    """What a value is that is to be something else: ``a number``, ``a list``, ``an Error``."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    name = type(value).__name__
+    article = "an" if name[0].lower() in "aeiou" else "a"
+    return _TYPES.get(type(value)) or ("nothing" if value is None else f"{article} {name}")
 
 
 def listed(items: Sequence[str]) -> str:

@@ -149,7 +149,7 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
     ("text", "said"),
     [
         ("calendar: {}\n", "line 1: there is no key 'calendar'"),
-        ("calendars: [a]\n", "'calendars' is no table"),
+        ("calendars: [a]\n", "'calendars' is no mapping"),
         ("calendars:\n  a b: sat\n", "line 2: calendar 'a b': it is not a name of a calendar"),
         ("calendars:\n  a: {days: sat}\n", "line 2: calendar 'a': it is no text"),
         ("calendars:\n  a: [sat, 2026-02-30]\n", "calendar 'a': line 2: "),

@@ -89,7 +89,7 @@ async def test_a_refusal_by_the_database_names_the_run_and_leaves_nothing(
         ({"handler": "x", "due": 1}, InvalidInput, "'due' is no argument of enqueue"),
         ({"handler": "x", "key_lifetime": 1}, InvalidInput, "without idempotency_key"),
         ({"handler": print}, ConfigError, "print is not a handler of this App"),
-        ("report", InvalidInput, "run 2 of 3: it is a str"),
+        ("report", InvalidInput, "run 2 of 3: it is text"),
     ],
 )
 async def test_a_bad_run_is_refused_by_its_number_before_anything_is_sent(

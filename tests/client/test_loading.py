@@ -63,7 +63,7 @@ def test_a_wrong_attribute_is_answered_with_the_apps_there_are(write_module: Wri
     with pytest.raises(ConfigError, match="no attribute 'app'") as refusal:
         load_app("attribute_jobs:app")
     assert "main" in str(refusal.value.detail)
-    with pytest.raises(ConfigError, match="is a int, not an App"):
+    with pytest.raises(ConfigError, match="is a number, not an App"):
         load_app("attribute_jobs:other")
 
 

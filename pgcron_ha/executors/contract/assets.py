@@ -13,6 +13,7 @@ from pgcron_ha.executors.contract.failures import outcome_of_result
 from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import Failed
 from pgcron_ha.spec.lines import ASSET
+from pgcron_ha.spec.text import type_words
 
 MOST_UPDATES: Final = 100
 """Assets that one run updates."""
@@ -38,7 +39,7 @@ def checked_metadata(
     if metadata is None:
         return None
     kept = outcome_of_result(metadata, own)
-    wrong = f"it is a {type(metadata).__name__}"
+    wrong = f"it is {type_words(metadata)}"
     if isinstance(kept, Failed):
         wrong = "it is too large, too deep, or has what JSON does not have"
     elif isinstance(value := json.loads(kept.text or "null"), dict):

@@ -38,8 +38,8 @@ due: Final = Query("page_due", look=LOOK, queues=QUEUES, limit=ROWS)
 # Fewer than `ROWS`: what a group waits for is asked one by one.
 waiting: Final = Query("waiting_groups", look=LOOK, most=COUNTED_EXACTLY, queues=QUEUES, limit=100)
 """Due runs by what they ask for, and what the first of each group waits for: `waits_for` is a word,
-`waits_detail` a sentence. `runs` counts them, `blocked` those that were put aside since no node can take them, `at_gates` all
-that are blocked.
+`waits_detail` a sentence. `runs` counts them, `at_gates` all of them that are blocked, `blocked`
+those that were put aside since no node can take them.
 """
 
 blocked_schedules: Final = Query("page_blocked_schedules", look=COUNTED_EXACTLY, limit=ROWS)
