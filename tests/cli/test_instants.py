@@ -98,6 +98,7 @@ def test_what_is_no_instant_is_refused_with_examples(cli: Cli, said: str) -> Non
 
     assert refused.code == 1
     assert f"--due-at '{said}' is no date and time" in refused.err
+    assert "An instant is a date by ISO 8601 (00:00, or a time with or without" in refused.err
     assert "yesterday 03:00 or 2h" in refused.err
 
 
@@ -106,3 +107,5 @@ def test_a_day_without_a_time_is_answered_with_one(cli: Cli) -> None:
 
     assert "--due-at 'tomorrow' is no date and time" in refused.err
     assert "hint: Add the time of that day: 'tomorrow 00:00'." in refused.err
+    refused = cli("enqueue", "py:x", "--due-at", "2026-01-02")
+    assert "hint: Write 2026-01-02T00:00Z for UTC" in refused.err
