@@ -127,7 +127,8 @@ async def _send(session: Session, requests: Iterable[RunRequest], is_awaited: bo
                 queue = each.options.get("queue", "default")
                 wanted[each.handler, queue] = each.options.get("requires")
     if reads_all:
-        await note_what_nobody_offers(session, wanted)
+        remedy = f"`pgcron-ha runs cancel {ids[0]}` ends the wait." if is_awaited else None
+        await note_what_nobody_offers(session, wanted, remedy)
     return ids
 
 

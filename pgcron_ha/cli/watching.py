@@ -36,7 +36,8 @@ def follow_to_end(run_id: int, *, timeout: float | None = None, with_log: bool =
 
     Raises NotFound, WaitTimedOut, RunFailed, RunCancelled, RunNotStarted.
     """
-    with goes_on(f"run {run_id}", f"`pgcron-ha runs watch {run_id}` follows it again"):
+    hint = f"`pgcron-ha runs watch {run_id}` follows it again, `runs cancel {run_id}` ends it"
+    with goes_on(f"run {run_id}", hint):
         status = on_database(lambda session: follow(session, run_id, timeout, with_log))
     document = {"run_id": status.id, "state": status.state, "attempt": status.attempt}
     report({**document, "result": status.result, "error": status.error})
@@ -88,17 +89,20 @@ async def what_it_waits_for(session: Session, run_id: int) -> dict[str, str]:
 
 
 async def note_what_nobody_offers(
-    session: Session, wanted: Mapping[tuple[str, str], Sequence[str] | None]
+    session: Session,
+    wanted: Mapping[tuple[str, str], Sequence[str] | None],
+    remedy: str | None = None,
 ) -> None:
-    """A note on stderr for each handler and queue, with the labels that they require, whose runs no
-    living node takes; none while no node lives. What can't be read is no error: the change is made.
+    """A note on stderr, with the remedy, for each handler and queue, with the labels that they
+    require, whose runs no living node takes; none while no node lives. What can't be read is no
+    error: the change is made.
     """
     with suppress(PgcronError), answers():
         for (handler, queue), requires in islice(wanted.items(), MOST_NOTES):
             found = await session.call(offered, handler=handler, queue=queue, requires=requires)
             lacking = not_offered(handler, queue, found) if found["handlers"] else None
             if lacking is not None:
-                note(lacking)
+                note(f"{lacking} {remedy}" if remedy else lacking)
 
 
 async def _print_lines(

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli, Execute, dsn_of
+from tests.cli.test_cluster import insert_node
 from tests.cli.test_runs import insert_ended
 from tests.product.cli import elapsed
 
@@ -142,7 +143,8 @@ def test_without_a_terminal_each_line_is_plain_and_ctrl_c_leaves_the_run_alone(
         watcher.process.send_signal(signal.SIGINT)
 
         assert watcher.end() == (130, "")
-        assert f"run {run} goes on; `pgcron-ha runs watch {run}` follows it again" in watcher.said
+        again = f"`pgcron-ha runs watch {run}` follows it again, `runs cancel {run}` ends it"
+        assert f"run {run} goes on; {again}" in watcher.said
         assert "\r" not in watcher.said
         assert "Traceback" not in watcher.said
     assert execute("SELECT state, cancel_at FROM pgcron.run") == [("running", None)]
@@ -169,6 +171,16 @@ def test_a_producer_follows_what_it_enqueued(
     ) as watcher:  # fmt: skip
         watcher.until_said(r"run \d+ ready\n")
     assert execute("SELECT created_by FROM pgcron.run WHERE handler = 'py:y'") == [(role,)]
+
+
+def test_who_waits_for_what_no_node_offers_reads_how_to_end_that(
+    database: str, execute: Execute
+) -> None:
+    insert_node(execute, "n1", "py:report")
+    with watch(database, "enqueue", "py:reprot", "--wait", on_terminal=False) as watcher:
+        watcher.until_said(
+            r"mean 'py:report'\? `pgcron-ha runs cancel \d+` ends the wait.\n"
+        )
 
 
 def test_sentences_name_outcomes_in_words(cli: Cli, execute: Execute) -> None:
