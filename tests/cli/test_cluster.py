@@ -72,7 +72,7 @@ def test_status_of_an_empty_cluster_and_of_a_paused_one(cli: Cli, execute: Execu
     assert f"paused     Everything is paused: {getpass.getuser()}: move" in text
     assert cli("cluster", "resume").out == "the cluster is resumed\n"
     assert "move" not in cli("status").out
-    assert "paused     Queue slow: 0 due runs wait; paused by" in text
+    assert f"paused     Queue slow: Paused by {getpass.getuser()}; nothing waits." in text
 
 
 def test_queues_are_listed_paused_and_resumed(cli: Cli, execute: Execute) -> None:

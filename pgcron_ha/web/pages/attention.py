@@ -341,14 +341,14 @@ def _paused_queues(link: Link, seen: Facts) -> Iterator[Attention]:
     for queue in seen.paused_queues:
         name = queue["name"]
         count = sum(row["runs"] for row in seen.due if row["queue"] == name)
-        wait = plural(count, "due run waits", "due runs wait")
+        wait = plural(count, "due run waits", "due runs wait") if count else "nothing waits"
         by = who_and_why(queue["paused_by"], queue["paused_note"]) or "somebody"
         yield Attention(
             Mark("‖", "paused", "late" if count else "idle"),
             f"Queue {name}",
             link("queue", name=name),
             queue["paused_at"],
-            f"{wait}; paused by {short(by)}",
+            f"Paused by {short(by)}; {wait}.",
             actions=(("Resume", link("resume_queue", name=name)),),
         )
 
