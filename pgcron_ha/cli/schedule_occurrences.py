@@ -201,7 +201,7 @@ def proof_lines(proof: Proof, after: datetime) -> list[str]:
 
 def _sentence(proof: Proof, after: datetime) -> str:
     schedules, instants = plural(proof.schedules, "schedule"), plural(proof.instants, "instant")
-    looked = f"{schedules}, {instants} since {shown(after)}"
+    looked = f"{schedules}, {instants} since {shown(after)} and to come"
     cut = " (there are more: name one schedule, or a later --since)" if proof.is_cut else ""
     if proof.other_tzdata is not None:
         cut += (

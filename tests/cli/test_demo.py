@@ -27,7 +27,9 @@ from tests.product.demo import app
 from tests.waiting import COMMAND_SECONDS, wait_for
 
 Start = Callable[..., DemoProcess]
-ACCOUNTED = r"^(\d+) schedules, \d+ instants since \S+: each is accounted for, none twice$"
+ACCOUNTED = (
+    r"^(\d+) schedules, \d+ instants since \S+ and to come: each is accounted for, none twice$"
+)
 
 
 @pytest.fixture
@@ -150,7 +152,7 @@ def test_a_fire_that_is_lost_is_named_and_ends_the_demo_with_1(start: Start) -> 
     assert demo.end() == 1
     for (fire,) in lost:
         demo.wait_for_output(rf"^tick +{fire:%Y-%m-%dT%H:%M:%SZ} .*an instant has no answer")
-    demo.wait_for_output(r"instants since \S+: \d+ breaks? a rule")
+    demo.wait_for_output(r"instants since \S+ and to come: \d+ breaks? a rule")
     assert "Traceback" not in demo.output
 
 
