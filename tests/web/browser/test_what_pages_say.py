@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 
@@ -225,3 +226,24 @@ async def test_a_schedule_fits_on_a_phone(full_site: Site, windows: Windows) -> 
         height = await tab.page.evaluate("document.documentElement.scrollHeight")
         assert height < 5_000
         await expect(tab.page.get_by_role("link", name="All runs")).to_be_visible()
+
+
+async def test_a_graph_of_six_steps_fits_and_one_of_twelve_scrolls(
+    full_site: Site, full_database: str, windows: Windows
+) -> None:
+    connection = await own_session(full_database)
+    for steps in (6, 12):
+        chain = [
+            {"name": f"s{n}", "handler": "py:x", **({"after": f"s{n - 1}"} if n else {})}
+            for n in range(steps)
+        ]
+        definition = json.dumps({"steps": chain})
+        await connection.execute("SELECT pgcron.put_workflow($1, $2)", f"chain-{steps}", definition)
+    await connection.close()
+    hidden = "document.querySelector('.graph-box').scrollWidth"
+    hidden += " - document.querySelector('.graph-box').clientWidth"
+    async with windows.tab(full_site.url, width=1280) as tab:
+        await tab.open("/workflows/chain-6")
+        assert await tab.page.evaluate(hidden) <= 1
+        await tab.open("/workflows/chain-12")
+        assert await tab.page.evaluate(hidden) > 500
