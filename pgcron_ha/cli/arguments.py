@@ -42,8 +42,8 @@ def local_instant(option: str, text: str) -> WrittenTime:
         is_day = text.strip() in ("yesterday", "today", "tomorrow")
         raise InvalidInput(
             f"{option} '{text[:60]}' is no date and time",
-            "An instant is a date by ISO 8601 (00:00, or a time with or without an offset), a time of"
-            " yesterday, today or tomorrow, or a duration.",
+            "An instant is a date by ISO 8601 (00:00, or a time with or without an offset), a time"
+            " of yesterday, today or tomorrow, or a duration.",
             f"Add the time of that day: '{text.strip()} 00:00'."
             if is_day
             else "Write for example 2026-12-24T18:00+01:00, 18:30, yesterday 03:00 or 2h.",
@@ -80,7 +80,8 @@ def instant(option: str, text: str, direction: int = -1) -> datetime:
         raise InvalidInput(
             f"{option} '{text[:60]}' has no offset",
             "The same wall time is another instant elsewhere.",
-            f"Write {text[:60] if ':' in text else f'{text[:60]}T00:00'}Z for UTC, or an offset such as +01:00.",
+            f"Write {text[:60]}{'' if ':' in text else 'T00:00'}Z for UTC, or an offset such as"
+            " +01:00.",
         )
     return in_zone(written, None, direction)
 

@@ -178,9 +178,7 @@ def test_who_waits_for_what_no_node_offers_reads_how_to_end_that(
 ) -> None:
     insert_node(execute, "n1", "py:report")
     with watch(database, "enqueue", "py:reprot", "--wait", on_terminal=False) as watcher:
-        watcher.until_said(
-            r"mean 'py:report'\? `pgcron-ha runs cancel \d+` ends the wait.\n"
-        )
+        watcher.until_said(r"mean 'py:report'\? `pgcron-ha runs cancel \d+` ends the wait.\n")
 
 
 def test_sentences_name_outcomes_in_words(cli: Cli, execute: Execute) -> None:

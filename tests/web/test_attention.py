@@ -164,8 +164,8 @@ async def test_one_number_of_blocked_runs_is_shown_everywhere_and_they_are_no_la
                          VALUES ('a', '0 3 * * *', 'py:nobody', 'mail') RETURNING id)
            INSERT INTO pgcron.run (handler, queue, origin, schedule_id, schedule, overlap, due_at,
                                    scheduled_for, state, gate)
-           SELECT 'py:nobody', 'mail', 'schedule', id, 'a', 'queue', now() - late * interval '1 min',
-                  now() - late * interval '1 min', 'blocked',
+           SELECT 'py:nobody', 'mail', 'schedule', id, 'a', 'queue',
+                  now() - late * interval '1 min', now() - late * interval '1 min', 'blocked',
                   CASE late WHEN 5 THEN 'no_node' ELSE 'overlap' END
            FROM made, generate_series(1, 5) late"""
     )
