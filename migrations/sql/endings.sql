@@ -272,8 +272,8 @@ BEGIN
   ELSIF outcome IN ('dead', 'lost') THEN
     PERFORM pgcron.write_letter(ending, outcome, error_class, error, fingerprint);
     IF ending.origin = 'schedule' THEN
-      INSERT INTO pgcron.fire_failure (run_id, schedule_id, failed_at)
-      SELECT ending.id, s.id, clock_timestamp()
+      INSERT INTO pgcron.fire_failure (run_id, schedule_id, fire_at, failed_at)
+      SELECT ending.id, s.id, ending.scheduled_for, clock_timestamp()
       FROM pgcron.schedule s WHERE s.id = ending.schedule_id AND s.pause_after_failures IS NOT NULL
       ON CONFLICT DO NOTHING;
       -- so that a node judges it at once

@@ -3,10 +3,11 @@
 CREATE TABLE pgcron.fire_failure (
   run_id bigint PRIMARY KEY,
   schedule_id bigint NOT NULL,
+  fire_at timestamptz,
   failed_at timestamptz NOT NULL,
   is_judged boolean NOT NULL DEFAULT false,
-  -- It was the latest when failures paused the schedule.
-  has_paused boolean NOT NULL DEFAULT false
+  -- When failures paused the schedule, of which it was the latest.
+  paused_at timestamptz
 );
 COMMENT ON TABLE pgcron.fire_failure IS
     'Fires of schedules with pause_after_failures that ended dead or lost, since the last that '
@@ -24,10 +25,11 @@ LANGUAGE sql STABLE AS $$
 
 -- Pauses a schedule that has failed pause_after_failures times in a row; with probe_after for that
 -- time. What the clock resumes has not succeeded since: the next failure is one more in a row, and
--- pauses it for twice as long. Judges what has failed since the last time: the schedule's row is
--- locked, so that of several nodes one does, and edits wait. Returns the note of a pause that it
--- began and its end, or NULL. The note names the run and not its error: it goes on into versions,
--- records of missed fires and the audit, where no erasure finds it.
+-- pauses it for twice as long; one of a fire before the pause only counts. Judges what has failed
+-- since the last time: the schedule's row is locked, so that of several nodes one does, and edits
+-- wait. Returns the note of a pause that it began and its end, or NULL. The note names the run and
+-- not its error: it goes on into versions, records of missed fires and the audit, where no erasure
+-- finds it.
 CREATE FUNCTION pgcron.judge_failures(failing bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -35,6 +37,8 @@ DECLARE
   failures int;
   pauses int;
   latest bigint;
+  newest_fire timestamptz;
+  last_pause timestamptz;
   verdict text;
 BEGIN
   PERFORM pgcron.act_as('pgcron_ha', 'clock');
@@ -43,18 +47,23 @@ BEGIN
     DELETE FROM pgcron.fire_failure f WHERE f.schedule_id = failing;
     RETURN NULL;
   END IF;
-  UPDATE pgcron.fire_failure f SET is_judged = true
-  WHERE f.schedule_id = failing AND NOT f.is_judged;
-  IF NOT FOUND OR NOT definition.enabled THEN RETURN NULL; END IF;
+  WITH judged AS (
+    UPDATE pgcron.fire_failure f SET is_judged = true
+    WHERE f.schedule_id = failing AND NOT f.is_judged RETURNING f.fire_at)
+  SELECT max(j.fire_at) INTO newest_fire FROM judged j;
+  IF newest_fire IS NULL OR NOT definition.enabled THEN RETURN NULL; END IF;
   DELETE FROM pgcron.fire_failure f
   WHERE f.schedule_id = failing
     AND f.failed_at <= pgcron.last_success(failing,
           (SELECT min(e.failed_at) FROM pgcron.fire_failure e WHERE e.schedule_id = failing));
-  SELECT count(*), count(*) FILTER (WHERE f.has_paused),
+  SELECT count(*), count(f.paused_at), max(f.paused_at),
          (array_agg(f.run_id ORDER BY f.failed_at DESC))[1]
-  INTO failures, pauses, latest FROM pgcron.fire_failure f WHERE f.schedule_id = failing;
-  IF failures < definition.pause_after_failures THEN RETURN NULL; END IF;
-  UPDATE pgcron.fire_failure f SET has_paused = true WHERE f.run_id = latest;
+  INTO failures, pauses, last_pause, latest FROM pgcron.fire_failure f
+  WHERE f.schedule_id = failing;
+  IF failures < definition.pause_after_failures OR newest_fire <= last_pause THEN
+    RETURN NULL;
+  END IF;
+  UPDATE pgcron.fire_failure f SET paused_at = clock_timestamp() WHERE f.run_id = latest;
   UPDATE pgcron.schedule s
   SET enabled = false,
       paused_until = clock_timestamp() + CASE WHEN s.probe_after IS NOT NULL

@@ -1353,9 +1353,10 @@ CREATE SEQUENCE pgcron.fence
 CREATE TABLE pgcron.fire_failure (
     run_id bigint NOT NULL,
     schedule_id bigint NOT NULL,
+    fire_at timestamp with time zone,
     failed_at timestamp with time zone NOT NULL,
     is_judged boolean DEFAULT false NOT NULL,
-    has_paused boolean DEFAULT false NOT NULL
+    paused_at timestamp with time zone
 );
 
 COMMENT ON TABLE pgcron.fire_failure IS 'Private: Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. The end of a run only inserts, so that it waits for no lock.';

@@ -205,6 +205,9 @@ async def its_time_is_over(connection: Connection) -> None:
         "UPDATE pgcron.cursor SET paused_until = now() - interval '9 s',"
         " since = now() - interval '1 min', watermark = now() - interval '1 min'"
     )
+    await connection.execute(
+        "UPDATE pgcron.fire_failure SET paused_at = paused_at - interval '1 min'"
+    )
 
 
 async def resumed_by_the_clock(connection: Connection) -> None:
@@ -265,7 +268,7 @@ async def test_the_first_failure_after_it_pauses_for_twice_as_long_up_to_a_day(
         assert (held["enabled"], held["paused_note"]) == (False, note)
 
 
-async def test_what_fails_in_the_pause_does_not_lengthen_it(connection: Connection) -> None:
+async def test_what_fired_before_the_pause_does_not_lengthen_it(connection: Connection) -> None:
     schedule, node = await failing(connection, 1, probe_after=WAIT)
     first, second, third = await due(connection, schedule, node, 3)
     await fail(connection, [first])
@@ -278,8 +281,13 @@ async def test_what_fails_in_the_pause_does_not_lengthen_it(connection: Connecti
     await resumed_by_the_clock(connection)
     assert await judge(connection) == []
     await fail(connection, [third])
+    assert await judge(connection) == [None]
+    await fail(connection, await due(connection, schedule, node))
     [verdict] = await judge(connection)
     assert verdict is not None
+    assert verdict.startswith("paused after 4 failures")
+    wait = (await state(connection))["paused_until"] - await database_now(connection)
+    assert abs(wait - 2 * WAIT) < timedelta(minutes=1)
 
 
 async def test_nodes_judge_before_they_resume(connection: Connection, database: str) -> None:
