@@ -6,8 +6,10 @@ CREATE TABLE pgcron.fire_failure (
   fire_at timestamptz,
   failed_at timestamptz NOT NULL,
   is_judged boolean NOT NULL DEFAULT false,
-  -- When failures paused the schedule, of which it was the latest.
-  paused_at timestamptz
+  -- When failures paused the schedule, of which it was the latest: it stands for all before it.
+  paused_at timestamptz,
+  failures int NOT NULL DEFAULT 1,
+  pauses int NOT NULL DEFAULT 0
 );
 COMMENT ON TABLE pgcron.fire_failure IS
     'Fires of schedules with pause_after_failures that ended dead or lost, since the last that '
@@ -34,8 +36,8 @@ CREATE FUNCTION pgcron.judge_failures(failing bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   definition pgcron.schedule;
-  failures int;
-  pauses int;
+  in_a_row int;
+  earlier_pauses int;
   latest bigint;
   newest_fire timestamptz;
   last_pause timestamptz;
@@ -56,20 +58,24 @@ BEGIN
   WHERE f.schedule_id = failing
     AND f.failed_at <= pgcron.last_success(failing,
           (SELECT min(e.failed_at) FROM pgcron.fire_failure e WHERE e.schedule_id = failing));
-  SELECT count(*), count(f.paused_at), max(f.paused_at),
+  SELECT coalesce(sum(f.failures), 0), sum(f.pauses), max(f.paused_at),
          (array_agg(f.run_id ORDER BY f.failed_at DESC))[1]
-  INTO failures, pauses, last_pause, latest FROM pgcron.fire_failure f
-  WHERE f.schedule_id = failing;
-  IF failures < definition.pause_after_failures OR newest_fire <= last_pause THEN
+  INTO in_a_row, earlier_pauses, last_pause, latest FROM pgcron.fire_failure f
+  WHERE f.schedule_id = failing AND f.is_judged;
+  IF in_a_row < definition.pause_after_failures OR newest_fire <= last_pause THEN
     RETURN NULL;
   END IF;
-  UPDATE pgcron.fire_failure f SET paused_at = clock_timestamp() WHERE f.run_id = latest;
+  UPDATE pgcron.fire_failure f
+  SET paused_at = clock_timestamp(), failures = in_a_row, pauses = earlier_pauses + 1
+  WHERE f.run_id = latest;
+  DELETE FROM pgcron.fire_failure f
+  WHERE f.schedule_id = failing AND f.is_judged AND f.run_id <> latest;
   UPDATE pgcron.schedule s
   SET enabled = false,
       paused_until = clock_timestamp() + CASE WHEN s.probe_after IS NOT NULL
-          THEN least(s.probe_after * power(2, least(pauses, 20)), interval '1 day') END,
+          THEN least(s.probe_after * power(2, least(earlier_pauses, 20)), interval '1 day') END,
       paused_note = format('paused after %s in a row (last: run %s)',
-          CASE failures WHEN 1 THEN '1 failure' ELSE failures || ' failures' END, latest)
+          CASE in_a_row WHEN 1 THEN '1 failure' ELSE in_a_row || ' failures' END, latest)
   WHERE s.id = failing
   RETURNING concat_ws(' until ', s.paused_note, date_trunc('second', s.paused_until)) INTO verdict;
   RETURN verdict;

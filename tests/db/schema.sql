@@ -1356,7 +1356,9 @@ CREATE TABLE pgcron.fire_failure (
     fire_at timestamp with time zone,
     failed_at timestamp with time zone NOT NULL,
     is_judged boolean DEFAULT false NOT NULL,
-    paused_at timestamp with time zone
+    paused_at timestamp with time zone,
+    failures integer DEFAULT 1 NOT NULL,
+    pauses integer DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE pgcron.fire_failure IS 'Private: Fires of schedules with pause_after_failures that ended dead or lost, since the last that succeeded. The end of a run only inserts, so that it waits for no lock.';

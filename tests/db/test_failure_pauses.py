@@ -127,6 +127,15 @@ async def test_a_success_between_begins_anew(connection: Connection) -> None:
     assert await failures(connection) == 0
 
 
+async def test_a_success_before_a_failure_is_judged_counts(connection: Connection) -> None:
+    schedule, node = await failing(connection, 1)
+    await fail(connection, await due(connection, schedule, node))
+    await finish(connection, await due(connection, schedule, node))
+
+    assert await judge(connection) == [None]
+    assert (await state(connection))["enabled"]
+
+
 async def test_only_fires_count_and_only_when_no_attempt_is_left(connection: Connection) -> None:
     schedule, node = await failing(connection, 2, max_attempts=2, retry='{"base": 3600}')
     await fail(connection, await due(connection, schedule, node, 2))
@@ -288,6 +297,17 @@ async def test_what_fired_before_the_pause_does_not_lengthen_it(connection: Conn
     assert verdict.startswith("paused after 4 failures")
     wait = (await state(connection))["paused_until"] - await database_now(connection)
     assert abs(wait - 2 * WAIT) < timedelta(minutes=1)
+
+
+async def test_a_pause_keeps_one_row_of_all_failures_before_it(connection: Connection) -> None:
+    schedule, node = await failing(connection, 2, probe_after=WAIT)
+    for failed in (5, 10, 15):
+        await fail(connection, await due(connection, schedule, node, 5))
+        [verdict] = await judge(connection)
+        assert verdict is not None
+        assert verdict.startswith(f"paused after {failed} failures in a row")
+        assert await failures(connection) == 1
+        await resumed_by_the_clock(connection)
 
 
 async def test_nodes_judge_before_they_resume(connection: Connection, database: str) -> None:
