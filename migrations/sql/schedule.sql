@@ -90,7 +90,7 @@ CREATE TABLE pgcron.schedule (
         'Leave it out to go on whatever fails.')),
   probe_after interval CHECK (pgcron.is_within('probe_after', probe_after, '1 second', '1 day',
         'A schedule that failures have paused is resumed after 1 second to 1 day.',
-        'Write for example ''10 minutes''; leave it out to stay paused until it is '
+        'Write for example ''10 minutes''; leave it out so that its next pause lasts until it is '
         'resumed.')),
   calendars jsonb,
   -- What people want to know of it; no run is other for it.

@@ -93,7 +93,9 @@ policy_options = together(
     option("--after-pause", "drop what a pause held back, or catchup.", metavar="WHAT"),
     option("--pause-after-failures", "Pause it after this many failures in a row; 0: never.", int),
     option(
-        "--probe-after", "End such a pause after this time; each failure doubles it.", **DURATION
+        "--probe-after",
+        "End the next such pause after this time; each failure doubles it.",
+        **DURATION,
     ),
     option("--start-deadline", "A run that has not started by then expires.", **DURATION),
     _OF_BOTH,

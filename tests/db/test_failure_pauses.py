@@ -382,6 +382,22 @@ async def test_an_edit_of_what_it_does_leaves_the_pause(connection: Connection) 
     assert not (await state(connection))["enabled"]
 
 
+@pytest.mark.parametrize(("before", "given"), [(None, WAIT), (WAIT, None), (WAIT, 2 * WAIT)])
+async def test_another_probe_after_counts_from_the_next_pause(
+    connection: Connection, before: timedelta | None, given: timedelta | None
+) -> None:
+    schedule, node = await paused(connection, probe_after=before)
+    end = (await state(connection))["paused_until"]
+    await connection.execute("UPDATE pgcron.schedule SET probe_after = $1", given)
+    assert (await state(connection))["paused_until"] == end
+    await resumed_by_the_clock(connection)
+    await fail(connection, await due(connection, schedule, node))
+    await judge(connection)
+
+    end = (await state(connection))["paused_until"]
+    assert (end is None) is (given is None)
+
+
 async def test_two_nodes_judge_the_first_failure_after_it_once(
     connection: Connection, another: Connect
 ) -> None:
