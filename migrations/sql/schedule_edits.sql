@@ -111,6 +111,7 @@ BEGIN
           WHEN 'catchup' THEN cursor_before.watermark
           ELSE greatest(least(cursor_before.paused_until, edit_time), cursor_before.watermark,
                  cursor_before.since) END;
+      unrecorded := pgcron.unrecorded(cursor_before, recorded_until);
     END IF;
   ELSIF NOT schedule_now.enabled AND unrecorded <> 'completed'
       AND NOT (unrecorded = 'paused' AND schedule_now.after_pause = 'catchup') THEN

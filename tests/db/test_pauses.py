@@ -178,6 +178,19 @@ async def test_a_pause_that_held_back_no_fire_leaves_no_range(connection: Connec
     assert resumed["next_fire"] is None
 
 
+@pytest.mark.parametrize("fires_before_its_end", [False, True])
+async def test_a_pause_resumed_late_has_a_range_only_of_fires_before_its_end(
+    connection: Connection, fires_before_its_end: bool
+) -> None:
+    schedule, end = await paused_an_hour(connection)
+    fire = end - minutes(1) if fires_before_its_end else end + minutes(30)
+    await connection.execute("UPDATE pgcron.cursor SET next_fire = $1", fire)
+    assert await resume_overdue(connection, schedule)
+
+    assert [last for _, _, _, last in await missed(connection)] == [end] * fires_before_its_end
+    assert (await cursor_of(connection, schedule))["watermark"] < end + minutes(30)
+
+
 @pytest.mark.parametrize(
     "ending", ["SELECT pgcron.resume_schedule('job')", "SELECT pgcron.delete_schedule('job')"]
 )
