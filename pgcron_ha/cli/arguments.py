@@ -80,7 +80,7 @@ def instant(option: str, text: str, direction: int = -1) -> datetime:
         raise InvalidInput(
             f"{option} '{text[:60]}' has no offset",
             "The same wall time is another instant elsewhere.",
-            f"Write {text[:60]}{'' if ':' in text else 'T00:00'}Z for UTC, or an offset such as"
+            f"Write {text[:60]}{'' if len(text) > 10 else 'T00:00'}Z for UTC, or an offset such as"
             " +01:00.",
         )
     return in_zone(written, None, direction)

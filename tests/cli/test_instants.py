@@ -109,3 +109,5 @@ def test_a_day_without_a_time_is_answered_with_one(cli: Cli) -> None:
     assert "hint: Add the time of that day: 'tomorrow 00:00'." in refused.err
     refused = cli("enqueue", "py:x", "--due-at", "2026-01-02")
     assert "hint: Write 2026-01-02T00:00Z for UTC" in refused.err
+    refused = cli("enqueue", "py:x", "--due-at", "2026-01-02T18")
+    assert "hint: Write 2026-01-02T18Z for UTC" in refused.err
