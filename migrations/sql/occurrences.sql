@@ -172,8 +172,8 @@ COMMENT ON FUNCTION pgcron.restore_occurrence IS
 -- blocked -> skipped
 -- Late is what became due after the last beat of any node and more than `grace` ago. Of those the
 -- policy keeps the newest; none where a newer late fire has no run yet, as the materializer decides
--- about that one. A run that was moved or edited by a person stays. Returns how many ended, at most
--- `most`; does nothing while some node has its lease.
+-- about that one. A run that was moved or edited by a person stays. Returns how many were skipped,
+-- at most `most`; does nothing while some node has its lease.
 CREATE FUNCTION pgcron.end_late_fires(grace interval, most int) RETURNS int
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
