@@ -67,8 +67,8 @@ COMMENT ON FUNCTION pgcron.kill_run IS
     'Ends a run by force: cancelled, requested or finished. What can''t be killed (a thread) is '
     'only requested to stop.';
 
--- A new run of a workflow has the version of the one that it redrives, and what that has done; of a
--- definition without a name any new run has that one.
+-- A new run of a workflow has the version of the one that it redrives, and what that has done (was
+-- to keep, if it never began); of a definition without a name any new run has that one.
 CREATE FUNCTION pgcron.follow_workflow(new_run bigint) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.refuse('PC011', format('run %s can''t be run again', r.parent_run),
@@ -78,7 +78,10 @@ LANGUAGE sql AS $$
   WHERE r.id = new_run AND r.handler = 'workflow:ad_hoc'
     AND NOT EXISTS (SELECT FROM pgcron.workflow_run w WHERE w.run = r.parent_run);
   INSERT INTO pgcron.workflow_run (run, definition, redrive_of)
-  SELECT r.id, w.definition, CASE WHEN r.origin = 'redrive' THEN w.run END FROM pgcron.run r
+  SELECT r.id, w.definition,
+         CASE WHEN r.origin <> 'redrive' THEN NULL
+              WHEN w.started_at IS NULL THEN w.redrive_of ELSE w.run END
+  FROM pgcron.run r
   JOIN pgcron.workflow_run w ON w.run = r.parent_run
   WHERE r.id = new_run AND r.attempt = 0
     AND (r.origin = 'redrive' OR r.origin = 'rerun' AND r.handler = 'workflow:ad_hoc')

@@ -34,11 +34,12 @@ CREATE TABLE pgcron.workflow_run (
   names text[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE pgcron.workflow_run IS
-    'Runs that are workflows; kept as long as their history and their dead letters.';
+    'Runs that are workflows; kept as long as their history, dead letters and redrives.';
 CREATE INDEX workflow_run_look ON pgcron.workflow_run (look_at) WHERE look_at IS NOT NULL;
 CREATE INDEX workflow_run_deadline ON pgcron.workflow_run (deadline)
   WHERE deadline IS NOT NULL AND ended_at IS NULL AND coalesce(stopping, 'stop') = 'stop';
 CREATE INDEX workflow_run_ended ON pgcron.workflow_run (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX workflow_run_redrive ON pgcron.workflow_run (redrive_of) WHERE redrive_of IS NOT NULL;
 CREATE INDEX workflow_run_definition ON pgcron.workflow_run (definition, run);
 
 -- item: -1 for the step itself, from 0 on the items of its list. waits counts its dependencies that

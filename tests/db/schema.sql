@@ -164,7 +164,7 @@ CREATE TABLE pgcron.workflow_run (
 )
 WITH (fillfactor='70');
 
-COMMENT ON TABLE pgcron.workflow_run IS 'Private: Runs that are workflows; kept as long as their history and their dead letters.';
+COMMENT ON TABLE pgcron.workflow_run IS 'Private: Runs that are workflows; kept as long as their history, dead letters and redrives.';
 
 CREATE TABLE pgcron.calendar (
     id bigint NOT NULL,
@@ -2351,6 +2351,8 @@ CREATE INDEX workflow_run_definition ON pgcron.workflow_run USING btree (definit
 CREATE INDEX workflow_run_ended ON pgcron.workflow_run USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX workflow_run_look ON pgcron.workflow_run USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+CREATE INDEX workflow_run_redrive ON pgcron.workflow_run USING btree (redrive_of) WHERE (redrive_of IS NOT NULL);
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE OF failures, within, open_for, open_for_at_most, fallback_handler, fallback_queue ON pgcron.breaker FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('breaker', 'name', 'set', 'set', 'delete');
 

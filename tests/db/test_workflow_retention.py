@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from tests.db.control import Connection, call
+from tests.db.control import Connection, call, claim_both, fail
 from tests.db.workflows import Stage, stage, step
 
 
@@ -88,3 +88,25 @@ async def test_a_workflow_without_a_name_whose_definition_is_gone_is_not_run_aga
     with pytest.raises(asyncpg.PostgresError, match=f"run {run} can't be run again") as refused:
         await connection.execute("SELECT pgcron.retry_run($1)", run)
     assert refused.value.sqlstate == "PC011"
+
+
+async def test_a_redrive_that_died_before_it_began_is_redriven_with_what_was_done_before_it(
+    flow: Stage, connection: Connection
+) -> None:
+    run = await flow.run(step("a"), step("b", "a"))
+    await flow.work({"a": 1, "b": ValueError()})
+    again = await connection.fetchval("SELECT pgcron.redrive($1)", run)
+    await fail(connection, await claim_both(connection, flow.node, 10), retryable=False)
+    assert await flow.state(again) == "dead"
+    # the letter of the first run is closed, and is gone before that of the second
+    await connection.execute(
+        "UPDATE pgcron.dead_letter SET closed_at = closed_at - interval '400 days'"
+    )
+    await call(connection, "forget_letters", at_most=100)
+    assert await outlive(connection) == 0
+
+    await connection.fetchval("SELECT pgcron.redrive($1)", again)
+    await flow.work()
+
+    assert flow.began == ["a", "b", "b"]
+    assert json.loads(flow.results["b"]) == {"a": 1}

@@ -19,10 +19,12 @@ SELECT 'workflow:ad_hoc';
 
 -- name: forget_workflows
 -- Their steps, for as long as ended runs are kept; those of a dead letter, which a redrive looks at
--- when it begins, as long as that.
+-- when it begins, as long as that, and as the redrives of it that have not succeeded.
 DELETE FROM pgcron.workflow_run g WHERE g.run = ANY(ARRAY(
   SELECT o.run FROM pgcron.workflow_run o WHERE o.ended_at < (SELECT pgcron.kept_since('history'))
     AND NOT EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = o.run)
+    AND NOT EXISTS (SELECT FROM pgcron.workflow_run w
+                    WHERE w.redrive_of = o.run AND w.outcome IS DISTINCT FROM 'succeeded')
   ORDER BY o.ended_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
 
 -- name: forget_definitions
