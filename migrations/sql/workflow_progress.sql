@@ -114,12 +114,15 @@ LANGUAGE sql STABLE AS $$
                   AND undo.state = 'succeeded') $$;
 
 -- Of the steps up to this number that were just written, `turns` marks those that come after one
--- which a redrive does again: nothing of them is kept. What a rule or a condition has skipped, they
--- skip again. Parents were marked before, or are here; each row is looked up by its key.
+-- which a redrive does again: nothing of them is kept. A rule skips again what it has skipped; a
+-- condition may not, with other args. Parents were marked before, or are here; each row is looked
+-- up by its key.
 CREATE FUNCTION pgcron.mark_done_again(w pgcron.workflow_run, up_to int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   undone int[] := ARRAY(SELECT pgcron.undone_steps(w));
+  same_args boolean := w.args = (SELECT f.args FROM pgcron.workflow_run f
+                                 WHERE f.run = w.redrive_of);
 BEGIN
   WITH RECURSIVE below(number) AS (
     SELECT d.number FROM pgcron.workflow_step d
@@ -132,7 +135,8 @@ BEGIN
               OR (SELECT own.turns FROM pgcron.step own
                   WHERE own.workflow = w.run AND own.number = e.parent AND own.item = -1) = 1
               OR (SELECT s.state = 'succeeded' OR s.state = 'skipped'
-                           AND s.reason ~ '^(its condition|no step before it) '
+                           AND (s.reason ~ '^no step before it '
+                             OR same_args AND s.reason ~ '^its condition ')
                   FROM pgcron.step s
                   WHERE s.workflow = w.redrive_of AND s.number = e.parent AND s.item = -1)
                  IS NOT TRUE)

@@ -543,6 +543,26 @@ async def test_a_redrive_keeps_what_comes_after_a_step_that_its_condition_skips_
     assert flow.began == ["ship"]
 
 
+async def test_a_redrive_with_other_args_keeps_nothing_after_a_condition_that_may_hold_now(
+    flow: Stage,
+) -> None:
+    steps = [
+        named("pick"),
+        named("gift", "pick", when="$.args.gift == true"),
+        named("join", "pick", "gift", rule="none_failed"),
+        named("ship", "join"),
+    ]
+    run = await flow.run(*steps, args={"gift": False})
+    await flow.work({"ship": ValueError()})
+    assert flow.began == ["pick", "join", "ship"]
+    flow.began.clear()
+
+    await flow.connection.fetchval("""SELECT pgcron.redrive($1, args => '{"gift": true}')""", run)
+    await flow.work()
+
+    assert flow.began == ["gift", "join", "ship"]
+
+
 async def test_a_redrive_does_a_list_anew_that_comes_after_a_step_that_is_done_again(
     flow: Stage,
 ) -> None:
