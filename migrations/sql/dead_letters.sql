@@ -120,7 +120,8 @@ LANGUAGE sql SECURITY DEFINER AS $$
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most
 -- `at_most` (1000) in a call. Each is redriven once, however many callers there are: a letter that
 -- another call is redriving is skipped. Lost ones, which may have taken effect, are left out unless
--- also_lost is true, and so are letters whose unique key another run has. With `rate` that many
+-- also_lost is true, and so are letters whose unique key another run has, and those that can't be
+-- run again: their args were erased, or their workflow has no definition. With `rate` that many
 -- become due in each interval `per`, the first at `starting`: give the next call the last due_at
 -- and one step more. Returns the letters, their new runs, and when those are due.
 CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL, handler text DEFAULT NULL,
@@ -163,6 +164,9 @@ BEGIN
           AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
           AND (d.unique_key IS NULL OR d.unique_scope = 'period'
                OR pgcron.run_with_key(d.unique_key, d.handler, d.namespace) IS NULL)
+          AND (coalesce(redrive_many.args, d.args) ? '$erased') IS FALSE
+          AND (d.handler <> 'workflow:ad_hoc'
+               OR EXISTS (SELECT FROM pgcron.workflow_run w WHERE w.run = d.run_id))
         ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
       seen := seen + 1;
       run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);

@@ -276,3 +276,17 @@ async def test_a_closed_letter_is_forgotten_when_ended_runs_are(
 
     left = await connection.fetch("SELECT run_id FROM pgcron.dead_letter ORDER BY 1")
     assert [row["run_id"] for row in left] == [ids[1], ids[2], ids[4]]
+
+
+async def test_letters_that_cannot_run_again_do_not_hold_up_the_others(
+    connection: Connection,
+) -> None:
+    await die(connection, 1, "aa", handler="workflow:ad_hoc")
+    ids = await die(connection, 2, "aa")
+    await connection.execute(
+        "UPDATE pgcron.dead_letter SET args = pgcron.erased_args() WHERE run_id = $1", ids[0]
+    )
+
+    assert (await functions.redrive_many(connection, fingerprint="aa")).letters == [ids[1]]
+    with_args = await functions.redrive_many(connection, fingerprint="aa", args='{"day": 1}')
+    assert with_args.letters == [ids[0]]
