@@ -1,24 +1,33 @@
 -- Steps that are executed for each item of a list.
 
 -- The next items of a list after those that are known; what is not begun at once is `ready`.
--- Returns those that the workflow which this one redrives has done.
-CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, known int, most int,
-    redrive_of bigint) RETURNS pgcron.step_end[]
+-- Returns those that the runs which this one redrives have done.
+CREATE FUNCTION pgcron.make_items(step pgcron.step, list jsonb, known int, most int)
+  RETURNS pgcron.step_end[]
 LANGUAGE sql AS $$
-  WITH made AS (
+  WITH RECURSIVE made AS (
     INSERT INTO pgcron.step AS i (workflow, number, item, definition, run, state, waits, args)
     SELECT step.workflow, step.number, new.item, step.definition, nextval('pgcron.run_id_seq'),
            'ready', 0, list -> new.item
     FROM generate_series(known, least(known + most, jsonb_array_length(list)) - 1) new(item)
-    RETURNING i.item, i.args)
-  SELECT array_agg(ROW(step.workflow, step.number, m.item, 'succeeded', s.result,
-               'kept from run ' || make_items.redrive_of)::pgcron.step_end)
-  FROM made m JOIN pgcron.step s ON s.workflow = make_items.redrive_of
-    AND s.definition = step.definition AND s.number = step.number AND s.item = m.item
-    AND s.args = m.args AND s.state = 'succeeded'
-  -- not of a list that is to be run again, or had succeeded and was undone
-  WHERE step.turns IS NULL
-    AND pgcron.step_state(make_items.redrive_of, step.number) <> 'succeeded' $$;
+    RETURNING i.item, i.args),
+  -- Not only the last one, which may have ended before it came to its items; but none before a list
+  -- that was to be run again, or had succeeded and was undone.
+  redriven(run, turns) AS (
+    SELECT step.workflow, step.turns
+    UNION ALL
+    SELECT s.workflow, s.turns FROM redriven e
+    JOIN pgcron.workflow_run w ON w.run = e.run
+    JOIN pgcron.step s ON s.workflow = w.redrive_of AND s.number = step.number AND s.item = -1
+    WHERE e.turns IS NULL AND s.state <> 'succeeded')
+  SELECT array_agg(ROW(step.workflow, step.number, k.item, 'succeeded', k.result,
+               'kept from run ' || k.workflow)::pgcron.step_end)
+  FROM (SELECT DISTINCT ON (s.item) s.item, s.result, s.workflow
+        FROM made m JOIN pgcron.step s
+          ON s.workflow = ANY(ARRAY(SELECT e.run FROM redriven e WHERE e.run <> step.workflow))
+          AND s.number = step.number AND s.item = m.item AND s.args = m.args
+          AND s.state = 'succeeded'
+        ORDER BY s.item, s.workflow DESC) k $$;
 
 -- The list that a step goes through.
 CREATE FUNCTION pgcron.list_of(document jsonb, for_each jsonpath, OUT list jsonb, OUT refusal text)
@@ -79,7 +88,7 @@ BEGIN
     IF made > 0 THEN
       listed := pgcron.list_of(pgcron.step_document(one.step, w.args), (one.definition).for_each);
       PERFORM pgcron.release_steps(
-          pgcron.make_items(one.step, listed.list, counted.known, made, w.redrive_of));
+          pgcron.make_items(one.step, listed.list, counted.known, made));
     END IF;
     room := greatest(0, least(remaining, coalesce((one.definition).max_parallel, 10000)
             - counted.running, pgcron.room_of(w, one.definition)));

@@ -9,7 +9,7 @@ from itertools import pairwise
 import asyncpg
 import pytest
 
-from tests.db.control import Connection, admit, claim_both, fail, join, put_schedule
+from tests.db.control import Connection, admit, call, claim_both, fail, join, put_schedule
 from tests.db.roles import Become, verdicts
 from tests.db.workflows import Stage, stage, step
 
@@ -102,6 +102,37 @@ async def test_a_redrive_keeps_the_items_of_a_list_that_succeeded(
     assert flow.began == ["a", "a", "b"]
     assert json.loads(flow.results["b"]) == {"a": ["fine", "fine", "new", "new"]}
     assert await flow.state(run) == "succeeded"
+
+
+@pytest.mark.parametrize("is_done_again", [False, True])
+async def test_a_redrive_keeps_the_items_that_the_redrive_before_it_did_not_come_to(
+    flow: Stage, connection: Connection, is_done_again: bool
+) -> None:
+    """Unless their list was to be run again there, as what it comes after had failed."""
+    each = step("a", "b", for_each="$.args.list", rule="all_ended")
+    run = await flow.run(step("b"), each, args={"list": [1, 2, 3]})
+    await flow.turn({"b": ValueError() if is_done_again else None})
+    rows = await claim_both(connection, flow.node, 9)
+    names = {row["id"]: "a" for row in rows}
+    await flow.end(rows[:2], names, {"a": "fine"})
+    await flow.end(rows[2:], names, {"a": ValueError()})
+    await flow.advance()
+
+    run = await connection.fetchval("SELECT pgcron.redrive($1)", run)
+    [root] = await claim_both(connection, flow.node, 9)
+    given = {"run_ids": [root["id"]], "tokens": [root["token"]], "node_name": "n"}
+    await call(connection, "start_claimed_workflows", **given)
+    if is_done_again:
+        [row] = await claim_both(connection, flow.node, 9)
+        await flow.end([row], {row["id"]: "b"}, {"b": None})
+    await connection.execute("UPDATE pgcron.workflow_run SET deadline = now() WHERE run = $1", run)
+    await flow.work()
+    assert (await flow.state(run), flow.began) == ("dead", ["b"])
+
+    run = await connection.fetchval("SELECT pgcron.redrive($1)", run)
+    await flow.work({"a": "new"})
+    assert flow.began == ["b", *["a"] * (3 if is_done_again else 1)]
+    assert (await flow.states(run))["b"] == "succeeded"
 
 
 async def test_a_definition_without_a_name_is_that_of_its_run_alone(
