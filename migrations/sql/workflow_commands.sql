@@ -247,42 +247,27 @@ END $$;
 COMMENT ON FUNCTION pgcron.set_step_args IS
     'Args that a step which has not begun gets besides those of its definition.';
 
--- A workflow, and those that are steps of it and not over: locked, from the outer to the inner ones
--- as they are where they are stopped.
-CREATE FUNCTION pgcron.workflows_within(run_id bigint) RETURNS bigint[]
-LANGUAGE sql AS $$
-  WITH RECURSIVE within(run) AS (
-    SELECT run_id
-    UNION ALL
-    SELECT w.run FROM within JOIN pgcron.step s ON s.workflow = within.run AND s.state = 'running'
-    JOIN pgcron.workflow_run w ON w.run = s.run AND w.ended_at IS NULL)
-  SELECT ARRAY(SELECT w.run FROM pgcron.workflow_run w WHERE w.run IN (SELECT run FROM within)
-               ORDER BY w.run FOR NO KEY UPDATE) $$;
-
 CREATE FUNCTION pgcron.pause_workflow(run_id bigint, note text DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   UPDATE pgcron.workflow_run w SET paused_at = coalesce(w.paused_at, now()),
     paused_by = left(coalesce(actor, session_user), 300), paused_note = left(note, 500)
-  WHERE w.run = ANY((SELECT pgcron.workflows_within(run_id))::bigint[]) AND w.ended_at IS NULL
-    AND (w.run = run_id OR w.paused_at IS NULL);
+  WHERE w.run = run_id AND w.ended_at IS NULL;
   IF NOT FOUND THEN PERFORM pgcron.open_step(run_id, ''); END IF;
   PERFORM pgcron.record_audit('pause', 'run', run_id::text, actor, note);
 END $$;
 COMMENT ON FUNCTION pgcron.pause_workflow IS
-    'No further step of a running workflow begins until it is resumed.';
+    'No further step of a running workflow, or of those within it, begins until it is resumed.';
 
 CREATE FUNCTION pgcron.resume_workflow(run_id bigint, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   UPDATE pgcron.workflow_run w SET paused_at = NULL, paused_by = NULL, paused_note = NULL,
     look_at = now()
-  FROM pgcron.workflow_run f
-  -- within it what was paused with it, and not by itself
-  WHERE f.run = run_id AND w.run = ANY((SELECT pgcron.workflows_within(run_id))::bigint[])
-    AND w.ended_at IS NULL AND (w.run = run_id OR w.paused_at = f.paused_at);
+  WHERE w.run = run_id AND w.ended_at IS NULL;
   IF NOT FOUND THEN PERFORM pgcron.open_step(run_id, ''); END IF;
+  PERFORM pgcron.look_within(run_id);
   PERFORM pgcron.record_audit('resume', 'run', run_id::text, actor);
   PERFORM pgcron.wake_nodes('workflow');
 END $$;

@@ -34,18 +34,15 @@ BEGIN
             claimed_at = NULL, started_at = NULL, expire_at = NULL, cancel_at = NULL, kill_at = NULL
         WHERE r.id = root.id;
         INSERT INTO pgcron.workflow_run AS w (run, definition, args, started_at, deadline, names,
-              keys)
+              keys, above)
         VALUES (root.id, chosen.id, root.args, now(),
                 least(now() + chosen.timeout, now() + root.timeout,
                   pgcron.give_up_at(root.time_limits)),
                 above.names || CASE WHEN own_name <> 'ad_hoc' THEN own_name END,
-                array_remove(above.keys || root.concurrency_key, NULL))
+                array_remove(above.keys || root.concurrency_key, NULL), above.run)
         ON CONFLICT (run) DO UPDATE SET args = EXCLUDED.args, started_at = EXCLUDED.started_at,
-          deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys;
-        UPDATE pgcron.workflow_run w
-        SET (paused_at, paused_by, paused_note)
-          = (above.paused_at, above.paused_by, above.paused_note)
-        WHERE w.run = root.id AND w.paused_at IS NULL AND above.paused_at IS NOT NULL;
+          deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys,
+          above = EXCLUDED.above;
         -- It was asked to stop while it was claimed.
         IF root.cancel_at IS NOT NULL THEN
           PERFORM pgcron.stop_workflow(root.id,
@@ -260,6 +257,11 @@ BEGIN
   -- the last step that was written is the end
   IF pgcron.step_state(w.run, w.made) = 'succeeded' THEN PERFORM pgcron.end_workflow(w.run); END IF;
   IF is_full THEN INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run); END IF;
+  -- The one above may be resumed, or ended, at this moment: then nobody wakes this one.
+  IF w.paused_at IS NULL AND pgcron.is_held(w) THEN
+    UPDATE pgcron.workflow_run f SET look_at = coalesce(f.look_at, now() + interval '30 seconds')
+    WHERE f.run = w.run AND f.ended_at IS NULL;
+  END IF;
   RETURN is_full;
 END $$;
 

@@ -204,10 +204,23 @@ BEGIN ATOMIC
     AND pgcron.is_failure(s.state);
 END;
 
--- Whether no step begins as the workflow is paused. One that is ended goes on to its end.
+-- The workflow whose pause keeps the steps of this one from beginning: itself, or one above it. One
+-- that is ended goes on to its end, and so does what is within it.
+CREATE FUNCTION pgcron.held_by(w pgcron.workflow_run) RETURNS pgcron.workflow_run
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  WHILE coalesce(w.stopping, 'stop') = 'stop' LOOP
+    IF w.paused_at IS NOT NULL THEN RETURN w; END IF;
+    IF w.above IS NULL THEN EXIT; END IF;
+    SELECT * INTO w FROM pgcron.workflow_run u WHERE u.run = w.above;
+  END LOOP;
+  RETURN NULL;
+END $$;
+
+-- Whether no step of a workflow begins as it is paused, or one above it.
 CREATE FUNCTION pgcron.is_held(w pgcron.workflow_run) RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN w.paused_at IS NOT NULL AND coalesce(w.stopping, 'stop') = 'stop';
+LANGUAGE sql STABLE
+RETURN num_nonnulls(w.paused_at, w.above) > 0 AND (pgcron.held_by(w)).run IS NOT NULL;
 
 -- How many more steps of a workflow may execute now: none while it is paused, or while the step is
 -- to be run again and what executes of it is ended.
@@ -340,8 +353,8 @@ BEGIN
     PERFORM FROM pgcron.workflow_run f WHERE f.run = w.run FOR NO KEY UPDATE SKIP LOCKED;
     may_begin := FOUND;
   END IF;
-  IF w.stopping IS NULL AND w.paused_at IS NULL AND w.clearing IS NULL AND w.keys = '{}'
-      AND NOT is_limited THEN
+  IF w.stopping IS NULL AND w.clearing IS NULL AND w.keys = '{}' AND NOT is_limited
+      AND NOT pgcron.is_held(w) THEN
     PERFORM pgcron.begin_plain_steps(root, numbers, item_numbers);
   END IF;
   FOR one IN SELECT s AS step, d AS definition

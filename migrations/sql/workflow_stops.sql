@@ -56,6 +56,20 @@ BEGIN
   RETURN false;
 END $$;
 
+-- The workflows within one whose pause is over, or that is ended, go on now; those that are locked,
+-- or are not to be seen yet, look for themselves.
+CREATE FUNCTION pgcron.look_within(run_id bigint) RETURNS void
+LANGUAGE sql AS $$
+  WITH RECURSIVE within(run) AS (
+    SELECT run_id
+    UNION ALL
+    SELECT w.run FROM within JOIN pgcron.step s ON s.workflow = within.run AND s.state = 'running'
+    JOIN pgcron.workflow_run w ON w.run = s.run AND w.ended_at IS NULL)
+  UPDATE pgcron.workflow_run f SET look_at = now()
+  WHERE f.run = ANY(ARRAY(SELECT w.run FROM pgcron.workflow_run w
+                          WHERE w.run IN (SELECT run FROM within)
+                          FOR NO KEY UPDATE SKIP LOCKED)) $$;
+
 -- Asks a workflow to stop; the strongest request counts. Any node goes on with it.
 CREATE FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -65,7 +79,10 @@ BEGIN
   WHERE w.run = stop_workflow.workflow AND w.ended_at IS NULL
     AND coalesce(array_position('{stop,kill,cancel,abort}', w.stopping), 0)
       < array_position('{stop,kill,cancel,abort}', how);
-  IF FOUND THEN PERFORM pgcron.wake_nodes('workflow'); END IF;
+  IF NOT FOUND THEN RETURN; END IF;
+  PERFORM pgcron.look_within(w.run) FROM pgcron.workflow_run w
+    WHERE w.run = stop_workflow.workflow AND w.paused_at IS NOT NULL;
+  PERFORM pgcron.wake_nodes('workflow');
 END $$;
 
 -- Of a workflow in which these steps run again, the compensations that have succeeded: what they

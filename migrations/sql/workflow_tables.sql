@@ -28,6 +28,8 @@ CREATE TABLE pgcron.workflow_run (
   -- Steps to be run again, and all below them, when none of those executes any more.
   clearing int[],
   redrive_of bigint,
+  -- The workflow that it is a step of.
+  above bigint,
   -- The concurrency keys that it and the workflows above it hold, and their names: a step that
   -- needs one of them would wait for itself.
   keys text[] NOT NULL DEFAULT '{}',

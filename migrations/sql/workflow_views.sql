@@ -23,8 +23,11 @@ END;
 CREATE VIEW pgcron.workflow_runs AS
   SELECT w.run AS run_id, d.name, d.version, coalesce(w.outcome, 'running') AS state,
          w.stop_reason AS reason, w.args, w.started_at, w.ended_at AS finished_at, d.steps,
-         c.waiting, c.ready, c.running, c.succeeded, c.failed, c.skipped, w.paused_at, w.paused_by,
-         w.paused_note, w.stopping, w.deadline, w.redrive_of, w.definition AS definition_id
+         c.waiting, c.ready, c.running, c.succeeded, c.failed, c.skipped,
+         coalesce(w.paused_at, h.paused_at) AS paused_at,
+         coalesce(w.paused_by, h.paused_by) AS paused_by,
+         coalesce(w.paused_note, h.paused_note) AS paused_note, w.stopping, w.deadline,
+         w.redrive_of, w.definition AS definition_id
   FROM pgcron.workflow_run w JOIN pgcron.workflow_definition d ON d.id = w.definition
   CROSS JOIN LATERAL (
       SELECT count(*) FILTER (WHERE s.state = 'waiting') AS waiting,
@@ -38,17 +41,21 @@ CREATE VIEW pgcron.workflow_runs AS
                           WHERE x.definition = s.definition AND x.number = s.number
                             AND x.kind <> 'barrier' LIMIT 1) x
       WHERE s.workflow = w.run AND s.item = -1) c
+  LEFT JOIN LATERAL pgcron.held_by(w) h ON w.paused_at IS NULL AND w.ended_at IS NULL
   WHERE w.started_at IS NOT NULL;
 COMMENT ON VIEW pgcron.workflow_runs IS
-    'Runs of workflows that have begun, and how many of their steps are in which state.';
+    'Runs of workflows that have begun, and how many of their steps are in which state. paused_at, '
+    'paused_by, paused_note: of the pause of the run, or of one above it.';
 
 -- What a step waits for, in a sentence; NULL when it waits for nothing. Rows are found by their
 -- keys, however many PostgreSQL believes there are.
 CREATE FUNCTION pgcron.step_waits(s pgcron.step, d pgcron.workflow_step) RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT CASE
-      WHEN s.state = 'ready' AND pgcron.is_held(w)
-        THEN 'the workflow' || pgcron.is_paused_by(w.paused_by, w.paused_note)
+      WHEN s.state = 'ready' AND h.run IS NOT NULL
+        THEN 'the workflow' || CASE WHEN h.run <> w.run THEN format(' above (run %s)', h.run)
+                                 ELSE '' END
+             || pgcron.is_paused_by(h.paused_by, h.paused_note)
       WHEN s.state = 'ready' THEN 'as many steps execute as may'
       WHEN s.state = 'running' AND d.kind IN ('signal', 'approval', 'timer')
         THEN concat(CASE d.kind WHEN 'timer' THEN 'it waits' ELSE 'it waits for the ' || d.kind END,
@@ -60,6 +67,7 @@ LANGUAGE sql STABLE AS $$
       WHEN s.state = 'waiting' THEN format('it waits for %s of %s steps: %s%s', s.waits, d.parents,
              open.names, CASE WHEN s.waits > 3 THEN ', …' ELSE '' END) END
   FROM pgcron.workflow_run w
+  LEFT JOIN LATERAL pgcron.held_by(w) h ON s.state = 'ready'
   LEFT JOIN LATERAL (
       SELECT string_agg(CASE WHEN n.kind = 'barrier' THEN 'all that come before' ELSE n.name END,
                ', ') AS names

@@ -158,6 +158,7 @@ CREATE TABLE pgcron.workflow_run (
     look_at timestamp with time zone,
     clearing integer[],
     redrive_of bigint,
+    above bigint,
     keys text[] DEFAULT '{}'::text[] NOT NULL,
     names text[] DEFAULT '{}'::text[] NOT NULL,
     CONSTRAINT a_workflow_stops_in_a_known_way CHECK ((stopping = ANY (ARRAY['stop'::text, 'kill'::text, 'cancel'::text, 'abort'::text])))
@@ -1941,14 +1942,14 @@ CREATE VIEW pgcron.workflow_runs AS
     c.succeeded,
     c.failed,
     c.skipped,
-    w.paused_at,
-    w.paused_by,
-    w.paused_note,
+    COALESCE(w.paused_at, h.paused_at) AS paused_at,
+    COALESCE(w.paused_by, h.paused_by) AS paused_by,
+    COALESCE(w.paused_note, h.paused_note) AS paused_note,
     w.stopping,
     w.deadline,
     w.redrive_of,
     w.definition AS definition_id
-   FROM ((pgcron.workflow_run w
+   FROM (((pgcron.workflow_run w
      JOIN pgcron.workflow_definition d ON ((d.id = w.definition)))
      CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (s.state = 'waiting'::text)) AS waiting,
             count(*) FILTER (WHERE (s.state = 'ready'::text)) AS ready,
@@ -1962,9 +1963,10 @@ CREATE VIEW pgcron.workflow_runs AS
                   WHERE ((x_1.definition = s.definition) AND (x_1.number = s.number) AND (x_1.kind <> 'barrier'::text))
                  LIMIT 1) x)
           WHERE ((s.workflow = w.run) AND (s.item = '-1'::integer))) c)
+     LEFT JOIN LATERAL pgcron.held_by(w.*) h(run, definition, made, args, started_at, ended_at, outcome, paused_at, paused_by, paused_note, stopping, stop_reason, deadline, look_at, clearing, redrive_of, above, keys, names) ON (((w.paused_at IS NULL) AND (w.ended_at IS NULL))))
   WHERE (w.started_at IS NOT NULL);
 
-COMMENT ON VIEW pgcron.workflow_runs IS 'Runs of workflows that have begun, and how many of their steps are in which state.';
+COMMENT ON VIEW pgcron.workflow_runs IS 'Runs of workflows that have begun, and how many of their steps are in which state. paused_at, paused_by, paused_note: of the pause of the run, or of one above it.';
 
 CREATE VIEW pgcron.workflow_steps AS
  SELECT s.workflow AS run_id,

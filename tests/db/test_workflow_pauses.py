@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.db.control import Connection
+from tests.db.control import Connect, Connection, call, claim_both
 from tests.db.workflows import Stage, stage, step
 
 
@@ -140,5 +140,91 @@ async def test_a_workflow_within_that_was_paused_by_itself_stays_so(flow: Stage)
     await flow.work()
     assert flow.began == ["a"]
     await resume(flow, inner)
+    await flow.work()
+    assert await flow.state(run) == "succeeded"
+
+
+@pytest.mark.parametrize("begins", ["before", "after"])
+async def test_what_is_within_a_paused_workflow_that_is_cancelled_runs_finally(
+    flow: Stage, begins: str
+) -> None:
+    await flow.put("v", step("a"), step("b", "a"))
+    signal = {"name": "go", "wait_for": "signal", "deadline": "1 day"}
+    last = {"name": "last", "handler": "workflow:v", "finally": True}
+    run = await flow.run(signal if begins == "after" else step("c"), last)
+    if begins == "before":
+        for _ in range(3):
+            await flow.turn({"c": None})
+        assert flow.began == ["c", "a"]
+    await pause(flow, run)
+    await flow.connection.execute("SELECT pgcron.cancel_run($1)", run)
+    await flow.work()
+    if begins == "before":
+        await end(flow, "a")
+    await flow.work()
+    assert flow.began[-2:] == ["a", "b"]
+    assert await flow.state(run) == "cancelled"
+
+
+async def test_a_resume_frees_what_is_within_whatever_was_paused_before(flow: Stage) -> None:
+    await flow.put("v", step("a"), step("b", "a"))
+    run = await flow.run({"name": "inner", "handler": "workflow:v"})
+    for _ in range(2):
+        await flow.turn({})
+    inner = await flow.connection.fetchval("SELECT max(run) FROM pgcron.workflow_run")
+    await pause(flow, run)
+    await end(flow, "a")
+    await resume(flow, inner)
+    await pause(flow, run)
+    await flow.work()
+    assert flow.began == ["a"]
+    waits = "SELECT waits_detail FROM pgcron.workflow_steps WHERE name = 'b'"
+    said = await flow.connection.fetchval(waits)
+    assert said == f"the workflow above (run {run}) is paused by ann (look)"
+    by = "SELECT paused_by FROM pgcron.workflow_runs WHERE run_id = $1"
+    assert await flow.connection.fetchval(by, inner) == "ann"
+
+    await resume(flow, run)
+    await flow.work()
+    assert await flow.state(run) == "succeeded"
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+async def test_a_workflow_within_that_begins_meanwhile_is_paused_or_resumed(
+    flow: Stage, another: Connect, verb: str
+) -> None:
+    await flow.put("v", step("a"), step("b", "a"))
+    run = await flow.run({"name": "inner", "handler": "workflow:v"}, step("c"))
+    if verb == "resume":
+        await pause(flow, run)
+    rows = await claim_both(flow.connection, flow.node, 10)
+    [row] = [each for each in rows if each["handler"] == "workflow:v"]
+    other = await another()
+    async with flow.connection.transaction():
+        ids, tokens = [row["id"]], [row["token"]]
+        await call(
+            flow.connection, "start_claimed_workflows", run_ids=ids, tokens=tokens, node_name="n"
+        )
+        await other.execute(f"SELECT pgcron.{verb}_workflow($1)", run)
+    await flow.work()
+    assert flow.began == (["a"] if verb == "pause" else ["a", "b"])
+
+
+async def test_a_resume_that_misses_a_workflow_within_is_noticed_by_itself(
+    flow: Stage, another: Connect
+) -> None:
+    await flow.put("v", step("a"), step("b", "a"))
+    run = await flow.run({"name": "inner", "handler": "workflow:v"})
+    for _ in range(2):
+        await flow.turn({})
+    await pause(flow, run)
+    await end(flow, "a")
+    other = await another()
+    lock = "SELECT FROM pgcron.workflow_run WHERE run <> $1 FOR NO KEY UPDATE"
+    async with other.transaction():
+        await other.execute(lock, run)
+        await resume(flow, run)
+    soon = "UPDATE pgcron.workflow_run SET look_at = now() WHERE look_at < now() + interval '1 min'"
+    await flow.connection.execute(soon)
     await flow.work()
     assert await flow.state(run) == "succeeded"

@@ -64,8 +64,11 @@ ORDER BY r.run DESC;
 -- name: page_workflow_run
 -- A workflow that has begun, by the number of its run.
 SELECT r.definition, d.name, d.version, d.parallelism, d.steps, r.started_at, r.ended_at,
-       r.paused_at, r.paused_by, r.paused_note, r.stopping, r.stop_reason, r.deadline, r.redrive_of
+       r.paused_at, coalesce(r.paused_by, h.paused_by) AS paused_by,
+       coalesce(r.paused_note, h.paused_note) AS paused_note, h.run AS held_by, r.stopping,
+       r.stop_reason, r.deadline, r.redrive_of
 FROM pgcron.workflow_run r JOIN pgcron.workflow_definition d ON d.id = r.definition
+LEFT JOIN LATERAL pgcron.held_by(r) h ON r.ended_at IS NULL
 WHERE r.run = :run_id::bigint AND r.started_at IS NOT NULL;
 
 -- name: page_step_counts

@@ -215,9 +215,10 @@ def _sentence(row: Row, counts: list[Row]) -> str:
     if by_state.get("running"):
         parts.append(f"{number(by_state['running'])} running")
     sentences = [", ".join(parts)]
-    if row["paused_at"] is not None:
+    if row["held_by"] is not None:
+        who = "" if row["paused_at"] else f"run {row['held_by']} above is "
         by = who_and_why(row["paused_by"], short(row["paused_note"] or ""))
-        sentences.append(f"No further step begins: paused by {by}")
+        sentences.append(f"No further step begins: {who}paused by {by}")
     if row["stopping"] is not None and row["ended_at"] is None:
         sentences.append(f"It stops: {short(row['stop_reason'] or row['stopping'], 160)}")
     return ". ".join(sentences) + "."
