@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.db.control import Connection
+from tests.db.control import Connection, join
 from tests.db.workflows import Stage
 from tests.product.db import connect
 from tests.waiting import until
@@ -311,3 +311,16 @@ async def test_a_workflow_that_has_not_begun_is_a_run_as_others(
     assert "has been due for" in words(part(page, "head"))
     # What the script fills when it has begun.
     assert '<section id="graph" class="card" data-live></section>' in page
+
+
+async def test_a_run_within_a_paused_one_names_it_and_offers_no_resume(etl: Etl) -> None:
+    etl.stage.node = await join(etl.stage.connection, handlers=["workflow:etl", "workflow:all"])
+    await put(etl.stage, "all", {"steps": [{"name": "nightly", "handler": "workflow:etl"}]})
+    outer = await etl.stage.start("all")
+    await etl.stage.turn({})
+    query = "SELECT step_run FROM pgcron.workflow_steps WHERE run_id = $1"
+    etl.run = await etl.stage.connection.fetchval(query, outer)
+    await etl.site.post(f"/runs/{outer}/pause", note="the disk is full")
+    said = f"No further step begins: run {outer} above is paused by ui:local: the disk is full."
+    head = await etl.shows("", "head", said)
+    assert f'action="/runs/{etl.run}/resume"' not in head
