@@ -263,7 +263,8 @@ MUTANTS: Final = (
             "apply_edit": (
                 (
                     "WHEN unrecorded IS NOT NULL THEN recorded_until"
-                    " WHEN (status = 'valid' OR is_paused) AND next_fire > edit_time THEN edit_time",
+                    " WHEN (status = 'valid' OR is_paused) AND next_fire > edit_time"
+                    " THEN edit_time",
                     "WHEN unrecorded = 'paused' THEN recorded_until",
                 ),
             )
