@@ -257,8 +257,9 @@ BEGIN
   -- the last step that was written is the end
   IF pgcron.step_state(w.run, w.made) = 'succeeded' THEN PERFORM pgcron.end_workflow(w.run); END IF;
   IF is_full THEN INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run); END IF;
-  -- The one above may be resumed, or ended, at this moment: then nobody wakes this one.
-  IF w.paused_at IS NULL AND pgcron.is_held(w) THEN
+  -- A pause above may keep some of it, and end before this is committed: then nobody wakes it.
+  IF w.above IS NOT NULL AND w.paused_at IS NULL
+      AND EXISTS (SELECT FROM pgcron.step s WHERE s.workflow = w.run AND s.state = 'ready') THEN
     UPDATE pgcron.workflow_run f SET look_at = coalesce(f.look_at, now() + interval '30 seconds')
     WHERE f.run = w.run AND f.ended_at IS NULL;
   END IF;

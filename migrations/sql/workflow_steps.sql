@@ -210,7 +210,7 @@ CREATE FUNCTION pgcron.held_by(w pgcron.workflow_run) RETURNS pgcron.workflow_ru
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   WHILE coalesce(w.stopping, 'stop') = 'stop' LOOP
-    IF w.paused_at IS NOT NULL THEN RETURN w; END IF;
+    IF w.paused_at IS NOT NULL AND w.ended_at IS NULL THEN RETURN w; END IF;
     IF w.above IS NULL THEN EXIT; END IF;
     SELECT * INTO w FROM pgcron.workflow_run u WHERE u.run = w.above;
   END LOOP;

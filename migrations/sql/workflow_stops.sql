@@ -56,8 +56,8 @@ BEGIN
   RETURN false;
 END $$;
 
--- The workflows within one whose pause is over, or that is ended, go on now; those that are locked,
--- or are not to be seen yet, look for themselves.
+-- The workflows within one whose pause is over, or that is ended, go on now; those that are not to
+-- be seen yet look for themselves. No row of theirs is locked for it.
 CREATE FUNCTION pgcron.look_within(run_id bigint) RETURNS void
 LANGUAGE sql AS $$
   WITH RECURSIVE within(run) AS (
@@ -65,10 +65,7 @@ LANGUAGE sql AS $$
     UNION ALL
     SELECT w.run FROM within JOIN pgcron.step s ON s.workflow = within.run AND s.state = 'running'
     JOIN pgcron.workflow_run w ON w.run = s.run AND w.ended_at IS NULL)
-  UPDATE pgcron.workflow_run f SET look_at = now()
-  WHERE f.run = ANY(ARRAY(SELECT w.run FROM pgcron.workflow_run w
-                          WHERE w.run IN (SELECT run FROM within)
-                          FOR NO KEY UPDATE SKIP LOCKED)) $$;
+  INSERT INTO pgcron.step_outbox (workflow) SELECT i.run FROM within i $$;
 
 -- Asks a workflow to stop; the strongest request counts. Any node goes on with it.
 CREATE FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason text) RETURNS void

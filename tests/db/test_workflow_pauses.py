@@ -210,7 +210,7 @@ async def test_a_workflow_within_that_begins_meanwhile_is_paused_or_resumed(
     assert flow.began == (["a"] if verb == "pause" else ["a", "b"])
 
 
-async def test_a_resume_that_misses_a_workflow_within_is_noticed_by_itself(
+async def test_a_resume_wakes_a_workflow_within_that_somebody_has_locked(
     flow: Stage, another: Connect
 ) -> None:
     await flow.put("v", step("a"), step("b", "a"))
@@ -223,8 +223,31 @@ async def test_a_resume_that_misses_a_workflow_within_is_noticed_by_itself(
     lock = "SELECT FROM pgcron.workflow_run WHERE run <> $1 FOR NO KEY UPDATE"
     async with other.transaction():
         await other.execute(lock, run)
-        await resume(flow, run)
-    soon = "UPDATE pgcron.workflow_run SET look_at = now() WHERE look_at < now() + interval '1 min'"
-    await flow.connection.execute(soon)
+        await flow.connection.execute("SELECT pgcron.resume_workflow($1)", run)
+    await flow.work()
+    assert await flow.state(run) == "succeeded"
+
+
+async def test_a_pause_of_a_workflow_that_is_over_holds_nothing_within(
+    flow: Stage, connection: Connection
+) -> None:
+    await flow.put("v", step("a"), step("b", "a"))
+    run = await flow.run({"name": "inner", "handler": "workflow:v"})
+    for _ in range(2):
+        await flow.turn({})
+    await pause(flow, run)
+    held = "SELECT pgcron.is_held(w) FROM pgcron.workflow_run w WHERE w.above = $1"
+    assert await connection.fetchval(held, run)
+
+    async with connection.transaction():
+        await connection.execute(
+            "UPDATE pgcron.workflow_run SET ended_at = now() WHERE run = $1", run
+        )
+        assert not await connection.fetchval(held, run)
+        await connection.execute(
+            "UPDATE pgcron.workflow_run SET ended_at = NULL WHERE run = $1", run
+        )
+    await resume(flow, run)
+    await end(flow, "a")
     await flow.work()
     assert await flow.state(run) == "succeeded"
