@@ -244,7 +244,16 @@ def _completed(workflows: Workflows, run: int, parent: Facts, before: float) -> 
         for execution in workflows.executions[run].get(parent["name"], [])
         if execution.has_completed and execution.heard <= before
     }
-    return len(found) or _completed_before(workflows, run, parent, before)
+    earlier = _completed_before(workflows, run, parent, before)
+    if parent["kind"] != "map":
+        return len(found) or earlier
+    kept = sum(
+        1
+        for step in workflows.steps[run]
+        if step["number"] == parent["number"]
+        and (step["reason"] or "").startswith("kept from run ")
+    )
+    return len(found) + min(kept, earlier)
 
 
 def _completed_before(workflows: Workflows, run: int, parent: Facts, before: float) -> int:
