@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,15 @@ async def flow(connection: Connection) -> AsyncIterator[Stage]:
 async def pause(flow: Stage, run: int) -> None:
     await flow.connection.execute("SELECT pgcron.pause_workflow($1, 'look', 'ann')", run)
     await flow.advance()
+
+
+async def begin_nested(flow: Stage, *beside: Mapping[str, Any]) -> int:
+    """A workflow with another one within, of which the first of two steps executes."""
+    await flow.put("v", step("a"), step("b", "a"))
+    run = await flow.run({"name": "inner", "handler": "workflow:v"}, *beside)
+    for _ in range(2):
+        await flow.turn({})
+    return run
 
 
 async def resume(flow: Stage, run: int) -> None:
@@ -107,10 +117,7 @@ async def test_a_paused_workflow_begins_to_wait_for_nothing(flow: Stage, kind: s
 
 
 async def test_a_pause_holds_the_workflows_within(flow: Stage) -> None:
-    await flow.put("v", step("a"), step("b", "a"))
-    run = await flow.run({"name": "inner", "handler": "workflow:v"}, step("d"))
-    for _ in range(2):
-        await flow.turn({})
+    run = await begin_nested(flow, step("d"))
     await pause(flow, run)
     await end(flow, "a")
     [row] = await flow.connection.fetch("SELECT * FROM pgcron.run WHERE handler = 'py:d'")
@@ -127,10 +134,7 @@ async def test_a_pause_holds_the_workflows_within(flow: Stage) -> None:
 
 
 async def test_a_workflow_within_that_was_paused_by_itself_stays_so(flow: Stage) -> None:
-    await flow.put("v", step("a"), step("b", "a"))
-    run = await flow.run({"name": "inner", "handler": "workflow:v"})
-    for _ in range(2):
-        await flow.turn({})
+    run = await begin_nested(flow)
     query = "SELECT step_run FROM pgcron.workflow_steps WHERE name = 'inner'"
     inner = await flow.connection.fetchval(query)
     for each in (inner, run):
@@ -167,10 +171,7 @@ async def test_what_is_within_a_paused_workflow_that_is_cancelled_runs_finally(
 
 
 async def test_a_resume_frees_what_is_within_whatever_was_paused_before(flow: Stage) -> None:
-    await flow.put("v", step("a"), step("b", "a"))
-    run = await flow.run({"name": "inner", "handler": "workflow:v"})
-    for _ in range(2):
-        await flow.turn({})
+    run = await begin_nested(flow)
     inner = await flow.connection.fetchval("SELECT max(run) FROM pgcron.workflow_run")
     await pause(flow, run)
     await end(flow, "a")
@@ -213,10 +214,7 @@ async def test_a_workflow_within_that_begins_meanwhile_is_paused_or_resumed(
 async def test_a_resume_wakes_a_workflow_within_that_somebody_has_locked(
     flow: Stage, another: Connect
 ) -> None:
-    await flow.put("v", step("a"), step("b", "a"))
-    run = await flow.run({"name": "inner", "handler": "workflow:v"})
-    for _ in range(2):
-        await flow.turn({})
+    run = await begin_nested(flow)
     await pause(flow, run)
     await end(flow, "a")
     other = await another()
@@ -231,10 +229,7 @@ async def test_a_resume_wakes_a_workflow_within_that_somebody_has_locked(
 async def test_a_pause_of_a_workflow_that_is_over_holds_nothing_within(
     flow: Stage, connection: Connection
 ) -> None:
-    await flow.put("v", step("a"), step("b", "a"))
-    run = await flow.run({"name": "inner", "handler": "workflow:v"})
-    for _ in range(2):
-        await flow.turn({})
+    run = await begin_nested(flow)
     await pause(flow, run)
     held = "SELECT pgcron.is_held(w) FROM pgcron.workflow_run w WHERE w.above = $1"
     assert await connection.fetchval(held, run)
