@@ -101,14 +101,13 @@ BEGIN
                              WHERE s.workflow = w.run AND s.state = 'ready');
 END $$;
 
--- The steps that were undone in the run that a redrive repeats.
-CREATE FUNCTION pgcron.undone_steps(w pgcron.workflow_run) RETURNS SETOF int
+-- The compensations of a run that have succeeded, and the steps that they have undone.
+CREATE FUNCTION pgcron.undone_steps(definition bigint, run bigint)
+  RETURNS TABLE (compensation int, step int)
 LANGUAGE sql STABLE AS $$
-  SELECT u.compensates FROM pgcron.workflow_step u
-  WHERE u.definition = w.definition AND u.compensates IS NOT NULL
-    AND EXISTS (SELECT FROM pgcron.step undo
-                WHERE undo.workflow = w.redrive_of AND undo.number = u.number
-                  AND undo.state = 'succeeded') $$;
+  SELECT d.number, d.compensates FROM pgcron.workflow_step d
+  WHERE d.definition = undone_steps.definition AND d.compensates IS NOT NULL
+    AND pgcron.step_state(undone_steps.run, d.number) = 'succeeded' $$;
 
 -- Of the steps up to this number that were just written, `turns` marks those that come after one
 -- which a redrive does again: nothing of them is kept. A rule skips again what it has skipped; a
@@ -117,7 +116,7 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.mark_done_again(w pgcron.workflow_run, up_to int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  undone int[] := ARRAY(SELECT pgcron.undone_steps(w));
+  undone int[] := ARRAY(SELECT u.step FROM pgcron.undone_steps(w.definition, w.redrive_of) u);
   same_args boolean := w.args = (SELECT f.args FROM pgcron.workflow_run f
                                  WHERE f.run = w.redrive_of);
 BEGIN
@@ -158,7 +157,8 @@ RETURN ARRAY(
   FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
   WHERE s.workflow = w.redrive_of AND s.definition = w.definition AND s.item = -1
     AND s.state = 'succeeded' AND d.phase = 0 AND d.kind <> 'barrier'
-    AND s.number <> ALL (ARRAY(SELECT pgcron.undone_steps(w)))
+    AND s.number <> ALL (ARRAY(
+        SELECT u.step FROM pgcron.undone_steps(w.definition, w.redrive_of) u))
     AND (SELECT own.turns IS NULL AND NOT pgcron.has_ended(own.state) FROM pgcron.step own
          WHERE own.workflow = w.run AND own.number = s.number AND own.item = -1)
   ORDER BY s.number DESC LIMIT most);

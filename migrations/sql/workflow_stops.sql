@@ -82,16 +82,12 @@ BEGIN
   PERFORM pgcron.wake_nodes('workflow');
 END $$;
 
--- Of a workflow in which these steps run again, the compensations that have succeeded: what they
--- have undone is done again if one of the steps comes before compensations (is_done_again), else
--- not, so that they are not to undo it once more.
-CREATE FUNCTION pgcron.undone_steps(w pgcron.workflow_run, numbers int[])
-  RETURNS TABLE (number int, compensates int, is_done_again boolean)
+-- Whether what was undone is done again when these steps run again: one of them comes before the
+-- compensations. Else compensations that have succeeded do not run again.
+CREATE FUNCTION pgcron.repeats_what_was_undone(definition bigint, numbers int[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  SELECT d.number, d.compensates, f.phase = 0 FROM pgcron.workflow_step d
-  CROSS JOIN LATERAL pgcron.definition_of(d.definition, (SELECT min(n) FROM unnest(numbers) n)) f
-  WHERE d.definition = w.definition AND d.compensates IS NOT NULL
-    AND pgcron.step_state(w.run, d.number) = 'succeeded' $$;
+  SELECT d.phase = 0
+  FROM pgcron.definition_of(definition, (SELECT min(n) FROM unnest(numbers) n)) d $$;
 
 -- The steps that depend on these, themselves included.
 CREATE FUNCTION pgcron.steps_below(w pgcron.workflow_run, numbers int[]) RETURNS int[]
@@ -104,8 +100,9 @@ LANGUAGE sql STABLE AS $$
   SELECT array_agg(number ORDER BY number)
   FROM (SELECT b.number FROM below b
         EXCEPT
-        SELECT u.number FROM pgcron.undone_steps(w, numbers) u
-        WHERE NOT u.is_done_again AND u.number <> ALL (numbers)) b $$;
+        SELECT u.compensation FROM pgcron.undone_steps(w.definition, w.run) u
+        WHERE NOT pgcron.repeats_what_was_undone(w.definition, numbers)
+          AND u.compensation <> ALL (numbers)) b $$;
 
 -- Whether a workflow that has stopped for a failure goes on when these steps are run again: no
 -- other one has failed, and its time is not over.
@@ -133,7 +130,8 @@ BEGIN
                OR s.state IN ('running', 'cancelled') AND w.stopping = 'kill')));
   END IF;
   RETURN pgcron.steps_below(w, below || ARRAY(
-      SELECT u.compensates FROM pgcron.undone_steps(w, below) u WHERE u.is_done_again));
+      SELECT u.step FROM pgcron.undone_steps(w.definition, w.run) u
+      WHERE pgcron.repeats_what_was_undone(w.definition, below)));
 END $$;
 
 -- These steps wait as at the beginning, for what of their dependencies is open.
