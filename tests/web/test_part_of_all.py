@@ -47,5 +47,6 @@ async def test_among_10_000_newer_ones_of_others_pages_do_not_say_that_there_are
     none = "none among the newest {} of all"
     assert none.format("10 000") in dead
     assert "No dead letters" not in dead
-    for newest in ("10 000", "2 000 runs"):
+    assert "no last run failed" not in overview
+    for newest in ("10 000", "2 000 runs", "500 dead letters"):
         assert none.format(newest) in overview

@@ -200,6 +200,8 @@ def _failing(link: Link, seen: Facts) -> Tile:
     words = [health.word for _, health in seen.judged]
     failing = [word for word in words if word in ("failing", "stuck", "invalid")]
     label, href = "Failing schedules", link("schedules", {"health": "failing"})
+    if not failing and seen.open["looked"] > ask.LOOK:
+        return _none_seen(label, f"{number(ask.LOOK)} dead letters", href)
     if not failing:
         return Tile(label, "0", _mark("ok"), "no last run failed", href)
     counts = ", ".join(f"{failing.count(word)} {word}" for word in dict.fromkeys(failing))
