@@ -159,12 +159,14 @@ def test_a_step_of_a_redriven_workflow_may_rest_on_an_earlier_success() -> None:
     seeds = [seed for seed in range(40) if run_of(copy_of(seed), "join") is not None]
     history = copy_of(seeds[0])
     [row] = history.table("workflows")
-    # As if its join had been executed by a second run, which kept the success of all before it.
+    # As if its join had been executed by a third run, which kept the success of all before it. The
+    # second one ended before it had executed anything.
     join, last = run_of(history, "join"), run_of(history, "last")
     assert join is not None
     assert last is not None
-    again = {**row, "run": 9_000_001, "redrive_of": row["run"]}
-    history.table("workflows").append(again)
+    between = {**row, "run": 9_000_000, "redrive_of": row["run"]}
+    again = {**row, "run": 9_000_001, "redrive_of": 9_000_000}
+    history.table("workflows").extend((between, again))
     history.table("ended").append(
         {**last, "id": 9_000_001, "handler": "workflow:c-joins", "origin": "redrive", "args": "{}"}
         | {"fence": None, "due_at": WALL}

@@ -241,7 +241,7 @@ def _completed(workflows: Workflows, run: int, parent: Facts, before: float) -> 
         ) or _completed_before(workflows, run, parent, before)
     found = {
         execution.run
-        for execution in workflows.executions[run].get(parent["name"], [])
+        for execution in workflows.executions.get(run, {}).get(parent["name"], [])
         if execution.has_completed and execution.heard <= before
     }
     earlier = _completed_before(workflows, run, parent, before)
