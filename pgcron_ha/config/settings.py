@@ -70,8 +70,8 @@ class NodeSettings:
     lease_ttl: float = setting(
         values.duration("1s", "5m"),
         "15s",
-        "How long after its last heartbeat a node is considered dead. Below 5s only in tests;"
-        " above the failover time of the database in production.",
+        "How long after its last heartbeat a node is considered dead. Below 5s only in tests; in"
+        " production at least 2.5 times the failover time of the database.",
     )
     apps: tuple[str, ...] = setting(
         _APPS,

@@ -230,6 +230,7 @@ def test_the_doctor_finds_what_would_hurt(cli: Cli, execute: Execute) -> None:
     assert problems == {"partitions", "ledger"}
     assert found["ledger"]["message"].startswith("a run is gone: schedule 'once' at ")
     assert "2 s" in found["lease"]["message"]
+    assert "2.5 times the failover time" in found["lease"]["hint"]
     assert "at_most_once" in found["delivery"]["message"]
     assert all(row["hint"] for row in found.values())
 
