@@ -73,7 +73,7 @@ async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -
     """What runs, what waits, and what has ended in the last hour."""
     return {
         "counts": await overview.counts(connection, schema=schema),
-        "nodes": await overview.nodes(connection, schema=schema),
+        "nodes": await overview.nodes(connection, limit=arguments.MOST_ROWS, schema=schema),
         "outcomes_of_last_hour": await overview.outcomes(connection, schema=schema),
     }
 

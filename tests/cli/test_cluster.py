@@ -75,6 +75,16 @@ def test_status_of_an_empty_cluster_and_of_a_paused_one(cli: Cli, execute: Execu
     assert f"paused     Queue slow: Paused by {getpass.getuser()}; nothing waits." in text
 
 
+def test_status_counts_every_node(cli: Cli, execute: Execute) -> None:
+    execute(
+        "INSERT INTO pgcron.node (incarnation, name, host, process_id, version, lease_until, "
+        "lease_ttl, slots, slots_used, queues) SELECT gen_random_uuid(), 'n' || n, 'h', 7, '0.1', "
+        "now() + interval '1 minute', '15 s', 8, 2, '{default}' FROM generate_series(1, 51) n"
+    )
+
+    assert "nodes      51 alive, 102 of 408 slots used\n" in cli("status").out
+
+
 def test_queues_are_listed_paused_and_resumed(cli: Cli, execute: Execute) -> None:
     assert cli("queues", "list").out == "no queues\n"
     cli("enqueue", "py:x", "--queue", "slow")
