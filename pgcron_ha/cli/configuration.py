@@ -21,7 +21,8 @@ def config_command(explain: bool, print_dsn: bool) -> None:
     """Show the settings and where each comes from."""
     sources = command_context().read()
     if print_dsn:
-        echo(load_settings(sources).required_dsn())
+        dsn = load_settings(sources).required_dsn()
+        print_result({"dsn": dsn}, dsn)
         return
     for setting in SETTINGS:
         description = _description(setting, sources.values[setting.key])

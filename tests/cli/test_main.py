@@ -230,6 +230,16 @@ def test_config_json_is_one_object_a_line(capsys: Output) -> None:
     )
 
 
+def test_config_prints_the_dsn_for_programs_too(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = "postgresql://ann:secret@h/d"
+    monkeypatch.setenv("PGCRON_HA_DSN", dsn)
+
+    assert main(["config", "--print-dsn", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"dsn": dsn}
+
+
 def test_config_shows_a_wrong_value_before_it_fails(
     capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
