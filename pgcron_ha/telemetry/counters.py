@@ -164,7 +164,7 @@ class Counters:
     def _reaped(self, verdicts: Mapping[str, int]) -> None:
         # A reaper does not know the queue and handler of the runs that it ends.
         self.reaped.update(verdicts)
-        over = {verdict: runs for verdict, runs in verdicts.items() if verdict != "retry"}
+        over = {each: runs for each, runs in verdicts.items() if each not in ("retry", "snooze")}
         if over:
             self.finished.at((OTHER, OTHER)).update(over)
 

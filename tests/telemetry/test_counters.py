@@ -85,7 +85,7 @@ def test_events_are_counted(event: Event, counted: dict[str, object]) -> None:
 def test_runs_that_the_reaper_ended_are_finished_of_whatever_handler() -> None:
     counters = Counters()
 
-    counters.saw(RunsReaped({"retry": 3, "lost": 1}))
+    counters.saw(RunsReaped({"retry": 3, "snooze": 2, "lost": 1}))
 
     assert dict(counters.finished.items()) == {(OTHER, OTHER): {"lost": 1}}
 
