@@ -71,7 +71,8 @@ async def apply_command(
     back, so that it also shows what the database refuses.
     """
     found = definitions.read_definitions(definitions.files_of(path))
-    owner = path.resolve().stem if source is None else source
+    own = path.resolve()
+    owner = source if source is not None else own.name if own.is_dir() else own.stem
     if prune and not any((found.schedules, found.workflows, found.calendars)):
         raise InvalidInput(
             f"{path} defines no schedule",

@@ -122,6 +122,22 @@ def test_only_what_the_source_owns_is_pruned(cli: Cli, execute: Execute, tmp_pat
     assert "defines no schedule" in cli("schedules", "apply", both, "--prune").err
 
 
+def test_a_folder_with_a_dot_in_its_name_is_a_source_of_its_own(
+    cli: Cli, execute: Execute, tmp_path: Path
+) -> None:
+    write(tmp_path / "reports.eu" / "a.yaml", NIGHTLY)
+    write(tmp_path / "reports.us" / "b.yaml", HOURLY)
+
+    for folder in ("reports.eu", "reports.us"):
+        applied = cli("schedules", "apply", tmp_path / folder, "--prune")
+        assert applied.out.endswith("\n1 added\n")
+
+    assert execute("SELECT name, source FROM pgcron.schedule ORDER BY name") == [
+        ("hourly", "reports.us"),
+        ("nightly", "reports.eu"),
+    ]
+
+
 def test_a_name_has_one_source_unless_it_is_taken_over(
     cli: Cli, execute: Execute, tmp_path: Path
 ) -> None:
