@@ -97,6 +97,16 @@ def _warn_of_readers(sources: SourcedSettings) -> None:
             )
 
 
+def refuse_password(option: str, dsn: str, hint: str) -> None:
+    """Raises ConfigError if a DSN of the command line has a password."""
+    if without_password(dsn) != dsn:
+        raise ConfigError(
+            f"{option} has a password",
+            "Every user of this machine can read it in the list of processes.",
+            hint,
+        )
+
+
 def command_context() -> CommandContext:
     """The context of the running command; the default one when a command is run by itself."""
     found = click.get_current_context().find_object(CommandContext)

@@ -16,10 +16,9 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.context import CommandContext
+from pgcron_ha.cli.context import CommandContext, refuse_password
 from pgcron_ha.cli.output import echo, output_failed, print_json
-from pgcron_ha.db.driver.dsn import without_password
-from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.errors import PgcronError
 
 FAILED = 1
 INTERRUPTED = 130
@@ -118,12 +117,9 @@ def _take_global(context: click.Context, option: click.Parameter, value: Any) ->
     if option.name == "config":
         context.obj = replace(given, config_file=value)
         return
-    if option.name == "dsn" and without_password(value) != value:
-        raise ConfigError(
-            "--dsn has a password",
-            "Every user of this machine can read it in the list of processes.",
-            "Set PGCRON_HA_DSN instead, or leave it to ~/.pgpass, a service file or password_from.",
-        )
+    if option.name == "dsn":
+        others = "~/.pgpass, a service file or password_from"
+        refuse_password("--dsn", value, f"Set PGCRON_HA_DSN instead, or leave it to {others}.")
     context.obj = replace(given, flags={**given.flags, str(option.name): value})
 
 

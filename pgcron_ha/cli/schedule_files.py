@@ -18,6 +18,7 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import option, together
+from pgcron_ha.cli.context import refuse_password
 from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
@@ -278,6 +279,7 @@ def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: Text
 @_files
 def pg_cron_command(from_dsn: str, timezone: str | None, **files: TextIO | None) -> None:
     """Import pg_cron's jobs from its table."""
+    refuse_password("--from-dsn", from_dsn, "Leave it to ~/.pgpass, a service file or PGPASSWORD.")
     texts, reported = asyncio.run(pg_cron_jobs(from_dsn))
     zone = timezone or {"GMT": "UTC"}.get(reported or "", reported) or "UTC"
     load_zone(zone)

@@ -176,3 +176,13 @@ def test_a_dsn_without_a_password_is_for_the_line(cli: Cli) -> None:
         "postgresql://127.0.0.1:1/d?user=a%40b",
     ):
         assert "has a password" not in cli("--dsn", dsn, "status").err
+
+
+def test_the_password_of_another_database_does_not_stand_there_either(cli: Cli) -> None:
+    dsn = "postgresql://ann:secret@127.0.0.1:1/d"
+
+    answer = cli("schedules", "import", "pg_cron", "--from-dsn", dsn)
+
+    assert answer.code == 1
+    assert answer.err.startswith("error: --from-dsn has a password\n")
+    assert "secret" not in answer.err
