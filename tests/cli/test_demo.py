@@ -289,6 +289,37 @@ def test_in_a_given_database_the_demo_has_a_schema_of_its_own_and_removes_it(
 
 
 @pytest.mark.long
+def test_a_given_database_is_left_clean_by_a_ctrl_c_after_a_node_was_killed(
+    start: Start, database: str
+) -> None:
+    demo = start(environment={"PGCRON_HA_DSN": database})
+    demo.wait_for_output("^first job executed")
+    os.kill(int(demo.wait_for_output(r"^kill one  kill -9 (\d+)")[1]), signal.SIGKILL)
+
+    demo.interrupt()
+
+    assert demo.end() == 0, demo.output
+    demo.wait_for_output(ACCOUNTED)
+    with psycopg.connect(database) as connection:
+        left = connection.execute("SELECT to_regnamespace('pgcron_demo')").fetchone()
+    assert left == (None,)
+
+
+@pytest.mark.long
+def test_what_can_not_be_verified_after_a_ctrl_c_is_an_error(start: Start, database: str) -> None:
+    demo = start("--nodes", 1, environment={"PGCRON_HA_DSN": database})
+    demo.wait_for_output("^first job executed")
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("ALTER SCHEMA pgcron_demo RENAME TO elsewhere")
+
+    demo.interrupt()
+
+    assert demo.end() == 1, demo.output
+    assert "error: " in demo.output
+    assert "Traceback" not in demo.output
+
+
+@pytest.mark.long
 def test_a_server_that_is_killed_comes_back_and_the_demo_goes_on(
     start: Start, folder: Path
 ) -> None:
