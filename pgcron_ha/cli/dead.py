@@ -144,8 +144,9 @@ def _check_choice(run_ids: tuple[int, ...], filters: dict[str, Any]) -> None:
 
 
 async def _archive_all(session: Session, options: dict[str, Any]) -> list[int]:
-    """Batch after batch, each its own transaction."""
+    """Batch after batch, each its own transaction, until none is left of those open now."""
     archived: list[int] = []
+    options["until"] = options["until"] or await session.call(overview.database_time)
     with Screen() as screen:
         while True:
             batch = await session.act(functions.archive_dead_letters, **options)
@@ -160,6 +161,7 @@ async def _redrive_many(
 ) -> list[tuple[int, int]]:
     """Batch after batch, each its own transaction, until none is left of those open now."""
     sent: list[tuple[int, int]] = []
+    options["until"] = options["until"] or await session.call(overview.database_time)
     with Screen() as screen:
         while most is None or len(sent) < most:
             at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))

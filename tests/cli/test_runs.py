@@ -436,6 +436,19 @@ def test_dead_letters_are_archived_by_name_and_by_filter(cli: Cli, execute: Exec
     assert execute("SELECT count(*) FROM pgcron.run") == [(0,)]
 
 
+@pytest.mark.parametrize("verb", ["redrive", "archive"])
+def test_what_dies_after_the_beginning_of_a_command_is_left(
+    verb: str, cli: Cli, execute: Execute
+) -> None:
+    insert_letters(execute, "aa", 900, 2)
+    later = "UPDATE pgcron.dead_letter SET died_at = now() + interval '1 hour' WHERE run_id = %s"
+    execute(later, 901)
+
+    closed = cli("dead", verb, "--group", "aa", "--json").rows
+
+    assert [row["dead_letter"] for row in closed] == [900]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
