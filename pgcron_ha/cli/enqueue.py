@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final, TextIO
@@ -63,19 +64,14 @@ def enqueue_command(
     mistakes = Mistakes()
     given["args"] = mistakes.tried(args_of, pairs, given["args"])
     given["due_at"] = mistakes.tried(due_instant, given["due_at"])
-    requests: Iterable[RunRequest]
     if file is None:
         handler, args = given.pop("handler"), given.pop("args")
-        requests = [mistakes.tried(request_run, handler, args, given)]
-    else:
-        requests = _requests(file, given)
+        requests = [("", mistakes.tried(request_run, handler, args, given))]
     mistakes.raise_any()
-    try:
-        run_ids = on_database(lambda session: _send(session, requests, wait))
-    except PgcronError as error:
-        if file is None:  # the only one needs no place in the batch
-            error.message = error.message.removeprefix("run 1 of 1: ")
-        raise
+    if file is not None:
+        # Before the transaction, which may not stay open until a slow program has written all.
+        requests = list(_requests(file, given))
+    run_ids = on_database(lambda session: _send(session, requests, wait))
     for run_id in run_ids:
         print_run_id(run_id)
     if wait:
@@ -109,21 +105,28 @@ def args_of(pairs: Sequence[str], args: str | None) -> str | None:
     return args_text(found)
 
 
-async def _send(session: Session, requests: Iterable[RunRequest], is_awaited: bool) -> list[int]:
+async def _send(
+    session: Session, requests: Sequence[tuple[str, RunRequest]], is_awaited: bool
+) -> list[int]:
     """A role that may read its own runs only must be named as who enqueued what it waits for, and
-    gets no note about handlers.
+    gets no note about handlers. Each request comes with what a refusal of it begins with.
     """
     ids: list[int] = []
     wanted: dict[tuple[str, str], Sequence[str] | None] = {}
     # Before: what is read after the runs are there must not look as if they were not.
     reads_all = await session.call(may_read_history)
     actor = session.actor if reads_all or not is_awaited else None
-    requests = iter(requests)
+    left = iter(requests)
     async with session.connection.transaction():
-        while batch := list(islice(requests, BATCH)):
-            lines = [each.as_json() for each in batch]
-            ids += await send_runs(session.connection, lines, session.schema, actor)
-            for each in batch:
+        while batch := list(islice(left, BATCH)):
+            lines = [each.as_json() for _, each in batch]
+            try:
+                ids += await send_runs(session.connection, lines, session.schema, actor)
+            except PgcronError as error:
+                if place := re.match(r"run (\d+) of \d+: ", error.message):
+                    error.message = batch[int(place[1]) - 1][0] + error.message[place.end() :]
+                raise
+            for _, each in batch:
                 queue = each.options.get("queue", "default")
                 wanted[each.handler, queue] = each.options.get("requires")
     if reads_all:
@@ -132,13 +135,14 @@ async def _send(session: Session, requests: Iterable[RunRequest], is_awaited: bo
     return ids
 
 
-def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[RunRequest]:
+def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[tuple[str, RunRequest]]:
     number = 0
     try:
         for line in file:
             number += 1
             if line.strip():
-                yield request_new_run({**defaults, **_options(line)})
+                request = request_new_run({**defaults, **_options(line)})
+                yield f"line {number}: ", request
     except PgcronError as error:
         raise error.about(f"line {number}") from None
     except (UnicodeDecodeError, OSError) as error:

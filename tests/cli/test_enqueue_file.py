@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -80,6 +81,38 @@ def test_a_wrong_line_is_named_and_nothing_is_written(
     assert detail.startswith("detail: ")
     assert hint.startswith("hint: ")
     assert execute("SELECT count(*) FROM pgcron.run") == [(0,)]
+
+
+def test_what_only_the_database_refuses_is_named_by_its_line_too(
+    cli: Cli, execute: Execute, tmp_path: Path
+) -> None:
+    file = tmp_path / "runs.ndjson"
+    file.write_text(f"{GOOD}\n" * BATCH + '{"handler": "py:x", "debounce": "5s"}\n')
+
+    answer = cli("enqueue", "--file", file)
+
+    assert answer.err.startswith(f"error: line {2 * BATCH + 1}: debounce is given without")
+    assert execute("SELECT count(*) FROM pgcron.run") == [(0,)]
+
+
+def test_no_transaction_is_open_while_lines_come(
+    cli: Cli, execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = (
+        "SELECT query FROM pg_stat_activity"
+        " WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
+    )
+    seen: list[tuple[object, ...]] = []
+
+    class Lines(io.StringIO):
+        def __next__(self) -> str:  # type: ignore[override]
+            seen.extend(execute(query))
+            return super().__next__()
+
+    monkeypatch.setattr("sys.stdin", Lines(GOOD * 3))
+
+    assert len(cli("enqueue", "--file", "-", "--json").rows) == 3
+    assert seen == []
 
 
 def test_all_that_is_wrong_with_a_run_is_named_at_once(cli: Cli, tmp_path: Path) -> None:
