@@ -108,14 +108,15 @@ def args_of(pairs: Sequence[str], args: str | None) -> str | None:
 async def _send(
     session: Session, requests: Sequence[tuple[str, RunRequest]], is_awaited: bool
 ) -> list[int]:
-    """A role that may read its own runs only must be named as who enqueued what it waits for, and
-    gets no note about handlers. Each request comes with what a refusal of it begins with.
+    """Each request comes with what a refusal of it begins with. A role that may read its own runs
+    only is named itself as who enqueued them, and gets no note about handlers.
     """
     ids: list[int] = []
     wanted: dict[tuple[str, str], Sequence[str] | None] = {}
     # Before: what is read after the runs are there must not look as if they were not.
     reads_all = await session.call(may_read_history)
-    actor = session.actor if reads_all or not is_awaited else None
+    # It waits for its own, and the user of this machine may be called like another role.
+    actor = session.actor if reads_all else None
     left = iter(requests)
     async with session.connection.transaction():
         while batch := list(islice(left, BATCH)):

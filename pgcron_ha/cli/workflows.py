@@ -12,12 +12,12 @@ from pgcron_ha.cli.enqueue import args_of, due_instant
 from pgcron_ha.cli.options import start_options
 from pgcron_ha.cli.output import columns, echo, plural, print_result
 from pgcron_ha.cli.runs import cancel_command, duration_of, kill_command, print_run_id
-from pgcron_ha.cli.session import Session, act, call, with_session
+from pgcron_ha.cli.session import Session, act, call, on_database, with_session
 from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.client.run_request import request_run
 from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.queries import workflows
-from pgcron_ha.db.queries.overview import Row
+from pgcron_ha.db.queries.overview import Row, may_read_history
 from pgcron_ha.errors import Mistakes, NotFound
 from pgcron_ha.model.verdicts import OPEN_STEPS, state_words, step_sentence
 from pgcron_ha.model.workflow_graph import mermaid, remarks_on, text_lines
@@ -146,7 +146,15 @@ def start_command(
     args = mistakes.tried(args_of, pairs, args)
     request = mistakes.tried(request_run, f"workflow:{name}", args, given)
     mistakes.raise_any()
-    run_id = act(commands.start_workflow, name, request.args, **request.options)
+
+    async def start(session: Session) -> int:
+        # As `enqueue`: who may read its own runs only is named itself.
+        actor = session.actor if await session.call(may_read_history) else None
+        return await session.call(
+            commands.start_workflow, name, request.args, **request.options, actor=actor
+        )
+
+    run_id = on_database(start)
     print_run_id(run_id)
     if wait:
         follow_to_end(run_id)

@@ -173,6 +173,25 @@ def test_a_producer_follows_what_it_enqueued(
     assert execute("SELECT created_by FROM pgcron.run WHERE handler = 'py:y'") == [(role,)]
 
 
+def test_a_producer_may_be_typed_by_a_user_who_is_called_like_another_role(
+    cli: Cli, execute: Execute, database: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(cli("grants", "producer", role, "--everything").out)
+    execute(
+        """SELECT pgcron.put_workflow('etl', '{"steps": [{"name": "a", "handler": "py:a"}]}')"""
+    )
+    monkeypatch.setenv("LOGNAME", "postgres")
+
+    for words in (["enqueue", "py:x"], ["workflows", "start", "etl"]):
+        answer = cli("--dsn", dsn_of(role, database), *words)
+        assert answer.code == 0, answer.err
+
+    assert execute("SELECT handler, created_by FROM pgcron.run ORDER BY id") == [
+        ("py:x", role),
+        ("workflow:etl", role),
+    ]
+
+
 def test_who_waits_for_what_no_node_offers_reads_how_to_end_that(
     database: str, execute: Execute
 ) -> None:
