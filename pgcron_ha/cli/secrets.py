@@ -66,9 +66,15 @@ async def rotate_command(session: Session) -> None:
     """Encrypt again, with the first key of secrets.keys, the args of schedules, waiting runs and
     dead letters.
 
-    When none is left the other keys are needed only to show what has ended.
+    What it does not reach is counted as left: runs that execute, edited fires, open backfills. When
+    none is left the other keys are needed only to show what has ended.
     """
-    key, left = next(iter(key_ring.keys())), 0
+    key = next(iter(key_ring.keys()))
+    elsewhere = await session.call(secrets.stale_elsewhere, key)
+    left = sum(each["left"] for each in elsewhere)
+    for each in elsewhere:
+        document = {"kind": each["kind"], "rotated": 0, "left": each["left"]}
+        print_result(document, f"{plural(each['left'], each['kind'])} left")
     for kind in secrets.rotations:
         done, missed = await _rotate(session, kind, key)
         left += missed
@@ -77,8 +83,8 @@ async def rotate_command(session: Session) -> None:
     if left:
         raise Conflict(
             f"{left} could not be encrypted again",
-            "Their key is not in secrets.keys, they are passed on by a workflow, or they changed"
-            " meanwhile.",
+            "A node executes them, a workflow passes them on, they are of an edited fire or a"
+            " backfill, their key is not in secrets.keys, or they changed meanwhile.",
             "Keep the old key until they have run, or add it; then rotate again.",
         )
 

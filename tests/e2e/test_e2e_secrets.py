@@ -197,6 +197,42 @@ async def test_values_are_encrypted_and_shown_on_the_command_line(
     assert cluster.command("secrets", "reveal", "999").returncode == 1
 
 
+async def test_what_a_rotation_does_not_reach_counts_as_left(
+    cluster: Cluster, connection: Connection, shop: Any, keys: Path, tmp_path: Path
+) -> None:
+    args = json.dumps(shop.encrypt_args("charge", {"card": CARD}))
+    for statement in (
+        "put_schedule('pay', '0 3 1 1 *', 'py:charge', args => $1::jsonb)",
+        "edit_occurrence('pay', '2097-01-01 03:00Z', $1::jsonb)",
+    ):
+        await connection.execute(f"SELECT pgcron.{statement}", args)
+    backfill = await connection.fetchval(
+        "SELECT pgcron.backfill('pay', '2020-01-01', '2021-01-02')"
+    )
+    await connection.execute("SELECT pgcron.pause_backfill($1)", backfill)
+    cluster.start("a", app=APP)
+    path = tmp_path / "go on"
+    run = await shop.enqueue("charge_slowly", {"card": CARD, "path": str(path)})
+    runs = "SELECT true FROM pgcron.run WHERE id = $1 AND state = 'running'"
+    await until("it runs", lambda: connection.fetchval(runs, run))
+    both = f"file:{keys.with_name('new')},file:{keys}"
+    cluster.variables["PGCRON_HA_SECRETS_KEYS"] = both
+
+    rotated = cluster.command("secrets", "rotate", "--json")
+
+    path.touch()
+    await ended(connection, run)
+    assert [json.loads(line) for line in rotated.stdout.splitlines()] == [
+        {"kind": "backfill", "rotated": 0, "left": 1},
+        {"kind": "edited fire", "rotated": 0, "left": 1},
+        {"kind": "schedule", "rotated": 1, "left": 0},
+        {"kind": "run", "rotated": 0, "left": 1},
+        {"kind": "dead letter", "rotated": 0, "left": 0},
+    ]
+    assert rotated.returncode == 1
+    assert "3 could not be encrypted again" in rotated.stderr
+
+
 async def test_a_node_with_secret_handlers_needs_a_key(cluster: Cluster, keys: Path) -> None:
     keys.write_text("no key")
     node = cluster.spawn("a", app=APP)

@@ -15,6 +15,9 @@ reveal: Final = Rows("reveal", "run_id").the
 stale: Final = Rows("stale_secrets", "kind", "key", "after", at_most=AT_MOST)
 """Of a kind of `rotations`: id, handler and args of those whose args have another key."""
 
+stale_elsewhere: Final = Rows("stale_elsewhere", "key")
+"""What has args of another key that no rotation reaches: kind, left."""
+
 rotations: Final[Mapping[str, Rows]] = {
     kind: Rows(f"rotate_{kind.replace(' ', '_')}", "id", "old", "args")
     for kind in ("schedule", "run", "dead letter")
