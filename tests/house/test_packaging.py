@@ -49,9 +49,9 @@ def test_alembic_finds_the_revisions_in_what_was_installed(built: Path, tmp_path
     (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path)
-    text = (ROOT / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
-    written = text[text.index("[alembic]\n") :].partition("```")[0]
-    (tmp_path / "alembic.ini").write_text(written + "script_location = %(here)s/migrations\n")
+    text = (ROOT / "docs" / "how-to" / "alembic.md").read_text(encoding="utf-8")
+    written = text[text.rindex("[alembic]\n") :].partition("```")[0]
+    (tmp_path / "alembic.ini").write_text(written)
     (tmp_path / "migrations" / "versions").mkdir(parents=True)
 
     answer = subprocess.run(
