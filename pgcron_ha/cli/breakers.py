@@ -38,7 +38,7 @@ def list_command(limit: int) -> None:
 
 @breakers_group.command("set")
 @click.argument("handler")
-@option("--failures", "How many open it.", click.IntRange(1, 100), default=5)
+@option("--failures", "How many failures open it.", click.IntRange(1, 100), default=5)
 @option("--within", "How long a failure counts.", DURATION, default="1m")
 @option("--open-for", "How long the breaker stays open.", DURATION, default="30s")
 @option(
@@ -49,7 +49,7 @@ def list_command(limit: int) -> None:
 )
 @option("--fallback-handler", "Runs them while the breaker is open.", metavar="HANDLER")
 @option("--fallback-queue", "Queue for them while the breaker is open.", metavar="QUEUE")
-@option("--share", "One that shares it.", into="handlers", multiple=True, metavar="HANDLER")
+@option("--share", "A handler that shares it.", into="handlers", multiple=True, metavar="HANDLER")
 def set_command(handler: str, **given: Any) -> None:
     """Stop running HANDLER after some failures within a time, then probe it run by run.
 

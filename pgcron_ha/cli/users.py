@@ -140,10 +140,10 @@ def tokens_group() -> None:
 
 @tokens_group.command("create")
 @click.argument("name")
-@option("--role", "What it may.", _ROLE, default="viewer")
+@option("--role", "Its role.", _ROLE, default="viewer")
 @option("--scope", "Only there: queue:mail-*.", into="scopes", multiple=True, metavar="KIND:NAME")
 @option("--lifetime", "How long it is valid, up to 365d.", DURATION, default="90d")
-@option("--owner", "It never may more than this user.", metavar="USER")
+@option("--owner", "It never has more rights than this user.", metavar="USER")
 def create_command(
     name: str, role: str, scopes: tuple[str, ...], lifetime: timedelta, owner: str | None
 ) -> None:
@@ -165,7 +165,7 @@ def tokens_command(owner: str | None, limit: int) -> None:
 @tokens_group.command("revoke")
 @click.argument("token_id", metavar="ID")
 def revoke_token_command(token_id: str) -> None:
-    """Make the token worth nothing."""
+    """Revoke a token."""
     act(login.revoke_token, token_id)
     print_result({"id": token_id, "is_revoked": True}, f"token '{token_id}' is revoked")
 

@@ -16,7 +16,7 @@ from pgcron_ha.client.run_status import await_runs, ended_runs, probe_ends, time
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.coroutines import wait_at_most
-from pgcron_ha.telemetry.events import EndsAreNotHeard
+from pgcron_ha.telemetry.events import EndsAreNotNotified
 from pgcron_ha.telemetry.log import emit
 
 FIRST_PAUSE_SECONDS: Final = 0.004
@@ -119,7 +119,7 @@ class Notifications:
         if not self._heard_probe.is_set():
             if not self._is_reported:
                 self._is_reported = True
-                emit(EndsAreNotHeard(PROBE_SECONDS))
+                emit(EndsAreNotNotified(PROBE_SECONDS))
             return UNRESPONSIVE_SECONDS
         await self._link.wait_closed()
         return 0

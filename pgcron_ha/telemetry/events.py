@@ -302,7 +302,7 @@ class NotificationsArrive(Event):
     service: str
 
 
-class EndsAreNotHeard(WarningEvent):
+class EndsAreNotNotified(WarningEvent):
     """No notification reaches a client that waits for runs: it polls."""
 
     text = (
