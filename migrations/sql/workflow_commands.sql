@@ -184,8 +184,8 @@ DECLARE
   open record := pgcron.open_step(run_id, step, true);
 BEGIN
   PERFORM pgcron.refuse_size('the result', result);
-  INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason, is_command)
-  VALUES (run_id, (open.s).run, outcome, result, pgcron.done_by(what, actor, note), true);
+  INSERT INTO pgcron.step_outbox (workflow, child, outcome, result, reason, is_command)
+  VALUES (run_id, (open.d).number, outcome, result, pgcron.done_by(what, actor, note), true);
   PERFORM pgcron.audit_step(verb, run_id, step, actor, note,
       jsonb_build_object('state', (open.s).state),
       jsonb_build_object('state', outcome, 'result', result));

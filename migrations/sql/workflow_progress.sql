@@ -270,23 +270,21 @@ END $$;
 -- run that a person ends.
 CREATE FUNCTION pgcron.is_free(entry pgcron.step_outbox) RETURNS boolean
 LANGUAGE plpgsql AS $$
+DECLARE
+  own bigint;
 BEGIN
   IF entry.child IS NOT NULL THEN
-    PERFORM FROM pgcron.step s
-      WHERE s.workflow = entry.workflow AND s.number = entry.child AND s.item = -1
-      FOR UPDATE SKIP LOCKED;
-    RETURN FOUND;
+    SELECT s.run INTO own FROM pgcron.step s
+    WHERE s.workflow = entry.workflow AND s.number = entry.child AND s.item = -1
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND OR NOT entry.is_command THEN RETURN FOUND; END IF;
+    PERFORM FROM pgcron.run r WHERE r.id = own FOR UPDATE SKIP LOCKED;
+    RETURN FOUND OR NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = own);
   ELSIF entry.run IS NULL THEN
     RETURN true;
   END IF;
   PERFORM FROM pgcron.step s WHERE s.run = entry.run FOR UPDATE SKIP LOCKED;
-  IF NOT FOUND THEN
-    RETURN NOT EXISTS (SELECT FROM pgcron.step s WHERE s.run = entry.run);
-  ELSIF entry.is_command THEN
-    PERFORM FROM pgcron.run r WHERE r.id = entry.run FOR UPDATE SKIP LOCKED;
-    RETURN FOUND OR NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = entry.run);
-  END IF;
-  RETURN true;
+  RETURN FOUND OR NOT EXISTS (SELECT FROM pgcron.step s WHERE s.run = entry.run);
 END $$;
 
 -- What people ask for: steps that are to be run again, or that end as they say. What executes of
@@ -294,27 +292,26 @@ END $$;
 CREATE FUNCTION pgcron.obey(w pgcron.workflow_run, commands pgcron.step_outbox[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  one record;
+  one pgcron.step_outbox;
   again int[];
 BEGIN
-  FOR one IN SELECT s.number, s.state, c.run, c.outcome, c.result, c.reason FROM unnest(commands) c
-      JOIN pgcron.step s ON s.run = c.run WHERE c.is_command ORDER BY c.id LOOP
+  FOR one IN SELECT c.* FROM unnest(commands) c WHERE c.is_command ORDER BY c.id LOOP
     IF one.outcome IS NULL THEN
-      again := again || one.number;
+      again := again || one.child;
       CONTINUE;
-    ELSIF pgcron.has_ended(one.state) THEN
+    ELSIF pgcron.has_ended(pgcron.step_state(w.run, one.child)) THEN
       UPDATE pgcron.step s SET state = one.outcome, result = one.result, reason = one.reason
-      WHERE s.run = one.run;
-      again := again || array_remove(pgcron.steps_below(w, ARRAY[one.number]), one.number);
+      WHERE s.workflow = w.run AND s.number = one.child AND s.item = -1;
+      again := again || array_remove(pgcron.steps_below(w, ARRAY[one.child]), one.child);
     ELSE
-      PERFORM pgcron.release_steps(ARRAY[ROW(w.run, one.number, -1, one.outcome, one.result,
+      PERFORM pgcron.release_steps(ARRAY[ROW(w.run, one.child, -1, one.outcome, one.result,
             one.reason)::pgcron.step_end]);
     END IF;
     PERFORM pgcron.stop_step_runs(ARRAY(
-        SELECT i.run FROM pgcron.step i WHERE i.workflow = w.run AND i.number = one.number),
+        SELECT i.run FROM pgcron.step i WHERE i.workflow = w.run AND i.number = one.child),
         false, one.reason);
     UPDATE pgcron.step i SET state = 'cancelled', reason = one.reason, ended_at = clock_timestamp()
-    WHERE i.workflow = w.run AND i.number = one.number AND i.item >= 0 AND i.state = 'ready';
+    WHERE i.workflow = w.run AND i.number = one.child AND i.item >= 0 AND i.state = 'ready';
   END LOOP;
   UPDATE pgcron.workflow_run f
   SET look_at = now(), clearing = pgcron.steps_below(f, f.clearing || again)
@@ -343,8 +340,7 @@ BEGIN
   PERFORM pgcron.obey(w, taken);
   PERFORM pgcron.release_steps(ARRAY(
       SELECT ROW(s.workflow, s.number, s.item, t.outcome, t.result, t.reason)::pgcron.step_end
-      FROM unnest(taken) t JOIN pgcron.step s ON s.run = t.run
-      WHERE t.run IS NOT NULL AND NOT t.is_command ORDER BY t.id));
+      FROM unnest(taken) t JOIN pgcron.step s ON s.run = t.run ORDER BY t.id));
   INSERT INTO pgcron.step_outbox (workflow, parent, outcome, after)
   SELECT w.run, t.parent, t.outcome, e.child FROM unnest(taken) t
   CROSS JOIN LATERAL (SELECT x.child FROM pgcron.workflow_edge x
@@ -353,7 +349,7 @@ BEGIN
                       ORDER BY x.child OFFSET most - 1 LIMIT 1) e;
   PERFORM pgcron.release_steps(pgcron.count_ends(ARRAY(
           SELECT ROW(w.run, t.child, t.ends, t.good, t.skipped)::pgcron.step_count
-          FROM unnest(taken) t WHERE t.child IS NOT NULL
+          FROM unnest(taken) t WHERE t.child IS NOT NULL AND NOT t.is_command
           UNION ALL
           SELECT c FROM unnest(taken) t
           CROSS JOIN LATERAL pgcron.definition_of(w.definition, t.parent) d

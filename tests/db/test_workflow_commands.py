@@ -1,0 +1,36 @@
+"""Workflows: what people order, whatever happens to the step between their word and its effect."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.db.test_workflows_again import flow, run_of
+from tests.db.workflows import Stage, step
+
+__all__ = ["flow"]
+
+SAYS_BUSY = {"busy": True}
+
+
+@pytest.mark.parametrize("verb", ["skip_step", "succeed_step"])
+@pytest.mark.parametrize("begins", ["the next turn", "added steps"])
+async def test_a_step_is_ended_by_hand_also_when_another_run_has_taken_its_place(
+    flow: Stage, verb: str, begins: str
+) -> None:
+    repeat = {"while": "$.busy == true", "at_most": 2, "every": "1 microsecond"}
+    run = await flow.run(step("a", repeat=repeat), step("b", "a", rule="all_ended"))
+    await flow.turn({})
+    row = await run_of(flow, "a")
+    assert row is not None
+    await flow.connection.execute(f"SELECT pgcron.{verb}($1, 'a')", run)
+    if begins == "added steps":
+        added = json.dumps([step("e")])
+        await flow.connection.execute("SELECT pgcron.add_steps($1, $2)", row["id"], added)
+    await flow.end([row], {row["id"]: "a"}, {"a": SAYS_BUSY})
+    await flow.work({"a": SAYS_BUSY})
+
+    assert flow.began == ["a", "b"]
+    assert (await flow.states(run))["a"] == ("skipped" if verb == "skip_step" else "succeeded")
+    assert await flow.state(run) == "succeeded"
