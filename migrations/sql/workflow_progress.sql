@@ -288,16 +288,24 @@ BEGIN
 END $$;
 
 -- What people ask for: steps that are to be run again, or that end as they say. What executes of
--- these is asked to stop; below one that had ended otherwise all is run again.
+-- these is asked to stop; below one that had ended otherwise all is run again. Of a step that is to
+-- be run again an end counts after that, unless it is cleared once more.
 CREATE FUNCTION pgcron.obey(w pgcron.workflow_run, commands pgcron.step_outbox[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   one pgcron.step_outbox;
+  below int[];
   again int[];
 BEGIN
   FOR one IN SELECT c.* FROM unnest(commands) c WHERE c.is_command ORDER BY c.id LOOP
     IF one.outcome IS NULL THEN
-      again := again || one.child;
+      below := pgcron.steps_below(w, ARRAY[one.child]);
+      again := again || below;
+      DELETE FROM pgcron.step_outbox o
+      WHERE o.workflow = w.run AND o.is_command AND o.id < one.id AND o.child = ANY(below);
+      CONTINUE;
+    ELSIF one.child = ANY(again) THEN
+      INSERT INTO pgcron.step_outbox OVERRIDING SYSTEM VALUE VALUES (one.*);
       CONTINUE;
     ELSIF pgcron.has_ended(pgcron.step_state(w.run, one.child)) THEN
       UPDATE pgcron.step s SET state = one.outcome, result = one.result, reason = one.reason
@@ -325,6 +333,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   free bigint[] := ARRAY(SELECT l.id FROM pgcron.step_outbox l
                          WHERE l.workflow = w.run AND pgcron.is_free(l)
+                           AND (l.outcome IS NULL OR l.child <> ALL (w.clearing)) IS NOT FALSE
                          ORDER BY l.id LIMIT most FOR UPDATE SKIP LOCKED);
   taken pgcron.step_outbox[];
 BEGIN

@@ -142,7 +142,7 @@ BEGIN
   WITH forgotten AS (
     DELETE FROM pgcron.step_outbox o
     WHERE o.workflow = w.run
-      AND (o.child = ANY(below) OR o.parent = ANY(below)
+      AND (o.child = ANY(below) AND NOT o.is_command OR o.parent = ANY(below)
            OR o.run IN (SELECT s.run FROM pgcron.step s
                         WHERE s.workflow = w.run AND s.number = ANY(below))))
   UPDATE pgcron.step s
@@ -214,7 +214,11 @@ BEGIN
       SELECT pgcron.judge_step(d.rule, s.waits, s.good, s.bad, s.skipped) AS verdict,
              array_agg(s.number ORDER BY s.number) AS numbers
       FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
-      WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item = -1 GROUP BY 1 LOOP
+      WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item = -1
+        -- a person may have ended it meanwhile
+        AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
+                        WHERE o.workflow = w.run AND o.is_command AND o.child = s.number)
+      GROUP BY 1 LOOP
     ends := ends || pgcron.decide_steps(w.run, one.numbers, one.verdict);
   END LOOP;
   PERFORM pgcron.release_steps(ends);

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.db.test_workflows_again import flow, run_of
+from tests.db.test_workflows_again import a_second_passes, end, flow, run_of
 from tests.db.workflows import Stage, step
 
 __all__ = ["flow"]
@@ -33,4 +33,35 @@ async def test_a_step_is_ended_by_hand_also_when_another_run_has_taken_its_place
 
     assert flow.began == ["a", "b"]
     assert (await flow.states(run))["a"] == ("skipped" if verb == "skip_step" else "succeeded")
+    assert await flow.state(run) == "succeeded"
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize(
+    ("said", "began"),
+    [
+        (["clear_step b", "skip_step c"], ["a", "b", "b"]),
+        (["clear_step b", "skip_step c", "clear_step c"], ["a", "b", "b", "c"]),
+        (["clear_step b", "skip_step b"], ["a", "b"]),
+        (["clear_step b", "succeed_step b"], ["a", "b", "c"]),
+    ],
+)
+async def test_a_step_that_is_ended_by_hand_while_it_is_cleared_is_not_executed(
+    flow: Stage, said: list[str], began: list[str], at_once: bool
+) -> None:
+    """Unless it is cleared once more."""
+    run = await flow.run(step("a"), step("b", "a"), step("c", "b"))
+    await flow.turn({"a": None})
+    await flow.turn({})  # b executes
+    orders = "; ".join(
+        f"SELECT pgcron.{verb}({run}, '{name}')" for verb, name in map(str.split, said)
+    )
+    for order in [orders] if at_once else orders.split("; "):
+        await flow.connection.execute(order)
+        await flow.advance()
+    await end(flow, "b", ValueError())
+    await a_second_passes(flow)
+    await flow.work()
+
+    assert flow.began == began
     assert await flow.state(run) == "succeeded"

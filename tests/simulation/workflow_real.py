@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import asyncpg
 
 from tests.db.control import NO_BOUND, Connection, Node, Row, call, fail, join, kill, reap
+from tests.db.workflows import KEPT
 from tests.product.db import connect
 
 T = TypeVar("T")
@@ -126,7 +127,8 @@ class RealWorkflows:
 
     def advance(self) -> bool:
         """One look; True when there was something to do."""
-        [found] = self.do(call(self.main, "workflows_to_advance", most=100, aside=[], after=0))
+        kept = [row["run"] for row in self.rows(KEPT)]
+        [found] = self.do(call(self.main, "workflows_to_advance", most=100, aside=kept, after=0))
         for workflow in found["workflows"]:
             self.do(call(self.main, "advance_workflow", workflow=workflow, most=500))
         return bool(found["workflows"])
