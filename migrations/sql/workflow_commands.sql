@@ -54,7 +54,8 @@ COMMENT ON FUNCTION pgcron.start_workflow(jsonb, jsonb, text, int, timestamptz, 
 
 -- running -> ready
 -- A run of a step has succeeded, and adds steps to its workflow: they are a workflow within, whose
--- run takes its place in the step. So they are begun once, and the step is over when they are.
+-- run takes its place in the step. So they are begun once, and the step is over when they are; when
+-- it is over by then, as a person has ended it, or its list, none begins.
 CREATE FUNCTION pgcron.add_steps(run_id bigint, steps jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -62,9 +63,12 @@ DECLARE
   within pgcron.workflow_step;
   new_id bigint := nextval('pgcron.run_id_seq');
 BEGIN
-  UPDATE pgcron.step s SET run = new_id WHERE s.run = run_id;
+  UPDATE pgcron.step s SET run = new_id
+  WHERE s.run = run_id AND NOT pgcron.has_ended(s.state)
+    AND NOT pgcron.has_ended(pgcron.step_state(s.workflow, s.number));
   IF NOT FOUND THEN
-    IF NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id) THEN
+    IF EXISTS (SELECT FROM pgcron.step s WHERE s.run = run_id) THEN RETURN;
+    ELSIF NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id) THEN
       PERFORM pgcron.refuse_claim(run_id);
     END IF;
     PERFORM pgcron.refuse('PC011', format('run %s can''t add steps', run_id),

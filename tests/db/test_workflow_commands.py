@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.db.test_workflows_again import a_second_passes, end, flow, run_of
+from tests.db.test_workflows_again import a_second_passes, ask, end, flow, run_of
 from tests.db.workflows import Stage, step
 
 __all__ = ["flow"]
@@ -64,4 +64,26 @@ async def test_a_step_that_is_ended_by_hand_while_it_is_cleared_is_not_executed(
     await flow.work()
 
     assert flow.began == began
+    assert await flow.state(run) == "succeeded"
+
+
+@pytest.mark.parametrize("keys", [{}, {"for_each": "$.args.list"}])
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_a_run_whose_step_was_ended_by_hand_adds_no_steps(
+    flow: Stage, keys: dict[str, str], is_over: bool
+) -> None:
+    run = await flow.run(step("a", **keys), step("b"), args={"list": [1]})
+    await flow.turn({"b": None} if is_over else {})
+    await ask(flow, "skip_step", run, "a")
+    row = await run_of(flow, "a")
+    assert row is not None
+    assert await flow.state(run) == ("succeeded" if is_over else "blocked")
+    added = json.dumps([step("e")])
+    await flow.connection.execute("SELECT pgcron.add_steps($1, $2)", row["id"], added)
+    await flow.end([row], {row["id"]: "a"}, {"a": None})
+    if not is_over:
+        await end(flow, "b")
+    await flow.work()
+
+    assert sorted(flow.began) == ["a", "b"]
     assert await flow.state(run) == "succeeded"
