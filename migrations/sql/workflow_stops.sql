@@ -114,24 +114,27 @@ LANGUAGE sql STABLE AS $$
                       AND s.state <> 'upstream_failed' AND s.reason IS DISTINCT FROM w.stop_reason
                       AND (s.state <> 'cancelled' OR w.stopping = 'stop')) $$;
 
--- All steps that are run again with those that are to be: what is below them, what the failure that
--- is undone so has ended or kept from beginning, and what was undone since.
+-- These steps, what was undone that is done again with them, and all that is below.
+CREATE FUNCTION pgcron.steps_to_repeat(w pgcron.workflow_run, numbers int[]) RETURNS int[]
+LANGUAGE sql STABLE
+RETURN pgcron.steps_below(w, numbers || ARRAY(
+    SELECT u.step FROM pgcron.undone_steps(w.definition, w.run) u
+    WHERE pgcron.repeats_what_was_undone(w.definition, numbers)));
+
+-- All steps that are run again with those that are to be, also what the failure that is undone so
+-- has ended or kept from beginning.
 CREATE FUNCTION pgcron.steps_to_clear(w pgcron.workflow_run) RETURNS int[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  below int[] := pgcron.steps_below(w, w.clearing);
+  below int[] := pgcron.steps_to_repeat(w, w.clearing);
 BEGIN
-  IF pgcron.goes_on_without(w, below) THEN
-    below := pgcron.steps_below(w, below || ARRAY(
-        SELECT s.number FROM pgcron.step s
-        CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
-        WHERE s.workflow = w.run AND s.item = -1 AND d.phase = 0
-          AND (s.state IN ('upstream_failed', 'cancelled') AND s.reason = w.stop_reason
-               OR s.state IN ('running', 'cancelled') AND w.stopping = 'kill')));
-  END IF;
-  RETURN pgcron.steps_below(w, below || ARRAY(
-      SELECT u.step FROM pgcron.undone_steps(w.definition, w.run) u
-      WHERE pgcron.repeats_what_was_undone(w.definition, below)));
+  IF pgcron.goes_on_without(w, below) IS NOT TRUE THEN RETURN below; END IF;
+  RETURN pgcron.steps_to_repeat(w, below || ARRAY(
+      SELECT s.number FROM pgcron.step s
+      CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+      WHERE s.workflow = w.run AND s.item = -1 AND d.phase = 0
+        AND (s.state IN ('upstream_failed', 'cancelled') AND s.reason = w.stop_reason
+             OR s.state IN ('running', 'cancelled') AND w.stopping = 'kill')));
 END $$;
 
 -- These steps wait as at the beginning, for what of their dependencies is open.

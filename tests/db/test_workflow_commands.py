@@ -87,3 +87,36 @@ async def test_a_run_whose_step_was_ended_by_hand_adds_no_steps(
 
     assert sorted(flow.began) == ["a", "b"]
     assert await flow.state(run) == "succeeded"
+
+
+async def test_a_clear_lets_all_go_on_also_when_the_failure_comes_after_what_was_undone(
+    flow: Stage,
+) -> None:
+    run = await flow.run(
+        step("a"),
+        step("b", "a"),
+        step("c"),
+        step("d"),
+        step("e", "d"),
+        step("undo_a", compensates="a"),
+        {"name": "hold", "wait_for": "approval", "finally": True},
+        on_failure="stop",
+    )
+    await flow.turn({"a": None, "c": None})
+    await flow.turn({"b": ValueError()})
+    await end(flow, "d")
+    await flow.work()
+    states = await flow.states(run)
+    assert (states["e"], states["undo_a"], states["hold"]) == (
+        "upstream_failed",
+        "succeeded",
+        "running",
+    )
+    flow.began.clear()
+
+    said = await flow.connection.fetchval("SELECT pgcron.clear_step($1, 'c')", run)
+    await flow.work()
+    assert said == 6  # a was undone, and e was not executed as b had failed
+    assert sorted(flow.began) == ["a", "b", "c", "e"]
+    await ask(flow, "approve_step", run, "hold")
+    assert await flow.state(run) == "succeeded"
