@@ -79,7 +79,7 @@ END $$;
 -- The row of a step's run. root NULL: only to be judged. What its step leaves out is as its
 -- workflow has it (queue, priority), or the default.
 CREATE FUNCTION pgcron.run_of_step(step pgcron.workflow_step, id bigint, args jsonb,
-    root pgcron.run) RETURNS pgcron.run
+    root pgcron.run, due_at timestamptz DEFAULT now()) RETURNS pgcron.run
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   made pgcron.run;
@@ -89,7 +89,7 @@ BEGIN
     wanted := jsonb_populate_record(NULL::pgcron.run_request, step.options);
   END IF;
   made.id := id; made.handler := step.handler; made.args := step.args || args;
-  made.due_at := now(); made.created_at := now(); made.attempt := 0; made.state := 'ready';
+  made.due_at := due_at; made.created_at := now(); made.attempt := 0; made.state := 'ready';
   made.origin := 'step'; made.parent_run := root.id;
   made.nominal_for := coalesce(root.scheduled_for, root.nominal_for);
   made.queue := coalesce(wanted.queue, root.queue, 'default');
@@ -107,8 +107,8 @@ BEGIN
   made.concurrency_key := pgcron.concurrency_key_of(wanted.concurrency_key, wanted.weight);
   made.requires := nullif(wanted.requires, '{}');
   IF num_nonnulls(wanted.start_within, wanted.give_up_after, wanted.silence_timeout) > 0 THEN
-    made.expire_at := pgcron.expire_at(wanted.start_within, wanted.give_up_after, now());
-    made.time_limits := pgcron.time_limits(wanted.give_up_after, wanted.silence_timeout, now());
+    made.expire_at := pgcron.expire_at(wanted.start_within, wanted.give_up_after, due_at);
+    made.time_limits := pgcron.time_limits(wanted.give_up_after, wanted.silence_timeout, due_at);
   END IF;
   RETURN made;
 END $$;
@@ -142,8 +142,7 @@ BEGIN
     END IF;
     args := args || jsonb_build_object(arg.key, arg.value);
   END LOOP;
-  made := pgcron.run_of_step(definition, step.run, args, root);
-  made.due_at := make_step_run.due_at;
+  made := pgcron.run_of_step(definition, step.run, args, root, due_at);
   IF NOT pgcron.args_are_fine(made.args) THEN
     RETURN format('its args have %s bytes or are nested more than 100 levels deep; a run has at '
              'most 262144 bytes (256 KiB)', octet_length(made.args::text));

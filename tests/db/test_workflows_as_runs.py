@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from itertools import pairwise
 
 import asyncpg
@@ -369,3 +370,18 @@ async def test_a_list_has_a_result_although_no_item_has_one(
     assert await flow.states(run) == {"a": "succeeded", "b": "succeeded"}
     args = await connection.fetchval("SELECT args FROM pgcron.runs WHERE handler = 'py:b'")
     assert json.loads(args) == {"value": result}
+
+
+async def test_the_time_limits_of_a_turn_of_a_loop_begin_when_it_is_due(
+    flow: Stage, connection: Connection
+) -> None:
+    repeat = {"while": "$.busy == true", "at_most": 2, "every": "1 hour"}
+    limits = {"start_within": "1 minute", "give_up_after": "2 minutes"}
+    await flow.run(step("a", repeat=repeat, **limits))
+    await flow.turn({"a": {"busy": True}})
+
+    [row] = await connection.fetch(
+        "SELECT due_at > now() + interval '50 minutes' AS is_later, expire_at - due_at AS starts,"
+        " pgcron.give_up_at(time_limits) - due_at AS gives_up FROM pgcron.run WHERE origin = 'step'"
+    )
+    assert tuple(row) == (True, timedelta(minutes=1), timedelta(minutes=2))
