@@ -56,6 +56,10 @@ LANGUAGE sql STABLE AS $$
         THEN 'the workflow' || CASE WHEN h.run <> w.run THEN format(' above (run %s)', h.run)
                                  ELSE '' END
              || pgcron.is_paused_by(h.paused_by, h.paused_note)
+      WHEN s.state = 'ready' AND s.number = ANY(w.clearing)
+        THEN 'what executes of the steps that are to run again has to end first'
+      WHEN s.state = 'ready' AND pgcron.comes_too_early(s, d)
+        THEN 'steps that have to be over first are not'
       WHEN s.state = 'ready' THEN 'as many steps execute as may'
       WHEN s.state = 'running' AND d.kind IN ('signal', 'approval', 'timer')
         THEN concat(CASE d.kind WHEN 'timer' THEN 'it waits' ELSE 'it waits for the ' || d.kind END,

@@ -120,3 +120,25 @@ async def test_a_clear_lets_all_go_on_also_when_the_failure_comes_after_what_was
     assert sorted(flow.began) == ["a", "b", "c", "e"]
     await ask(flow, "approve_step", run, "hold")
     assert await flow.state(run) == "succeeded"
+
+
+async def test_a_step_that_could_begin_says_what_it_waits_for(flow: Stage) -> None:
+    steps = (step("a"), step("b"), step("c", "a", "b", rule="one_succeeded"))
+    last = {"finally": True}
+    run = await flow.run(*steps, step("d", **last), step("e", "d", **last))
+    waits = "SELECT name, waits_detail FROM pgcron.workflow_steps WHERE state = 'ready'"
+    await flow.turn({})
+    await ask(flow, "skip_step", run, "d")
+    [row] = await flow.connection.fetch(waits)
+    assert tuple(row) == ("e", "steps that have to be over first are not")
+
+    await ask(flow, "clear_step", run, "b")
+    await end(flow, "a")
+    rows = await flow.connection.fetch(f"{waits} ORDER BY name")
+    why = "what executes of the steps that are to run again has to end first"
+    assert [tuple(row) for row in rows] == [("c", why), ("e", why)]
+
+    await end(flow, "b", ValueError())
+    await a_second_passes(flow)
+    await flow.work()
+    assert await flow.state(run) == "succeeded"
