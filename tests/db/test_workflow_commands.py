@@ -142,3 +142,20 @@ async def test_a_step_that_could_begin_says_what_it_waits_for(flow: Stage) -> No
     await a_second_passes(flow)
     await flow.work()
     assert await flow.state(run) == "succeeded"
+
+
+async def test_a_list_that_tolerates_what_a_person_cancelled_has_succeeded_also_after_a_stop(
+    flow: Stage,
+) -> None:
+    each = step("a", for_each="$.args.list", tolerate=1)
+    run = await flow.run(each, step("b"), args={"list": [1, 2]}, on_failure="stop")
+    await flow.turn({})
+    first, second = await flow.connection.fetch("SELECT * FROM pgcron.run WHERE handler = 'py:a'")
+    await ask(flow, "cancel_run", first["id"])
+    await flow.end([first], {first["id"]: "a"}, {"a": ValueError()})
+    await end(flow, "b", ValueError())
+    await flow.end([second], {second["id"]: "a"}, {"a": None})
+    await flow.advance()
+
+    assert await flow.states(run) == {"a": "succeeded", "b": "dead"}
+    assert await flow.state(run) == "dead"
