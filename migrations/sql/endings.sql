@@ -24,19 +24,19 @@ LANGUAGE sql STABLE AS $$
 
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed
--- Ends runs that are not running (a workflow is asked to stop); writes history and the ledger in
--- the same transaction. Rows that began to run meanwhile are left alone, and so is one that did
--- and waits for its retry when its
--- start deadline is why. holders: for each run the one that it had to wait for. Returns the runs
--- that ended.
+-- Ends runs that are not running (a workflow is asked to stop, by_force at once); writes history
+-- and the ledger in the same transaction. Rows that began to run meanwhile are left alone, and so
+-- is one that did and waits for its retry when its start deadline is why. holders: for each run the
+-- one that it had to wait for. Returns the runs that ended.
 CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text,
-    holders bigint[] DEFAULT NULL) RETURNS SETOF bigint
+    holders bigint[] DEFAULT NULL, by_force boolean DEFAULT false) RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   ending bigint[];
 BEGIN
-  PERFORM pgcron.stop_workflow(r.id, 'cancel', end_waiting_runs.reason) FROM pgcron.run r
-    WHERE r.id = ANY(run_ids) AND r.gate = 'workflow';
+  PERFORM pgcron.stop_workflow(r.id, CASE WHEN by_force THEN 'abort' ELSE 'cancel' END,
+      end_waiting_runs.reason)
+    FROM pgcron.run r WHERE r.id = ANY(run_ids) AND r.gate = 'workflow';
   ending := ARRAY(SELECT r.id FROM pgcron.run r
                   WHERE r.id = ANY(run_ids) AND r.state <> 'running'
                     AND r.gate IS DISTINCT FROM 'workflow'

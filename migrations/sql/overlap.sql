@@ -121,11 +121,8 @@ BEGIN
         ORDER BY w.id LIMIT 1000 FOR UPDATE SKIP LOCKED);
     IF older <> '{}' THEN
       RETURN QUERY SELECT pgcron.end_each_waiting_run(older, 'superseded',
-                 format('run %s came later (overlap %s)', newest.id, newest.overlap));
-      PERFORM pgcron.stop_workflow(w.id, 'abort', format('run %s came later (overlap terminate)',
-            newest.id))
-      FROM pgcron.run w
-      WHERE w.id = ANY(older) AND w.gate = 'workflow' AND newest.overlap = 'terminate';
+                 format('run %s came later (overlap %s)', newest.id, newest.overlap), NULL,
+                 newest.overlap = 'terminate');
     END IF;
     UPDATE pgcron.run r
     SET cancel_at = coalesce(r.cancel_at, now()),

@@ -145,7 +145,7 @@ LANGUAGE sql AS $$
 -- As end_waiting_runs, but skips locked runs, and a run that the database refuses to end that way
 -- ends dead; the others are ended. Returns the runs that ended with the outcome.
 CREATE FUNCTION pgcron.end_each_waiting_run(run_ids bigint[], outcome text, reason text,
-    holders bigint[] DEFAULT NULL) RETURNS SETOF bigint
+    holders bigint[] DEFAULT NULL, by_force boolean DEFAULT false) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   ended bigint[];
@@ -157,7 +157,7 @@ BEGIN
   SELECT coalesce(array_agg(g.id), '{}'), array_agg(g.holder) INTO locked, kept
   FROM unnest(run_ids, holders) g(id, holder) WHERE g.id = ANY(locked);
   BEGIN
-    ended := ARRAY(SELECT pgcron.end_waiting_runs(locked, outcome, reason, kept));
+    ended := ARRAY(SELECT pgcron.end_waiting_runs(locked, outcome, reason, kept, by_force));
     RETURN QUERY SELECT unnest(ended);
     RETURN;
   EXCEPTION WHEN others THEN
@@ -167,7 +167,8 @@ BEGIN
       RETURN;
     END IF;
   END;
-  RETURN QUERY SELECT pgcron.end_each_waiting_run(ARRAY[g.id], outcome, reason, ARRAY[g.holder])
+  RETURN QUERY SELECT pgcron.end_each_waiting_run(ARRAY[g.id], outcome, reason, ARRAY[g.holder],
+           by_force)
     FROM unnest(locked, kept) g(id, holder);
 END $$;
 

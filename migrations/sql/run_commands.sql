@@ -33,13 +33,11 @@ BEGIN
   END IF;
   PERFORM pgcron.record_audit(CASE WHEN by_force THEN 'kill' ELSE 'cancel' END, 'run', run::text,
       actor, note, jsonb_build_object('state', found_state));
-  IF found_gate = 'workflow' THEN
-    PERFORM pgcron.stop_workflow(run, CASE WHEN by_force THEN 'abort' ELSE 'cancel' END,
-        CASE WHEN by_force THEN 'killed' ELSE 'cancelled' END || why);
-    RETURN 'requested';
-  ELSIF found_state <> 'running' THEN
-    PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', 'cancelled' || why);
-    RETURN 'cancelled';
+  IF found_state <> 'running' THEN
+    PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled',
+        CASE WHEN by_force AND found_gate = 'workflow' THEN 'killed' ELSE 'cancelled' END || why,
+        NULL, by_force);
+    RETURN CASE found_gate WHEN 'workflow' THEN 'requested' ELSE 'cancelled' END;
   END IF;
   UPDATE pgcron.run r
   SET cancel_at = coalesce(r.cancel_at, now()),

@@ -7,7 +7,8 @@ LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.end_each_waiting_run(ARRAY(
       SELECT r.id FROM pgcron.run r
-      WHERE r.id = ANY(run_ids) AND r.state <> 'running' LIMIT 1000), 'cancelled', reason);
+      WHERE r.id = ANY(run_ids) AND r.state <> 'running' LIMIT 1000), 'cancelled', reason,
+      NULL, by_force);
   UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),
     kill_at = CASE WHEN by_force THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
     cancel_reason = coalesce(r.cancel_reason, reason)
@@ -16,8 +17,6 @@ BEGIN
                            AND (l.cancel_at IS NULL OR by_force AND l.kill_at IS NULL)
                          ORDER BY l.id FOR UPDATE SKIP LOCKED));
   IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
-  PERFORM pgcron.stop_workflow(r.id, 'abort', reason) FROM pgcron.run r
-    WHERE by_force AND r.id = ANY(run_ids) AND r.gate = 'workflow';
   RETURN (SELECT count(*) FROM pgcron.run r WHERE r.id = ANY(run_ids));
 END $$;
 

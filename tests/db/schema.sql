@@ -2529,7 +2529,7 @@ REVOKE ALL ON FUNCTION pgcron.end_login(name text, password_hash text, session b
 
 REVOKE ALL ON FUNCTION pgcron.end_operation(key text, run_id bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason text, holders bigint[], by_force boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.enqueue(handler text, args jsonb, queue text, priority integer, due_at timestamp with time zone, idempotency_key text, key_lifetime interval, timeout interval, max_attempts integer, delivery text, retry jsonb, actor text, concurrency_key text, requires text[], unique_key text, unique_scope text, unique_for interval, on_conflict text, debounce interval, debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval, weight integer, tags text[]) FROM PUBLIC;
 
