@@ -58,48 +58,31 @@ BEGIN
       FROM unnest(numbers) n WHERE verdict <> 'wait');
 END $$;
 
--- A step that is repeated while a path in its result is true: another run, or how it ends.
+-- A step that is repeated while a path in its result is true: how it ends; NULL: its next turn
+-- begins as any step that is `ready`.
 CREATE FUNCTION pgcron.repeat_step(step pgcron.step, definition pgcron.workflow_step, result jsonb)
   RETURNS pgcron.step_end
 LANGUAGE plpgsql AS $$
 DECLARE
-  w pgcron.workflow_run;
-  root pgcron.run;
   outcome text := 'dead';
   reason text;
-  fault text := 'whether to repeat it can''t be judged: %s';
 BEGIN
-  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = step.workflow;
-  SELECT * INTO root FROM pgcron.run r WHERE r.id = step.workflow;
   IF jsonb_path_match(result, definition.repeat_while, silent => true) IS NOT TRUE THEN
     outcome := 'succeeded';
   ELSIF coalesce(step.turns, 1) >= definition.repeat_at_most THEN
     reason := format('it was repeated %s times, as often as it may', definition.repeat_at_most);
-  ELSIF w.stopping = 'abort' OR (w.stopping IS NOT NULL AND definition.phase = 0) THEN
-    outcome := 'cancelled'; reason := w.stop_reason;
-  ELSIF pgcron.is_held(w) THEN
+  ELSE
     UPDATE pgcron.step s
     SET run = nextval('pgcron.run_id_seq'), turns = coalesce(s.turns, 1) + 1, state = 'ready'
     WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
-    -- It may be resumed at this moment.
     INSERT INTO pgcron.step_outbox (workflow) VALUES (step.workflow);
     RETURN NULL;
-  ELSE
-    fault := 'it can''t begin again: %s';
-    step.run := nextval('pgcron.run_id_seq');
-    reason := pgcron.make_step_run(step, definition, root, w, pgcron.step_document(step, w.args),
-        now() + definition.repeat_every);
-    IF reason IS NULL THEN
-      UPDATE pgcron.step s SET run = step.run, turns = coalesce(s.turns, 1) + 1
-      WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
-      RETURN NULL;
-    END IF;
   END IF;
   RETURN ROW(step.workflow, step.number, -1, outcome, result, reason)::pgcron.step_end;
 EXCEPTION WHEN others THEN
   IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
   RETURN ROW(step.workflow, step.number, -1, 'dead', result,
-           format(fault, SQLERRM))::pgcron.step_end;
+           format('whether to repeat it can''t be judged: %s', SQLERRM))::pgcron.step_end;
 END $$;
 
 -- The next steps by number that wait for one, and how its end counts for them.

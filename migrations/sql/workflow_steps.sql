@@ -79,17 +79,18 @@ END $$;
 -- The row of a step's run. root NULL: only to be judged. What its step leaves out is as its
 -- workflow has it (queue, priority), or the default.
 CREATE FUNCTION pgcron.run_of_step(step pgcron.workflow_step, id bigint, args jsonb,
-    root pgcron.run, due_at timestamptz DEFAULT now()) RETURNS pgcron.run
+    root pgcron.run, turns int DEFAULT NULL) RETURNS pgcron.run
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   made pgcron.run;
   wanted pgcron.run_request;
+  due timestamptz := now() + CASE WHEN turns > 1 THEN step.repeat_every ELSE '0' END;
 BEGIN
   IF step.options <> '{}' THEN
     wanted := jsonb_populate_record(NULL::pgcron.run_request, step.options);
   END IF;
   made.id := id; made.handler := step.handler; made.args := step.args || args;
-  made.due_at := due_at; made.created_at := now(); made.attempt := 0; made.state := 'ready';
+  made.due_at := due; made.created_at := now(); made.attempt := 0; made.state := 'ready';
   made.origin := 'step'; made.parent_run := root.id;
   made.nominal_for := coalesce(root.scheduled_for, root.nominal_for);
   made.queue := coalesce(wanted.queue, root.queue, 'default');
@@ -107,8 +108,8 @@ BEGIN
   made.concurrency_key := pgcron.concurrency_key_of(wanted.concurrency_key, wanted.weight);
   made.requires := nullif(wanted.requires, '{}');
   IF num_nonnulls(wanted.start_within, wanted.give_up_after, wanted.silence_timeout) > 0 THEN
-    made.expire_at := pgcron.expire_at(wanted.start_within, wanted.give_up_after, due_at);
-    made.time_limits := pgcron.time_limits(wanted.give_up_after, wanted.silence_timeout, due_at);
+    made.expire_at := pgcron.expire_at(wanted.start_within, wanted.give_up_after, due);
+    made.time_limits := pgcron.time_limits(wanted.give_up_after, wanted.silence_timeout, due);
   END IF;
   RETURN made;
 END $$;
@@ -123,8 +124,7 @@ CREATE TYPE pgcron.step_count AS (workflow bigint, number int, ends int, good in
 -- The run of one step or item, with args that its paths give. Returns why it can't be made: then
 -- the step fails.
 CREATE FUNCTION pgcron.make_step_run(step pgcron.step, definition pgcron.workflow_step,
-    root pgcron.run, w pgcron.workflow_run, document jsonb, due_at timestamptz DEFAULT now())
-  RETURNS text
+    root pgcron.run, w pgcron.workflow_run, document jsonb) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
   args jsonb := CASE WHEN step.item < 0 THEN coalesce(step.args, '{}')
@@ -142,7 +142,7 @@ BEGIN
     END IF;
     args := args || jsonb_build_object(arg.key, arg.value);
   END LOOP;
-  made := pgcron.run_of_step(definition, step.run, args, root, due_at);
+  made := pgcron.run_of_step(definition, step.run, args, root, step.turns);
   IF NOT pgcron.args_are_fine(made.args) THEN
     RETURN format('its args have %s bytes or are nested more than 100 levels deep; a run has at '
              'most 262144 bytes (256 KiB)', octet_length(made.args::text));
@@ -265,7 +265,8 @@ CREATE FUNCTION pgcron.begin_plain_steps(root pgcron.run, numbers int[], item_nu
 LANGUAGE plpgsql AS $$
 BEGIN
   WITH begun AS (
-    UPDATE pgcron.step u SET state = 'running', started_at = clock_timestamp()
+    UPDATE pgcron.step u
+    SET state = 'running', started_at = coalesce(u.started_at, clock_timestamp())
     FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
     CROSS JOIN LATERAL (
         SELECT CASE WHEN d.args_from IS NULL AND s.item < 0 THEN '{}'
@@ -281,9 +282,10 @@ BEGIN
                  THEN NOT EXISTS (SELECT FROM pgcron.results_before(s.workflow, s.definition,
                                       s.number))
                ELSE true END
-    RETURNING d, s.run, a.args)
+    RETURNING d, s.run, a.args, s.turns)
   INSERT INTO pgcron.run
-  SELECT r.* FROM begun b CROSS JOIN LATERAL pgcron.run_of_step(b.d, b.run, b.args, root) r;
+  SELECT r.* FROM begun b
+  CROSS JOIN LATERAL pgcron.run_of_step(b.d, b.run, b.args, root, b.turns) r;
 EXCEPTION WHEN others THEN
   IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
 END $$;
@@ -369,7 +371,8 @@ BEGIN
         AND s.state = 'waiting';
       CONTINUE;
     END IF;
-    UPDATE pgcron.step s SET state = 'running', started_at = clock_timestamp(),
+    UPDATE pgcron.step s
+    SET state = 'running', started_at = coalesce(s.started_at, clock_timestamp()),
       due = now() + (one.definition).deadline
     WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = (one.step).item;
     IF outcome IS NOT NULL THEN

@@ -318,7 +318,7 @@ async def test_a_repeat_whose_run_is_refused_says_why(flow: Stage) -> None:
 
     assert await flow.states(run) == {"a": "dead"}
     reason = await flow.connection.fetchval("SELECT reason FROM pgcron.workflow_steps")
-    assert reason == "it can't begin again: no more of them"
+    assert reason == "it can't begin: no more of them"
 
 
 async def test_a_step_is_not_repeated_more_often_than_it_may(flow: Stage) -> None:
