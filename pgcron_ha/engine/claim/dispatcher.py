@@ -197,7 +197,7 @@ class Dispatcher(Service):
                     return 0
                 if self._due_index.due_at > monotonic():
                     return self._until_due()
-        elif self._due_index.is_old(_LOOK_SECONDS):
+        elif monotonic() - self._due_index.looked_at > _LOOK_SECONDS:
             await self._due_index.look()
         ahead = 0
         if self._gated_are_due() and self._unused():
@@ -208,7 +208,7 @@ class Dispatcher(Service):
         limit = min(self._wanted() + ahead, CLAIM_BATCH)
         claimed = await self._claim(limit) if limit else 0
         if claimed and claimed == limit:
-            self._due_index.expect_more()
+            self._due_index.plain_due_at = float("-inf")  # there is probably more
             return 0 if self._wanted() > 0 else self.interval
         if claimed and self._is_idle:
             await self.rest(_BREATH_SECONDS)
@@ -264,7 +264,8 @@ class Dispatcher(Service):
         rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
         await self._acceptance.take(rows, incarnation)
         if with_once and all(row["delivery"] == "at_least_once" for row in rows):
-            self._due_index.expect_none_once()
+            # Until the next look there are none for this node that may start only once.
+            self._due_index.once_due_at = float("inf")
         self._order.claimed(rows, is_full=len(rows) >= limit)
         self._full_claims = self._full_claims + 1 if len(rows) >= limit else 0
         if self._is_idle and self._full_claims >= FULL_CLAIMS_OF_A_BUSY_NODE:

@@ -8,7 +8,7 @@ so every second a claim looks without bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from time import monotonic
@@ -57,19 +57,15 @@ class SearchOrder:
         kinds = ([True, False] if self._turn % 2 else [False, True]) if with_once else [False]
         usual = [(q, priority, once) for priority in PRIORITIES for q in queues for once in kinds]
         preferred = [path for path in self._preferred if path[2] in kinds]
-        order = list(dict.fromkeys([*preferred, *usual]))
         self._preferred = []
-        return _columns(order) | _bounds([self._bounds.get(path, _NO_BOUND) for path in order])
+        return _parameters(
+            {path: self._bounds.get(path, _NO_BOUND) for path in [*preferred, *usual]}
+        )
 
     def bounds(self, now: float) -> dict[str, list[Any]]:
         """Parameters of a look: the paths that have a bound, unless it is time to sweep."""
         known = {} if now - self._swept_at >= SWEEP_SECONDS else self._bounds
-        return {
-            "bound_queues": [path[0] for path in known],
-            "bound_priorities": [path[1] for path in known],
-            "bound_onces": [path[2] for path in known],
-            **_bounds(list(known.values())),
-        }
+        return _parameters(known, "bound_")
 
     def prefer(self, paths: Sequence[Path]) -> None:
         """The next claim begins with these."""
@@ -94,15 +90,13 @@ def _path_of(row: Any) -> Path:
     return row["queue"], row["priority"], row["delivery"] != "at_least_once"
 
 
-def _columns(paths: Sequence[Path]) -> dict[str, list[Any]]:
-    queues, priorities, onces = zip(*paths, strict=True)
-    return {"queues": list(queues), "priorities": list(priorities), "onces": list(onces)}
-
-
-def _bounds(bounds: Sequence[_Bound]) -> dict[str, list[Any]]:
+def _parameters(bounds: Mapping[Path, _Bound], prefix: str = "") -> dict[str, list[Any]]:
     return {
-        "bound_dues": [_instant(due) for due, _ in bounds],
-        "bound_ids": [run for _, run in bounds],
+        f"{prefix}queues": [queue for queue, _, _ in bounds],
+        f"{prefix}priorities": [priority for _, priority, _ in bounds],
+        f"{prefix}onces": [is_once for _, _, is_once in bounds],
+        "bound_dues": [_instant(due) for due, _ in bounds.values()],
+        "bound_ids": [run for _, run in bounds.values()],
     }
 
 
@@ -130,10 +124,6 @@ class DueIndex:
         """When the first waiting run is due."""
         return min(self.plain_due_at, self.once_due_at)
 
-    def is_old(self, seconds: float) -> bool:
-        """Whether the last look is older than this."""
-        return monotonic() - self.looked_at > seconds
-
     async def look(self) -> list[Row]:
         """The first run of each path and kind: rows of ``next_due``, without those with limits."""
         bounds = self._order.bounds(monotonic())
@@ -150,16 +140,6 @@ class DueIndex:
         due = [row for row in await self.look() if row["is_due"]]
         by_age = sorted(due, key=itemgetter("due_at"))
         return [(row["queue"], row["priority"], row["is_once"]) for row in by_age]
-
-    def expect_more(self) -> None:
-        """A claim took all that it might: there is probably more."""
-        self.plain_due_at = _LONG_SINCE
-
-    def expect_none_once(self) -> None:
-        """A claim found no more runs that may start only once: until the next look there are none
-        for this node.
-        """
-        self.once_due_at = _NEVER
 
 
 def _soonest(due_index: Sequence[Row], now: float) -> float:
