@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -30,25 +31,19 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _OLDER: Final = ("tzdata", 0)
 
 
+@dataclass(eq=False)
 class ScheduleDuties:
     """Duties are isolated from each other, and in each duty every schedule from the others."""
 
-    def __init__(
-        self,
-        link: Link,
-        horizon: float,
-        aside: SetAside[Key],
-        made: Callable[[Sequence[int]], None],
-    ) -> None:
-        self._link = link
-        self._horizon = horizon
-        self._aside = aside
-        self._made = made
-        self._goes_on = False
-        self.waits_for_second = False
-        """Whether a schedule has fired, or was edited, in this second, and is to fire again."""
-        self.is_behind = False
-        """Whether another node's tzdata decides: this one computes no fires."""
+    _link: Link
+    _horizon: float
+    _aside: SetAside[Key]
+    _made: Callable[[Sequence[int]], None]
+    _goes_on: bool = False
+    waits_for_second: bool = False
+    """Whether a schedule has fired, or was edited, in this second, and is to fire again."""
+    is_behind: bool = False
+    """Whether another node's tzdata decides: this one computes no fires."""
 
     async def look(self) -> bool:
         """Fulfils what is to be done; mostly nothing is. True: there is more to do.

@@ -7,6 +7,7 @@ node has at that moment is left to it. Nothing is lost with a node; the next loo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link
@@ -26,25 +27,20 @@ IDLE_SECONDS: Final = 5.0
 """Between two looks that nothing has asked for."""
 
 
+@dataclass(eq=False)
 class Workflows(Service):
     """Any node may advance any workflow."""
 
     name: ClassVar[str] = "workflows"
+    _link: Link
+    _session: Session
+    _dispatcher: Dispatcher
+    _look_at_gates: Callable[[], object]
+    _newest: int | None = None
+    _last: int = 0
 
-    def __init__(
-        self,
-        link: Link,
-        session: Session,
-        dispatcher: Dispatcher,
-        look_at_gates: Callable[[], object],
-    ) -> None:
+    def __post_init__(self) -> None:
         super().__init__(IDLE_SECONDS)
-        self._link = link
-        self._session = session
-        self._dispatcher = dispatcher
-        self._look_at_gates = look_at_gates
-        self._newest: int | None = None
-        self._last = 0
 
     def joined(self) -> None:
         """A new incarnation has offered nothing yet."""

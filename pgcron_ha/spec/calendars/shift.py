@@ -77,25 +77,22 @@ class CalendarExclusion(DaysExclusion):
         return max(day.year, self.calendar.last_date_year) + REPEATS_AFTER
 
 
+@dataclass(eq=False)
 class Moves:
-    """The fires of a spec with calendar lines that move fires. Safe to share between threads."""
+    """The fires of a spec with calendar lines that move fires. Safe to share between threads.
 
-    def __init__(
-        self,
-        lines: Sequence[CalendarExclusion],
-        rules: Sequence[FireRule],
-        others: Sequence[Exclusion],
-        nominal: NextUntil,
-    ) -> None:
-        """``others`` are the lines that leave out and don't move; ``nominal`` finds the fires of
-        the rules that these leave, before they are moved.
-        """
-        self.lines = tuple(lines)
-        self.timezone = lines[0].timezone
-        self.is_forward = lines[0].use.move == "next"
-        self._rules = tuple(rules)
-        self._others = tuple(others)
-        self._nominal = nominal
+    ``_others`` are the lines that leave out and don't move; ``_nominal`` finds the fires of the
+    rules that these leave, before they are moved.
+    """
+
+    lines: Sequence[CalendarExclusion]
+    _rules: Sequence[FireRule]
+    _others: Sequence[Exclusion]
+    _nominal: NextUntil
+
+    def __post_init__(self) -> None:
+        self.timezone = self.lines[0].timezone
+        self.is_forward = self.lines[0].use.move == "next"
         self._moved_into = lru_cache(maxsize=CACHED_DAYS)(self._find_moved_into)
 
     def next_until(self, after: datetime, until: datetime) -> datetime | None:
