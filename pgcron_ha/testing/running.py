@@ -24,7 +24,7 @@ from pgcron_ha.config.loading import load_settings, read_sources
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import Span, did_you_mean
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.connecting import connected
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.driver.statements import load
 from pgcron_ha.db.queries import workflows
@@ -47,8 +47,7 @@ async def make_schema(dsn: str, schema: str) -> None:
     from pgcron_ha.db.schema.migrate import migrate  # slow to import, and rarely needed
 
     statements = load(schema)
-    connection = await connect(dsn)
-    try:
+    async with connected(dsn) as connection:
         found = await connection.fetchrow(statements["testing_schema_comment"].sql, schema)
         if found is not None and found["is_there"] and found["comment"] != _MARK:
             raise ConfigError(
@@ -60,8 +59,6 @@ async def make_schema(dsn: str, schema: str) -> None:
         await remove_schema(dsn, schema)
         await migrate(dsn, schema)
         await connection.execute(statements["testing_mark_schema"].sql)
-    finally:
-        await connection.close(timeout=5)
 
 
 async def remove_schema(dsn: str, schema: str) -> None:
@@ -303,8 +300,5 @@ class Pgcron:
 
     @asynccontextmanager
     async def _schema_of_test(self) -> AsyncIterator[SchemaUnderTest]:
-        connection = await connect(self.dsn)
-        try:
+        async with connected(self.dsn) as connection:
             yield SchemaUnderTest(connection, self.schema)
-        finally:
-            await connection.close(timeout=5)

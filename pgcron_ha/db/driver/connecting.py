@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -107,6 +107,18 @@ async def connect(
         connection.terminate()
         raise
     return connection
+
+
+@asynccontextmanager
+async def connected(
+    dsn: str, settings: SessionSettings = CONTROL
+) -> AsyncIterator[ClientConnection]:
+    """A connection as `connect` makes it, closed at the end of the block."""
+    connection = await connect(dsn, settings)
+    try:
+        yield connection
+    finally:
+        await connection.close(timeout=5)
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.pool import connect_client
+from pgcron_ha.db.driver.connecting import connected
+from pgcron_ha.db.driver.session_settings import COMMAND
 
 MOST_JOBS: Final = 10_000
 _JOBS: Final = (
@@ -19,10 +20,7 @@ async def pg_cron_jobs(dsn: str) -> tuple[list[str], str | None]:
 
     Raises DatabaseUnavailable, and what the database refuses (no such table, no right to read it).
     """
-    connection = await connect_client(dsn)
-    try:
+    async with connected(dsn, COMMAND) as connection:
         with answers():
             rows = await connection.fetch(_JOBS, MOST_JOBS)
-    finally:
-        await connection.close(timeout=5)
     return [row["job"] for row in rows], rows[0]["timezone"] if rows else None

@@ -23,7 +23,7 @@ from sqlalchemy.pool import NullPool
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.driver.answers import chain_of, explain_answer
-from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.connecting import connect, connected
 from pgcron_ha.db.driver.revision import NEWEST, is_newer, read_revision, require_known
 from pgcron_ha.db.driver.session_settings import MIGRATION, PATH
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -97,13 +97,10 @@ async def check(dsn: str, schema: str = DEFAULT_SCHEMA) -> str | None:
     """The revision of the database, or None. Raises SchemaError when it does not work with this
     program and no migration helps: it is too new, or was made by other scripts.
     """
-    connection = await connect(dsn, timeout=10)
-    try:
+    async with connected(dsn) as connection:
         found = await read_revision(connection, schema)
         await require_known(connection, found, schema)
         return found
-    finally:
-        await connection.close(timeout=5)
 
 
 def run_environment(context: EnvironmentContext) -> None:

@@ -11,7 +11,7 @@ import asyncpg
 
 from pgcron_ha.assets import MIGRATIONS
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.connecting import connected
 from pgcron_ha.db.driver.revision import VERSION_TABLE, read_revision
 from pgcron_ha.db.driver.session_settings import MIGRATION
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema, load
@@ -38,16 +38,13 @@ async def uninstall(dsn: str, schema: str = DEFAULT_SCHEMA, *, by_force: bool = 
 
 
 async def _try(dsn: str, schema: str, by_force: bool) -> bool:
-    connection = await connect(dsn, MIGRATION)
-    try:
+    async with connected(dsn, MIGRATION) as connection:
         with answers():
             try:
                 async with connection.transaction(isolation="read_committed"):
                     return await _uninstall(connection, schema, by_force)
             except asyncpg.LockNotAvailableError as error:
                 raise no_lock("the removal", error) from error
-    finally:
-        await connection.close(timeout=5)
 
 
 async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool) -> bool:
