@@ -11,6 +11,9 @@ stays for databases that are not migrated yet. Variants return the same columns;
 all parameters, an older one those that it has a use for. So a call of a function whose arguments a
 revision changes is written out for the databases before it.
 
+What forgets old rows names their table in the line after its name (``-- forgets: pgcron.missed``),
+and says only which rows, called ``o``, and in which order: `_FORGET` is put around that.
+
 What asks for the scope of a person, as ``pgcron.in_scope(…)`` does, is sent only for one whose
 roles have one (`pgcron_ha.db.driver.scopes`): the others' statements are as without it.
 """
@@ -30,12 +33,15 @@ from pgcron_ha.errors import ConfigError, SchemaError
 _PLAIN: Final = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,39}")
 DEFAULT_SCHEMA: Final = "pgcron"
 _FOLDER: Final = Path(__file__).parents[1] / "sql"
-_HEAD: Final = re.compile(r"^-- name: (\w+)$(?:\n-- since: (\w+)$)?", re.MULTILINE)
+_HEAD: Final = re.compile(
+    r"^-- name: (\w+)$(?:\n-- since: (\w+)$)?(?:\n-- forgets: ([\w.]+)$)?", re.MULTILINE
+)
+# A batch of rows is found and locked; those that are locked are left.
+_FORGET: Final = (
+    "DELETE FROM {0} g WHERE g.ctid = ANY(ARRAY(\n  SELECT o.ctid FROM {0} o WHERE {1}\n"
+    "  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone"
+)
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z][a-z_0-9]*)")
-_TWINS: Final = {
-    "finish_runs_overflow": ("finish_runs", "pgcron.history ", "pgcron.history_overflow "),
-    "forget_overruns": ("forget_progress", "pgcron.progress ", "pgcron.overrun "),
-}
 _FUNCTION: Final = re.compile(
     r"^CREATE FUNCTION pgcron\.(\w+)\(((?:[^()]|\([^()]*\))*)\)\s+(RETURNS TABLE)?", re.MULTILINE
 )
@@ -136,13 +142,14 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     They are those for a database at `revision`. Without it they are the oldest of each name, which
     a database of every revision takes that has what it needs.
 
-    Some have twins that differ in a word: ``finish_runs_overflow``, of runs that end while history
-    has no partition for them; ``forget_overruns``, of another table.
+    ``finish_runs_overflow``, of runs that end while history has no partition for them, differs from
+    ``finish_runs`` in the table alone.
     """
     found = Statements(every_variant(schema), revision)
-    for name, (twin, text, instead) in _TWINS.items():
-        sql = found[twin].sql.replace(in_schema(text, schema), in_schema(instead, schema))
-        found[name] = replace(found[twin], name=name, sql=sql, scoped_sql=sql)
+    usual, name = found["finish_runs"], "finish_runs_overflow"
+    history = in_schema("pgcron.history", schema)
+    sql = usual.sql.replace(f"{history} ", f"{history}_overflow ")
+    found[name] = replace(usual, name=name, sql=sql, scoped_sql=sql)
     return found
 
 
@@ -187,11 +194,12 @@ def _calls() -> dict[str, str]:
 
 def _parse(text: str) -> Iterator[Statement]:
     pieces = _HEAD.split(text)
-    for name, since, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+    for name, since, forgotten, body in zip(*(pieces[n::4] for n in (1, 2, 3, 4)), strict=True):
         lines = body.strip().splitlines()
         comment = "\n".join(line[3:] for line in lines if line.startswith("-- "))
         code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
-        sql, parameters = _numbered(code.strip().rstrip(";") or _calls()[name])
+        code = code.strip().rstrip(";") or _calls()[name]
+        sql, parameters = _numbered(_FORGET.format(forgotten, code) if forgotten else code)
         yield Statement(name, comment, _SCOPE.sub("true", sql), parameters, since, sql)
 
 

@@ -72,7 +72,6 @@ UPDATE pgcron.backfill b SET state = 'stopping', changed_at = now(), error = :er
 WHERE b.id = :backfill::bigint AND b.state IN ('open', 'paused') RETURNING b.id;
 
 -- name: forget_backfills
+-- forgets: pgcron.backfill
 -- Over for as long as the ledger is kept.
-DELETE FROM pgcron.backfill g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.backfill o WHERE o.ended_at < (SELECT pgcron.kept_since('occurrence'))
-  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+o.ended_at < (SELECT pgcron.kept_since('occurrence'));

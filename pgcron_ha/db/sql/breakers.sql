@@ -18,10 +18,9 @@ SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
 -- name: divert_runs
 
 -- name: forget_diversions
+-- forgets: pgcron.diversion
 -- As old as history may get.
-DELETE FROM pgcron.diversion g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.diversion o WHERE o.at < (SELECT pgcron.kept_since('history'))
-  ORDER BY o.at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+o.at < (SELECT pgcron.kept_since('history')) ORDER BY o.at;
 
 -- name: set_breaker
 

@@ -33,10 +33,9 @@ RETURNING c.run_id, c.fence, c.status, c.result::text AS result, c.error, c.retr
 -- name: answer_callback
 
 -- name: forget_callbacks
+-- forgets: pgcron.callback
 -- For a day an answer may be delivered once more; what is still waited for stays.
-DELETE FROM pgcron.callback g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.callback o
-  WHERE o.opened_at < now() - interval '1 day'
-    AND coalesce(o.answered_at, o.closed_at, o.opened_at) < now() - interval '1 day'
-    AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id AND r.fence = o.fence)
-  ORDER BY o.opened_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+o.opened_at < now() - interval '1 day'
+  AND coalesce(o.answered_at, o.closed_at, o.opened_at) < now() - interval '1 day'
+  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id AND r.fence = o.fence)
+ORDER BY o.opened_at;

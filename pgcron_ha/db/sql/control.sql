@@ -127,11 +127,9 @@ WHERE o.schedule_id = :schedule_id::bigint
 ORDER BY o.fire_at LIMIT :at_most::int;
 
 -- name: forget_overrides
+-- forgets: pgcron.occurrence_override
 -- Of fires that are decided and so old that the ledger forgets them.
-DELETE FROM pgcron.occurrence_override g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.occurrence_override o
-  WHERE greatest(o.fire_at, o.due_at) < (SELECT pgcron.kept_since('occurrence'))
-  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+greatest(o.fire_at, o.due_at) < (SELECT pgcron.kept_since('occurrence'));
 
 -- name: failing_schedules
 -- Schedules with failures that are not evaluated yet.
@@ -143,11 +141,9 @@ WHERE NOT f.is_judged AND f.schedule_id <> ALL(:aside::bigint[]) LIMIT :at_most;
 SELECT pgcron.judge_failures(:schedule_id) AS verdict;
 
 -- name: forget_fire_failures
+-- forgets: pgcron.fire_failure
 -- Before a success, while history still knows of it; or of a schedule that doesn't count them any
 -- more.
-DELETE FROM pgcron.fire_failure f WHERE f.run_id = ANY(ARRAY(
-  SELECT o.run_id FROM pgcron.fire_failure o
-  WHERE o.failed_at <= pgcron.last_success(o.schedule_id, o.failed_at)
-    OR NOT EXISTS (SELECT FROM pgcron.schedule s
-                   WHERE s.id = o.schedule_id AND s.pause_after_failures IS NOT NULL)
-  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+o.failed_at <= pgcron.last_success(o.schedule_id, o.failed_at)
+  OR NOT EXISTS (SELECT FROM pgcron.schedule s
+                 WHERE s.id = o.schedule_id AND s.pause_after_failures IS NOT NULL);

@@ -54,48 +54,39 @@ SELECT n.run_id, l.schedule, extract(epoch FROM n.expected)::float8 AS expected,
 FROM noticed n JOIN long l ON l.id = n.run_id;
 
 -- name: forget_keys
--- As all that forget: a batch of rows is found and locked, those that are locked are left.
-DELETE FROM pgcron.idempotency g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.idempotency o WHERE o.expires_at <= now()
-  ORDER BY o.expires_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+-- forgets: pgcron.idempotency
+o.expires_at <= now() ORDER BY o.expires_at;
 
 -- name: forget_periods
-DELETE FROM pgcron.unique_period g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.unique_period o WHERE o.until <= now()
-  ORDER BY o.until LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+-- forgets: pgcron.unique_period
+o.until <= now() ORDER BY o.until;
 
 -- name: forget_rates
+-- forgets: pgcron.rate_window
 -- What keys and queues with a rate have started, when all of it is older than the rate's time: no
 -- row says the same. Else each key of a pattern would leave one behind.
-DELETE FROM pgcron.rate_window g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.rate_window o
-  WHERE pgcron.rate_slice(now(), o.per) - 256 > ALL (o.slices)
-  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+pgcron.rate_slice(now(), o.per) - 256 > ALL (o.slices);
 
 -- name: forget_nodes
+-- forgets: pgcron.node
 -- Dead for a day and owner of nothing.
-DELETE FROM pgcron.node g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.node o WHERE o.state = 'dead' AND o.ended_at < now() - interval '1 day'
-    AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.owner = o.incarnation AND r.state = 'running')
-  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+o.state = 'dead' AND o.ended_at < now() - interval '1 day'
+  AND NOT EXISTS (SELECT FROM pgcron.run r WHERE r.owner = o.incarnation AND r.state = 'running');
 
 -- name: forget_missed
-DELETE FROM pgcron.missed g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.missed o WHERE o.last_at < (SELECT pgcron.kept_since('occurrence'))
-  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+-- forgets: pgcron.missed
+o.last_at < (SELECT pgcron.kept_since('occurrence'));
 
 -- name: forget_letters
+-- forgets: pgcron.dead_letter
 -- Of dead letters those that somebody has closed, for as long as ended runs are kept.
-DELETE FROM pgcron.dead_letter g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.dead_letter o WHERE o.closed_at < (SELECT pgcron.kept_since('history'))
-  ORDER BY o.closed_at LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+o.closed_at < (SELECT pgcron.kept_since('history')) ORDER BY o.closed_at;
 
 -- name: forget_assets
+-- forgets: pgcron.asset
 -- That were not updated for as long as ended runs are kept, and that no schedule is on.
-DELETE FROM pgcron.asset g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.asset o WHERE o.updated_at < (SELECT pgcron.kept_since('history'))
-    AND NOT EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.asset = o.name)
-  LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+o.updated_at < (SELECT pgcron.kept_since('history'))
+  AND NOT EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.asset = o.name);
 
 -- name: forget_versions
 -- Those of a schedule that was deleted are kept as long as its ledger.
@@ -171,11 +162,13 @@ ON CONFLICT (run_id) DO UPDATE
         note = EXCLUDED.note;
 
 -- name: forget_progress
--- Progress of runs that are over: so the end of a run need not search for it. Its twin
--- forget_overruns does the same for runs that lasted too long.
-DELETE FROM pgcron.progress g WHERE g.ctid = ANY(ARRAY(
-  SELECT o.ctid FROM pgcron.progress o
-  WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id)
-  ORDER BY o.run_id LIMIT :at_most FOR UPDATE SKIP LOCKED)) RETURNING 1 AS gone;
+-- forgets: pgcron.progress
+-- Progress of runs that are over: so the end of a run need not search for it.
+NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id;
+
+-- name: forget_overruns
+-- forgets: pgcron.overrun
+-- Which runs lasted too long, as progress.
+NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = o.run_id) ORDER BY o.run_id;
 
 -- name: channel
