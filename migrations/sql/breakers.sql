@@ -250,19 +250,14 @@ COMMENT ON FUNCTION pgcron.set_breaker IS
     'a while, then probed with one run at a time.';
 
 CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
-LANGUAGE plpgsql AS $$
-DECLARE
-  row_found pgcron.breaker;
-BEGIN
-  SELECT * INTO row_found FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE;
-  IF row_found.name IS NULL THEN
-    PERFORM pgcron.refuse('PC010',
-        format('breaker %L does not exist', left(require_breaker.name, 200)),
-        'A breaker is named as the handler it was set for.',
-        '`pgcron-ha breakers list` lists them.');
-  END IF;
-  RETURN row_found;
-END $$;
+LANGUAGE sql AS $$
+  SELECT FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE;
+  SELECT pgcron.refuse('PC010',
+           format('breaker %L does not exist', left(require_breaker.name, 200)),
+           'A breaker is named as the handler it was set for.',
+           '`pgcron-ha breakers list` lists them.')
+  WHERE NOT EXISTS (SELECT FROM pgcron.breaker b WHERE b.name = require_breaker.name);
+  SELECT b.* FROM pgcron.breaker b WHERE b.name = require_breaker.name $$;
 
 -- Closes a breaker by hand, whatever its state: what waits for it goes. True when it was not
 -- closed.

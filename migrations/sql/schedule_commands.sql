@@ -1,17 +1,12 @@
 -- What people do to a schedule.
 
 CREATE FUNCTION pgcron.schedule_id(name text) RETURNS bigint
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  found_id bigint := (SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_id.name);
-BEGIN
-  IF found_id IS NULL THEN
-    PERFORM pgcron.refuse('PC010', format('schedule %L does not exist', left(name, 200)),
-        'A schedule is named exactly as it was created.',
-        'SELECT name FROM pgcron.schedules lists them; so does `pgcron-ha schedules list`.');
-  END IF;
-  RETURN found_id;
-END $$;
+LANGUAGE sql STABLE AS $$
+  SELECT pgcron.refuse('PC010', format('schedule %L does not exist', left(schedule_id.name, 200)),
+           'A schedule is named exactly as it was created.',
+           'SELECT name FROM pgcron.schedules lists them; so does `pgcron-ha schedules list`.')
+  WHERE NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.name = schedule_id.name);
+  SELECT s.id FROM pgcron.schedule s WHERE s.name = schedule_id.name $$;
 
 -- The schedule, locked against its deletion.
 CREATE FUNCTION pgcron.hold_schedule(name text) RETURNS pgcron.schedule
