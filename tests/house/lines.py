@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,11 @@ from tests.house.checkout import ROOT, files
 
 _SMALL: Final = 30
 _DATA: Final = (".html", ".css", ".js")
+# A comment that has its lines for itself.
+_REMARK: Final = re.compile(
+    r"^[ \t]*(?:\{#(?:(?!#\}).)*#\}|<!--(?:(?!-->).)*-->|/\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*$",
+    re.MULTILINE | re.DOTALL,
+)
 _NO_CODE: Final = frozenset(
     {
         tokenize.COMMENT,
@@ -55,8 +61,8 @@ def sql_lines(text: str) -> int:
 
 
 def data_lines(text: str) -> int:
-    """Lines of templates, styles and scripts that are not empty."""
-    return sum(1 for line in text.splitlines() if line.strip())
+    """Lines of templates, styles and scripts that are neither empty nor comments."""
+    return sum(1 for line in _REMARK.sub("", text).splitlines() if line.strip())
 
 
 def counted(file: Path) -> int:
