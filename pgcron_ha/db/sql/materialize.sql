@@ -8,6 +8,9 @@
 -- no group, however large, delays the others. Each schedule is looked up by itself (LIMIT 1): a
 -- plan that does not know that :at_most is small would join the whole table, 200 ms a pass at a
 -- million schedules.
+WITH open AS NOT MATERIALIZED (
+  SELECT u.* FROM pgcron.cursor u
+  WHERE NOT u.is_paused AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[]))
 SELECT c.schedule_id, c.generation, c.watermark, c.status, s.name, s.uuid, s.spec, s.timezone,
        s.dst, s.calendars, s.catchup, s.catchup_window, s.jitter, s.max_runs, c.runs_made,
        now() AS now
@@ -15,30 +18,21 @@ FROM (
   SELECT DISTINCT ON (due.schedule_id) due.*
   FROM (
     (SELECT n.*, row_number() OVER () AS turn FROM (
-      SELECT u.* FROM pgcron.cursor u
-      WHERE u.status <> 'invalid' AND NOT u.is_paused AND u.next_fire IS NULL
-        AND NOT u.edit_is_pending AND u.schedule_id <> ALL(:aside::bigint[])
+      SELECT u.* FROM open u WHERE u.status <> 'invalid' AND u.next_fire IS NULL
       ORDER BY u.next_fire NULLS FIRST LIMIT :at_most) n)
     UNION ALL
     (SELECT d.*, row_number() OVER (ORDER BY d.next_fire) FROM (
-      SELECT u.* FROM pgcron.cursor u
-      WHERE u.status <> 'invalid' AND NOT u.is_paused
-        AND u.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT u.edit_is_pending
-        AND u.schedule_id <> ALL(:aside::bigint[])
+      SELECT u.* FROM open u
+      WHERE u.status <> 'invalid' AND u.next_fire <= now() + make_interval(secs => :refill::float8)
       ORDER BY u.next_fire NULLS FIRST LIMIT :at_most) d)
     UNION ALL
     (SELECT d.*, row_number() OVER (ORDER BY d.next_fire DESC) FROM (
-      SELECT u.* FROM pgcron.cursor u
-      WHERE u.status <> 'invalid' AND NOT u.is_paused
-        AND u.next_fire <= now() + make_interval(secs => :refill::float8) AND NOT u.edit_is_pending
-        AND u.schedule_id <> ALL(:aside::bigint[])
+      SELECT u.* FROM open u
+      WHERE u.status <> 'invalid' AND u.next_fire <= now() + make_interval(secs => :refill::float8)
       ORDER BY u.next_fire DESC NULLS LAST LIMIT :at_most) d)
     UNION ALL
     (SELECT r.*, row_number() OVER (ORDER BY r.retry_at) FROM (
-      SELECT u.* FROM pgcron.cursor u
-      WHERE u.retry_at <= now() AND NOT u.is_paused AND NOT u.edit_is_pending
-        AND u.schedule_id <> ALL(:aside::bigint[])
-      ORDER BY u.retry_at LIMIT :at_most) r)) due
+      SELECT u.* FROM open u WHERE u.retry_at <= now() ORDER BY u.retry_at LIMIT :at_most) r)) due
   ORDER BY due.schedule_id, due.turn) c
 CROSS JOIN LATERAL (
   SELECT k.* FROM pgcron.schedule k WHERE k.id = c.schedule_id AND k.enabled LIMIT 1) s
