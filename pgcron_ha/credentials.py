@@ -10,7 +10,7 @@ import secrets
 import string
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pgcron_ha.errors import ConfigError, InvalidInput
+from pgcron_ha.errors import InvalidInput, missing_package
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -27,11 +27,7 @@ def hasher() -> PasswordHasher:
     try:
         from argon2 import PasswordHasher
     except ImportError:
-        raise ConfigError(
-            "passwords need the package argon2-cffi",
-            "It is not installed.",
-            'Install the extra: pip install "pgcron-ha[auth]".',
-        ) from None
+        raise missing_package("passwords", "argon2-cffi", "auth") from None
     return PasswordHasher(time_cost=3, memory_cost=32 * 1024, parallelism=1)
 
 

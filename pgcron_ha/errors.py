@@ -242,6 +242,15 @@ def _in_one_line(error: PgcronError) -> str:
     return f"{error.message}{'. ' if more[0].isupper() else ': '}{more}"
 
 
+def missing_package(who: str, package: str, extra: str) -> ConfigError:
+    """The error for what `who` needs, which one of our extras installs."""
+    return ConfigError(
+        f"{who} need the package {package}",
+        "It is not installed.",
+        f'Install the extra: pip install "pgcron-ha[{extra}]".',
+    )
+
+
 def from_sqlstate(
     sqlstate: str | None, message: str, detail: str | None, hint: str | None
 ) -> PgcronError | None:

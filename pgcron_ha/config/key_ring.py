@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pgcron_ha.config.loading import load_obeyed
 from pgcron_ha.config.secret_references import SecretReference
-from pgcron_ha.errors import ConfigError
+from pgcron_ha.errors import ConfigError, missing_package
 
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
@@ -111,9 +111,5 @@ def _cipher(key: bytes) -> Any:
     try:  # only who has secret values loads it
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError:
-        raise ConfigError(
-            "secret values need the library cryptography",
-            "It is not installed here.",
-            "Install pgcron-ha with its extra: pip install 'pgcron-ha[secrets]'.",
-        ) from None
+        raise missing_package("secret values", "cryptography", "secrets") from None
     return AESGCM(key)

@@ -21,7 +21,7 @@ import httpx
 
 from pgcron_ha.config.page_settings import AuthSettings
 from pgcron_ha.config.values import LOOPBACK
-from pgcron_ha.errors import ConfigError, PgcronError, Refused
+from pgcron_ha.errors import ConfigError, PgcronError, Refused, missing_package
 
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet
@@ -67,11 +67,7 @@ class Provider:
                 "Set both; `pgcron-ha docs log-in` has an example.",
             )
         if find_spec("joserfc") is None:
-            raise ConfigError(
-                "login through a provider needs the package joserfc",
-                "It is not installed.",
-                'Install the extra: pip install "pgcron-ha[auth]".',
-            )
+            raise missing_package("logins through a provider", "joserfc", "auth")
         self.issuer = auth.oidc_issuer
         self._auth = auth
         self._redirect_uri = f"{public_url}{CALLBACK}"
