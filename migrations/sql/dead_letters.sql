@@ -90,10 +90,10 @@ COMMENT ON FUNCTION pgcron.archive_dead_letters IS
     'Closes open dead letters that nobody will send again, up to 1000. Returns those it closed.';
 
 -- Whether a dead letter fits all filters that are given. An error class of '' is that of letters
--- without one.
+-- without one. Of states only redriven and archived are filters.
 CREATE FUNCTION pgcron.letter_fits(letter pgcron.dead_letter, fingerprint text, handler text,
-    queue text, error_class text, schedule text, since timestamptz, until timestamptz)
-  RETURNS boolean
+    queue text, error_class text, schedule text, since timestamptz, until timestamptz,
+    state text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fingerprint)
   AND (letter_fits.handler IS NULL OR letter.handler = letter_fits.handler)
@@ -101,7 +101,10 @@ RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fing
   AND (letter_fits.error_class IS NULL
        OR coalesce(letter.error_class, '') = letter_fits.error_class)
   AND (letter_fits.schedule IS NULL OR letter.schedule = letter_fits.schedule)
-  AND (since IS NULL OR letter.died_at >= since) AND (until IS NULL OR letter.died_at < until);
+  AND (since IS NULL OR letter.died_at >= since) AND (until IS NULL OR letter.died_at < until)
+  AND CASE state WHEN 'redriven' THEN letter.redriven_as IS NOT NULL
+           WHEN 'archived' THEN letter.closed_at IS NOT NULL AND letter.redriven_as IS NULL
+           ELSE true END;
 
 -- Locks the oldest open letters that fit all that is given, but for those that others have locked.
 CREATE FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text,
