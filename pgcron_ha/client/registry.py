@@ -38,9 +38,9 @@ class Registry:
         """One whose definition fails has a name all the same: what is made of it is no further
         mistake.
         """
-        self._names.setdefault(function, f"py:{getattr(function, '__name__', 'refused')}")
         with defining(what):
             yield
+        self._names.setdefault(function, f"py:{getattr(function, '__name__', 'refused')}")
 
     def add(
         self,

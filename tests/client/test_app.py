@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import pytest
 
-from pgcron_ha import App, Context, Debounce, Throttle, Unique
+from pgcron_ha import App, Context, Debounce, Throttle, Unique, Workflow
 from pgcron_ha.errors import ConfigError, Conflict, DatabaseUnavailable, InvalidInput, NotFound
 from tests.product.client import define_schedule
 from tests.product.db import migrate
@@ -123,6 +123,27 @@ async def test_enqueue_takes_a_function_a_short_name_or_a_full_one(database: str
     assert [status.handler for status in found] == ["py:report"] * 3 + ["shell:backup"]
     assert {status.state for status in found} == {"ready"}
     assert not any(status.is_ended for status in found)
+
+
+def test_a_function_with_the_name_of_another_ones_handler_stands_for_its_own() -> None:
+    app = App()
+
+    for name in ("send", "bill"):
+        app.handler(name)(lambda: None)
+
+    @app.schedule("@daily")
+    @app.handler("send_by_fax")
+    def send() -> None: ...
+
+    @app.schedule("@daily")
+    @app.workflow("billing")
+    def bill(flow: Workflow) -> None:
+        flow.step(send)
+
+    assert {name: each.handler for name, each in app.schedules.items()} == {
+        "send_by_fax": "py:send_by_fax",
+        "billing": "workflow:billing",
+    }
 
 
 async def test_a_living_idempotency_key_returns_the_run_it_named(database: str) -> None:
