@@ -27,7 +27,7 @@ _BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # C, where li
 _TAG: Final = "tag:yaml.org,2002:"
 _SCALARS: Final = {
     "bool": r"true|True|TRUE|false|False|FALSE",
-    "int": r"[-+]?(0|[1-9][0-9]{0,17})",
+    "int": r"[-+]?(0|[1-9][0-9]*)",
     "float": r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?",
     "null": r"~|null|Null|NULL|",
     "merge": r"<<",

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidInput, TooLarge
@@ -88,6 +88,7 @@ _names = _text.filter(lambda name: name.strip() != "" and name.isprintable())
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(st.dictionaries(_names, _rows, max_size=3))
+@example({"long": {"spec": "@daily", "handler": "py:x", "args": f'{{"n": [{10**29 + 1}]}}'}})
 def test_what_is_written_is_read_back_and_has_the_published_form(
     rows: dict[str, dict[str, Any]],
 ) -> None:
