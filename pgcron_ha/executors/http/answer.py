@@ -12,9 +12,12 @@ with GET and the headers of the run:
   succeeded, success, completed, done: it succeeded, and ``result`` is the run's result.
   failed, failure, error, cancelled, canceled: it has failed, for the reason in ``error`` (a text,
   or an object with ``message``); another attempt is made unless ``retry`` is false.
+  retry: another attempt is made, whatever the run's policy says about causes. Before either,
+  ``retry_after`` seconds pass if it is there.
 - any other expected answer ends the run like the answer to a plain request.
-- a status of ``retry``, or no answer, a few times in a row: the work may go on all the same.
-- any other status is a failure.
+- a status code of the destination's ``retry``, or no answer, a few times in a row: the work may
+  go on all the same.
+- any other status code is a failure.
 
 The service is not informed when polling stops. A further attempt sends the request again with the
 same ``Idempotency-Key`` and a higher ``Pgcron-Fence``.
@@ -37,7 +40,13 @@ from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Outcom
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
 from pgcron_ha.executors.http.client import HttpAnswer, HttpClient
 from pgcron_ha.executors.http.request import HttpRequest
-from pgcron_ha.executors.http.work_reports import percent_of, read_json, work_status_of
+from pgcron_ha.executors.http.work_reports import (
+    delay_of,
+    failure_of,
+    percent_of,
+    read_json,
+    work_status_of,
+)
 
 MAX_RETRY_AFTER: Final = timedelta(hours=24)
 """The longest pause a service may ask for."""
@@ -283,6 +292,6 @@ class Operation:
         if status.kind == "succeeded":
             self._context.log(status.error)
             return outcome_of_document(document.get("result"), self._context)
-        if status.kind == "failed":
-            return Failed("OperationFailed", status.error, retry=status.may_retry)
-        return outcome_of_answer(self._client.destination, answer, self._context)
+        if status.kind is None:
+            return outcome_of_answer(self._client.destination, answer, self._context)
+        return failure_of(status.kind, status.error, delay_of(document))

@@ -34,19 +34,17 @@ import asyncio
 import contextlib
 import json
 import secrets
-from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.db.commands.callbacks import hash_of_token
 from pgcron_ha.db.driver.link import Busy, Link, Row
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Stopped
-from pgcron_ha.executors.contract.base import Context, Failed, Outcome, StopReason
+from pgcron_ha.executors.contract.base import Context, Outcome, StopReason
 from pgcron_ha.executors.contract.coroutines import wait_at_most
-from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY
 from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.http.answer import outcome_of_document
-from pgcron_ha.executors.http.work_reports import PATH
+from pgcron_ha.executors.http.work_reports import PATH, failure_of
 
 CLOSE_SECONDS: Final = 3.0
 """For asking, when a run is stopped, whether its service was quicker. Less than the grace of a
@@ -100,15 +98,7 @@ class Callback:
         if row["status"] == "succeeded":
             document = self.masker.mask_document(json.loads(row["result"] or "null"))
             return outcome_of_document(document, self._context)
-        after = row["retry_after"]
-        asks = row["status"] == "retry"
-        return Failed(
-            "Retry" if asks else "OperationFailed",
-            self.masker.mask(row["error"] or ""),
-            retry=row["status"] != "discarded",
-            after=None if after is None else timedelta(seconds=after),
-            causes=(ASKED_TO_RETRY,) if asks else (),
-        )
+        return failure_of(row["status"], self.masker.mask(row["error"] or ""), row["retry_after"])
 
 
 class CallbackDesk:

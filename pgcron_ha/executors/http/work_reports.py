@@ -23,16 +23,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pgcron_ha.db.commands.callbacks import CallbackAnswer, End
 from pgcron_ha.errors import InvalidInput, TooLarge
-from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
-from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Succeeded
+from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY, bounded_text, outcome_of_result
+from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Succeeded
 from pgcron_ha.executors.contract.progress import MOST_NOTE, checked
 from pgcron_ha.harmless import storable
 
-Kind: TypeAlias = Literal["running", "succeeded", "failed", "retry"]
+Kind: TypeAlias = Literal["running"] | End
 
 PATH: Final = "/callback/runs/{run}/{fence}"
 """Of the address that services get, behind ``web.public_url``."""
@@ -65,7 +66,6 @@ class WorkStatus(NamedTuple):
 
     kind: Kind | None
     error: str
-    may_retry: bool
 
 
 def work_status_of(document: Any) -> WorkStatus:
@@ -77,13 +77,34 @@ def work_status_of(document: Any) -> WorkStatus:
         error = error.get("message", error)
     reason = error if isinstance(error, str) else json.dumps(error)
     ended = f"the work has ended: {word}" + (f" ({reason})" if error is not None else "")
-    return WorkStatus(_KINDS.get(word), bounded_text(ended), known.get("retry") is not False)
+    kind = _KINDS.get(word)
+    if kind == "failed" and known.get("retry") is False:
+        kind = "discarded"
+    return WorkStatus(kind, bounded_text(ended))
+
+
+def failure_of(end: End, error: str, retry_after: float | None) -> Failed:
+    """The outcome of work that has not succeeded; the delay is in seconds."""
+    asks = end == "retry"
+    return Failed(
+        "Retry" if asks else "OperationFailed",
+        error,
+        retry=end != "discarded",
+        after=None if retry_after is None else timedelta(seconds=retry_after),
+        causes=(ASKED_TO_RETRY,) if asks else (),
+    )
 
 
 def percent_of(document: dict[str, Any]) -> float | None:
     """Its ``percentComplete``, if that is a number."""
     percent = _number(document.get("percentComplete"))
     return None if percent is None else min(percent, 100.0)
+
+
+def delay_of(document: dict[str, Any]) -> float | None:
+    """Its ``retry_after``, if that is a number."""
+    seconds = _number(document.get("retry_after"))
+    return None if seconds is None else min(seconds, MAX_RETRY_AFTER_SECONDS)
 
 
 def read_json(body: bytes) -> Any:
@@ -128,10 +149,7 @@ def _end(document: dict[str, Any]) -> tuple[End | None, str | None]:
         )
     if status.kind == "running":
         return None, None
-    if status.kind == "succeeded":
-        return "succeeded", None
-    is_final = status.kind == "failed" and not status.may_retry
-    return "discarded" if is_final else status.kind, status.error
+    return status.kind, None if status.kind == "succeeded" else status.error
 
 
 def _result(document: dict[str, Any]) -> str | None:
@@ -147,17 +165,14 @@ def _result(document: dict[str, Any]) -> str | None:
 
 
 def _retry_after(document: dict[str, Any]) -> float | None:
-    given = document.get("retry_after")
-    if given is None:
-        return None
-    seconds = _number(given)
-    if seconds is None:
+    given, seconds = document.get("retry_after"), delay_of(document)
+    if given is not None and seconds is None:
         raise InvalidInput(
             f"retry_after is {json.dumps(given)[:100]}",
             "It is a number of seconds from 0 on.",
             "Leave it out for the delay of the run's policy.",
         )
-    return min(seconds, MAX_RETRY_AFTER_SECONDS)
+    return seconds
 
 
 def _progress(document: dict[str, Any]) -> tuple[float | None, float | None, str | None]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Interrupted, StopReason, Succeeded
+from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY
 from tests.executors.http.calls import call, destination, executor, outcome_of
 from tests.executors.http.service import JSON, Answer, Route, Service, reset
 from tests.executors.running import context
@@ -69,6 +71,26 @@ async def test_work_that_failed_fails_the_run(end: Answer, message: str, retry: 
     assert isinstance(outcome, Failed)
     assert outcome.retry is retry
     assert message in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (state("retry"), Failed("Retry", "the work has ended: retry", causes=(ASKED_TO_RETRY,))),
+        (
+            state("Failed", retry_after=90),
+            Failed("OperationFailed", "the work has ended: failed", after=timedelta(seconds=90)),
+        ),
+        (
+            state("failed", retry_after="soon"),
+            Failed("OperationFailed", "the work has ended: failed"),
+        ),
+    ],
+)
+async def test_work_that_asks_for_another_attempt_gets_it(end: Answer, expected: Failed) -> None:
+    with Service({"/": accepted(), "/jobs/1": end}) as service:
+        outcome, _ = await call(service, **POLL)
+    assert outcome == expected
 
 
 @pytest.mark.parametrize(
