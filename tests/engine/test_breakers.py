@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pgcron_ha import App, Breaker
+from pgcron_ha import App, Breaker, Secret
+from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import Context
 from tests.db.control import Connect, Connection, enqueue
 from tests.engine.test_node import living
@@ -178,6 +179,25 @@ async def test_a_probe_that_fails_is_the_only_run_that_was_tried(
         assert len(fragile.calls) == 4
         assert await connection.fetchval("SELECT sum(attempt) FROM pgcron.run") == 1
         fragile.works = True
+
+
+@pytest.mark.parametrize("secretive", ["fragile", "spare", "sharing"])
+async def test_a_fallback_handler_is_refused_where_args_are_secret(
+    settings: Callable[..., Settings], secretive: str
+) -> None:
+    async def with_secrets(card: Secret[str]) -> None: ...
+
+    async def without(card: str) -> None: ...
+
+    fallback = Breaker(fallback={"handler": "py:spare"})
+    breakers: dict[str, Any] = {"fragile": fallback, "sharing": "py:fragile"}
+    app = App()
+    for name in ("fragile", "spare", "sharing"):
+        function = with_secrets if name == secretive else without
+        app.handler(name, breaker=breakers.get(name))(function)
+
+    with pytest.raises(ConfigError, match=f"'py:{secretive}' takes secret args"):
+        await Node(settings(), [app], "test").run()
 
 
 async def test_a_fallback_handler_takes_what_comes_while_it_is_open(

@@ -135,7 +135,7 @@ def _templates(settings: Settings) -> list[tuple[str, Mapping[str, Template]]]:
 
 def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str, Any]]:
     """As ``declare_breakers`` takes them. Raises `ConfigError` for one that shares what is not
-    there.
+    there, and for secret args that would go to another handler, which can't decrypt them.
     """
     said: dict[str, Breaker | str] = {}
     for kind, tables in _templates(settings):
@@ -144,7 +144,18 @@ def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str,
                 said[f"{kind}:{name}"] = table.breaker
     for app in apps:
         said.update(app.breakers)
-    return declare(said)
+    declared = declare(said)
+    secret = {name for name, each in _python_handlers(apps).items() if each.takes_secrets}
+    for breaker in declared:
+        fallback = breaker["fallback_handler"]
+        if fallback and (found := secret.intersection([*breaker["handlers"], fallback])):
+            raise ConfigError(
+                f"the fallback of '{breaker['name']}' is '{fallback}', and '{min(found)}' takes "
+                "secret args",
+                "A secret arg is encrypted for one handler: another one can't read it.",
+                "Name a queue as the fallback, or leave it out: then the runs wait.",
+            )
+    return declared
 
 
 def callbacks_came(executors: Mapping[str, Any]) -> None:
