@@ -38,7 +38,7 @@ def pgcron_app(request: pytest.FixtureRequest) -> App:
     """The App under test: the one that `pgcron_app` of pytest's configuration names."""
     from pgcron_ha.client.loading import load_app
 
-    place = str(request.config.getini("pgcron_app"))
+    place = _place(request)
     if not place:
         raise pytest.UsageError(_WRONG_USAGE)
     return load_app(place)
@@ -88,13 +88,24 @@ def pgcron_database(pgcron_dsn: str, pgcron_schema: str, pgcron_app: App) -> Ite
 
 
 @pytest.fixture
-def pgcron(pgcron_app: App, pgcron_database: str, pgcron_schema: str, tmp_path: Path) -> Pgcron:
+def pgcron(
+    pgcron_app: App,
+    pgcron_database: str,
+    pgcron_schema: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Pgcron:
     """Runs handlers and schedules of the App, in an empty schema."""
     from pgcron_ha.testing.running import Pgcron
 
-    made = Pgcron(pgcron_app, pgcron_database, pgcron_schema, tmp_path / "pgcron")
+    folder = tmp_path / "pgcron"
+    made = Pgcron(pgcron_app, pgcron_database, pgcron_schema, folder, _place(request))
     _apart(made.prepare())
     return made
+
+
+def _place(request: pytest.FixtureRequest) -> str:
+    return str(request.config.getini("pgcron_app"))
 
 
 def _apart(work: Coroutine[Any, Any, None]) -> None:

@@ -132,12 +132,14 @@ class Pgcron:
     handlers run in threads of their own, so patches of your modules reach them.
     """
 
-    def __init__(self, app: App, dsn: str, schema: str, folder: Path) -> None:
+    def __init__(self, app: App, dsn: str, schema: str, folder: Path, place: str = "") -> None:
+        """`place` is where processes of their own find the App: ``module:attribute``."""
         self.app = app
         self.dsn = dsn
         """Of the database, for what your test asks or does there itself."""
         self.schema = schema
         self._folder = folder
+        self._places = [place] if place else []
         self._reported: set[int] = set()
 
     async def run(
@@ -292,7 +294,7 @@ class Pgcron:
             "dsn": self.dsn,
             "schema": self.schema,
             "node.name": "test",
-            "node.apps": [],
+            "node.apps": self._places,
             "node.state_directory": str(self._folder),
             "node.poll_interval": "100ms",
         }

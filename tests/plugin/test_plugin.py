@@ -270,6 +270,29 @@ async def test_it(pgcron):
         assert connection.execute(made).fetchall() == [("pgcron_gw3",)]
 
 
+def test_isolated_handlers_have_processes_of_their_own(suite: Suite) -> None:
+    answer = suite(
+        """
+import os
+async def test_it(pgcron):
+    assert (await pgcron.run("report")).outcome == "succeeded"
+    alone = await pgcron.run("alone")
+    assert alone.outcome == "succeeded"
+    assert alone.result != os.getpid()
+""",
+        jobs=JOBS
+        + """
+import os
+
+@app.handler("alone", isolation="process")
+def alone(context):
+    return os.getpid()
+""",
+    )
+
+    assert passed(answer, 1)
+
+
 def test_an_app_that_nobody_named_is_asked_for(suite: Suite) -> None:
     answer = suite("async def test_it(pgcron): ...", ini=INI.replace("pgcron_app = jobs:app", ""))
 
