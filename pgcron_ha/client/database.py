@@ -20,7 +20,8 @@ class AppDatabase:
 
     def __init__(self, dsn: str | None, schema: str | None, listen_dsn: str | None) -> None:
         in_schema("", schema or DEFAULT_SCHEMA)  # a name that is not plain is refused here
-        self._dsn = dsn
+        self.dsn = dsn
+        """None until it is needed, if it is left out."""
         self._listen_dsn = listen_dsn
         self._schema = schema
         self._pools: dict[asyncio.AbstractEventLoop, ClientPool] = {}
@@ -35,8 +36,8 @@ class AppDatabase:
 
     def attach(self, dsn: str, schema: str, listen_dsn: str | None) -> None:
         """Sets what was left out."""
-        if self._dsn is None:
-            self._dsn, self._listen_dsn = dsn, self._listen_dsn or listen_dsn
+        if self.dsn is None:
+            self.dsn, self._listen_dsn = dsn, self._listen_dsn or listen_dsn
         self._schema = schema if self._schema is None else self._schema
 
     def connection(self, given: Any) -> AbstractAsyncContextManager[Any]:
@@ -80,11 +81,11 @@ class AppDatabase:
         return self._pools[loop]
 
     def _own_dsn(self) -> str:
-        if self._dsn is None:
+        if self.dsn is None:
             settings = load_obeyed()
-            self._dsn = settings.required_dsn()
+            self.dsn = settings.required_dsn()
             self._listen_dsn = self._listen_dsn or settings.listen_dsn
             if password_in_use() is None:  # a node that runs here may have one
                 use_password(settings.password_from)
-            assume(self._dsn, settings.pooler)
-        return self._dsn
+            assume(self.dsn, settings.pooler)
+        return self.dsn

@@ -75,14 +75,21 @@ def pgcron_database(pgcron_dsn: str, pgcron_schema: str, pgcron_app: App) -> Ite
     from pgcron_ha.errors import ConfigError
     from pgcron_ha.testing.running import make_schema, remove_schema
 
-    _apart(make_schema(pgcron_dsn, pgcron_schema))
     pgcron_app.attach(pgcron_dsn, pgcron_schema)
+    if pgcron_app._database.dsn != pgcron_dsn:
+        raise ConfigError(
+            "the App under test has a database of its own",
+            "What its handlers enqueue would go there, not into the database for tests.",
+            "Leave dsn out of App(): elsewhere it is that of the configuration (PGCRON_HA_DSN, "
+            "pgcron-ha.toml). Or let the App have the DSN of the fixture pgcron_dsn in tests.",
+        )
     if pgcron_app.schema != pgcron_schema:
         raise ConfigError(
             f"the App under test has the schema '{pgcron_app.schema}'",
             f"The tests work in '{pgcron_schema}'.",
             "Let the fixture pgcron_schema return the App's.",
         )
+    _apart(make_schema(pgcron_dsn, pgcron_schema))
     yield pgcron_dsn
     _apart(remove_schema(pgcron_dsn, pgcron_schema))
 

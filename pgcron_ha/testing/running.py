@@ -289,7 +289,9 @@ class Pgcron:
             await running
 
     def _settings(self) -> Settings:
-        """Those of the project (``pgcron-ha.toml`` with its templates), but for the database."""
+        """Those of the project (``pgcron-ha.toml`` with its templates), but for the database, and
+        for where its audit is sent.
+        """
         flags = {
             "dsn": self.dsn,
             "schema": self.schema,
@@ -298,7 +300,8 @@ class Pgcron:
             "node.state_directory": str(self._folder),
             "node.poll_interval": "100ms",
         }
-        return load_settings(read_sources(flags=flags))
+        found = load_settings(read_sources(flags=flags))
+        return replace(found, listen_dsn=None, audit=replace(found.audit, webhook=None))
 
     @asynccontextmanager
     async def _schema_of_test(self) -> AsyncIterator[SchemaUnderTest]:

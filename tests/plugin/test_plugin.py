@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import tomllib
@@ -289,6 +290,34 @@ def alone(context):
     return os.getpid()
 """,
     )
+
+    assert passed(answer, 1)
+
+
+def test_an_app_with_another_database_is_refused(suite: Suite, empty_database: str) -> None:
+    own, test = "postgresql://127.0.0.1:1/precious", "async def test_it(pgcron): ..."
+    answer = suite(test, jobs=JOBS.replace("App()", f"App({own!r})"))
+
+    assert answer.returncode == 1
+    assert "the App under test has a database of its own" in answer.stdout
+    assert passed(suite(test, jobs=JOBS.replace("App()", f"App({empty_database!r})")), 1)
+
+
+def test_no_server_of_the_project_is_connected_to(suite: Suite, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (tmp_path / "pgcron-ha.toml").write_text(
+            f'listen_dsn = "postgresql://127.0.0.1:{server.getsockname()[1]}/precious"\n'
+            'audit.webhook = "http://log.example"\n'  # refused by a node: not encrypted
+        )
+        answer = suite(
+            """
+async def test_it(pgcron):
+    assert (await pgcron.run("report")).outcome == "succeeded"
+"""
+        )
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
     assert passed(answer, 1)
 
