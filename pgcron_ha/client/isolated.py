@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any, Final
 
 from pgcron_ha.client.loading import load_app
+from pgcron_ha.config.secret_references import SecretReference
+from pgcron_ha.db.driver.passwords import password_in_use, use_password
 from pgcron_ha.executors.python.child_pool import ChildProgram
 from pgcron_ha.executors.python.child_serving import serve
 from pgcron_ha.executors.python.handler import PythonHandler
@@ -21,7 +24,10 @@ def child_program(places: Sequence[str], dsn: str, schema: str) -> ChildProgram 
     if not places:
         return None
     code = _CODE.format(path=repr(sys.path), module=__name__)
-    return ChildProgram(code, {"apps": list(places), "dsn": dsn, "schema": schema})
+    changing = password_in_use()
+    password = None if changing is None else astuple(changing.reference)
+    opening = {"apps": list(places), "dsn": dsn, "schema": schema, "password_from": password}
+    return ChildProgram(code, opening)
 
 
 def main() -> None:
@@ -30,6 +36,8 @@ def main() -> None:
 
 
 def _offer(opening: dict[str, Any]) -> Mapping[str, PythonHandler]:
+    if opening["password_from"] is not None:
+        use_password(SecretReference(*opening["password_from"]))
     found: dict[str, PythonHandler] = {}
     for place in opening["apps"]:
         app = load_app(place)

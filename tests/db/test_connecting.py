@@ -17,18 +17,24 @@ import psycopg
 import pytest
 
 from pgcron_ha.errors import DatabaseUnavailable
+from pgcron_ha.executors.contract.base import Succeeded
+from tests.executors.isolated_handlers import app
+from tests.executors.running import Record, context
 from tests.product.cli import CommandContext
+from tests.product.client import child_program
 from tests.product.config import parse_secret_reference
 from tests.product.db import (
     PAUSE_SECONDS,
     Link,
     connect,
     connect_plainly,
+    migrate,
     password_in_use,
     passwords,
     unavailable,
     use_password,
 )
+from tests.product.executors import ChildPool
 from tests.servers import ThrowAwayServer
 
 
@@ -200,6 +206,23 @@ async def test_a_command_that_is_not_there(guarded: ThrowAwayServer) -> None:
             await connect(dsn_of(guarded))
     finally:
         use_password(None)
+
+
+async def test_a_handler_in_a_process_of_its_own_has_the_password(
+    guarded: ThrowAwayServer, role: psycopg.Connection, printed: Path
+) -> None:
+    await migrate(guarded.dsn())
+    role.execute("ALTER ROLE app SUPERUSER")
+    record, run = Record(), context(1, "py:enqueues")
+    program = child_program(["tests.executors.isolated_handlers:app"], dsn_of(guarded), "pgcron")
+    pool = ChildPool(app.handlers, program, record.services(1))
+    try:
+        pool.start([run])
+        outcome = await asyncio.to_thread(record.outcome, run)
+    finally:
+        await pool.close(5)
+
+    assert isinstance(outcome, Succeeded), outcome
 
 
 def test_the_setting_is_a_reference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -51,6 +51,11 @@ def updates(ctx: Context) -> None:
     ctx.add_step("more", "py:where", queue="mail")
 
 
+@app.handler("enqueues", isolation="process")
+async def enqueues() -> int:
+    return await app.enqueue("add", {"left": 1})
+
+
 @app.handler("rights", isolation="process")
 def rights() -> list[str]:
     mask = os.umask(0)
