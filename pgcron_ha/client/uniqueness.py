@@ -61,16 +61,16 @@ Uniqueness: TypeAlias = Unique | Debounce | Throttle
 def unique_arguments(unique: object) -> dict[str, Any]:
     """The same as arguments of `pgcron.enqueue`. Raises InvalidInput."""
     match unique:
-        case Unique(key, scope, on_conflict, period):
+        case Unique(key, scope, on_conflict, period) if key is not None:
             manner = {} if on_conflict == "return" else {"on_conflict": on_conflict}
             return {"unique_key": key, "unique_scope": scope, "unique_for": period, **manner}
-        case Debounce(key, delay, at_most) if delay is not None:
+        case Debounce(key, delay, at_most) if None not in (key, delay):
             return {"unique_key": key, "debounce": delay, "debounce_max": at_most}
-        case Throttle(key, period, trailing) if period is not None:
+        case Throttle(key, period, trailing) if None not in (key, period):
             manner = {"on_conflict": "replace"} if trailing else {}
             return {"unique_key": key, "unique_for": period, **manner}
     raise InvalidInput(
-        f"unique is {type_words(unique)}, or has no duration",
+        f"unique is {type_words(unique)}, or has no key or no duration",
         "It is a Unique, a Debounce or a Throttle of pgcron_ha.",
         "Write for example Unique('customer-7').",
     )

@@ -334,6 +334,8 @@ async def test_runs_of_the_same_work_are_one(database: str, connection: Reader) 
     [
         ("k", {}),
         (Unique(""), {}),
+        (Unique(None), {}),  # type: ignore[arg-type]
+        (Throttle(None, 5), {}),  # type: ignore[arg-type]
         (Unique("k", scope="ever"), {}),  # type: ignore[arg-type]
         (Unique("k", on_conflict="merge"), {}),  # type: ignore[arg-type]
         (Throttle("k", 0), {}),
