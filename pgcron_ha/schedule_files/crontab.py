@@ -26,6 +26,9 @@ _VARIABLE: Final = re.compile(
 )
 _SHELL: Final = "/bin/sh"
 _QUOTED: Final = re.compile(r"""(["']).*\1""")
+# What depends on HOME, or on the working directory that cron has there: ~, $HOME, cd x, bin/x.
+_OF_HOME: Final = re.compile(r"""(?:^|[\s=:"'(;&|])~|\$\{?HOME\b|\bcd\s+["']?[^\s"'/$]|^[\w.-]+/""")
+_HINT: Final = ": write HOME=/… above the line for others"
 _PERCENT: Final = re.compile(r"(?<!\\)%")
 
 
@@ -92,6 +95,12 @@ def _entry(found: Imported, context: _Context, line: str, where: str, is_system:
         template["user"] = user
     if (home := context.variables.get("HOME", "")).startswith("/"):
         template["working_directory"] = home
+    elif user:
+        found.lose(where, f"{user[:100]}'s HOME and working directory are not carried over{_HINT}")
+    else:
+        template["environment"] = ["HOME", "LOGNAME", "USER"]
+        if _OF_HOME.search(command):
+            found.lose(where, f"HOME and the working directory are the node's{_HINT}")
     overlap = "skip" if _gives_way(command) else "allow"
     said = {"spec": spec, "timezone": context.timezone, "overlap": overlap, "catchup": "none"}
     found.add(where, program_name(command), "shell", said, template)

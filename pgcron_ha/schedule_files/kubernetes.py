@@ -69,7 +69,7 @@ def _cron_job(
     elif deadline is not None:
         found.lose(where, f"startingDeadlineSeconds {deadline!r} is not carried over")
     limit = job.pop("activeDeadlineSeconds", None)
-    if isinstance(limit, int) and 0 < limit <= 30 * 86400:
+    if isinstance(limit, int) and 0 < limit <= 7 * 86400:
         said["timeout"] = duration_text(limit)
     elif limit is not None:
         found.lose(where, f"activeDeadlineSeconds {limit!r}: a run is stopped after {LONGEST}")

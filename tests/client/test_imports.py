@@ -138,6 +138,34 @@ def test_what_a_crontab_loses_is_told_with_its_line(line: str, lost: str) -> Non
     assert reported[0].startswith(f"crontab, line {number}: {lost}")
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["rm -rf $HOME/cache/*", "rm ${HOME}/x", "tar c ~/x", "bin/tidy", "./tidy", "cd jobs && x"],
+)
+def test_a_command_that_depends_on_home_is_told(command: str) -> None:
+    reported = "crontab, line 1: HOME and the working directory are the node's"
+
+    assert losses(crontab(f"@daily {command}")) == [
+        f"{reported}: write HOME=/… above the line for others"
+    ]
+    assert losses(crontab(f"HOME=/home/anna\n@daily {command}")) == []
+
+
+def test_without_home_in_the_crontab_it_is_that_of_the_node_or_not_there() -> None:
+    known = crontab("HOME=/srv\n@daily echo")
+    unknown = crontab("@daily echo 'a/~b' && cd  /tmp && ls ../x && cd $DIR")
+    of_a_user = crontab("@daily anna echo", is_system=True)
+
+    assert known.templates["shell"]["echo"]["working_directory"] == "/srv"
+    assert unknown.templates["shell"]["echo"]["environment"] == ["HOME", "LOGNAME", "USER"]
+    assert losses(known) == losses(unknown) == []
+    assert "environment" not in of_a_user.templates["shell"]["echo"]
+    assert losses(of_a_user) == [
+        "crontab, line 1: anna's HOME and working directory are not carried over: write HOME=/… "
+        "above the line for others"
+    ]
+
+
 def test_what_looks_like_a_placeholder_reaches_the_program() -> None:
     for items in (["echo", "{day}", "a {b}{c} $d"], ["printf", "%s|", "${x}", "{{y}}", "plain"]):
         plain = subprocess.run(
@@ -228,14 +256,14 @@ def test_a_cron_job_of_kubernetes_is_carried_over() -> None:
 
 
 def test_long_deadlines_of_a_cron_job() -> None:
-    longest = CRON_JOB.replace("5400", "3000000").replace(": 600", ": 3000000")
+    longest = CRON_JOB.replace("5400", "1000000").replace(": 600", ": 3000000")
     found = kubernetes(longest)
 
     report = found.definitions["report"]
     assert (report["start_deadline"], report["catchup_window"]) == ("34d17h20m", "34d17h20m")
     assert report["timeout"] == "7d"
     assert any(
-        loss.endswith("activeDeadlineSeconds 3000000: a run is stopped after 7d")
+        loss.endswith("activeDeadlineSeconds 1000000: a run is stopped after 7d")
         for loss in losses(found)
     )
 
