@@ -67,17 +67,18 @@ def parse_size(text: str) -> int:
 
 
 def seconds_of(value: object) -> float:
-    """Seconds of a timedelta, a number of seconds, or a text that `parse_duration` reads; not a
-    number for anything else.
+    """Seconds of a timedelta, a number of seconds, or a text that `parse_duration` reads; infinity
+    for more than a timedelta has, and not a number for anything else.
     """
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return math.inf if abs(value) >= 1e12 else float(value)
     try:
-        return parse_duration(value) if isinstance(value, str) else math.nan
+        seconds = parse_duration(value) if isinstance(value, str) else value
     except ValueError:
         return math.nan
+    if isinstance(seconds, timedelta):
+        seconds = seconds.total_seconds()
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        return math.nan
+    return math.inf if abs(seconds) >= 1e12 else float(seconds)
 
 
 def duration(least: str, most: str) -> Reader:

@@ -45,6 +45,8 @@ WRONG_RUNS: dict[str, tuple[type[InvalidInput], dict[str, Any]]] = {
     "timeout is true": (InvalidInput, {"timeout": True}),
     "timeout is NaN": (InvalidInput, {"timeout": float("nan")}),
     "long timeout": (InvalidInput, {"timeout": timedelta(days=31)}),
+    "longest timeout": (InvalidInput, {"timeout": timedelta.max}),
+    "timeout of ages": (InvalidInput, {"timeout": "99999999999d"}),
     "no attempt": (InvalidInput, {"max_attempts": 0}),
     "delivery": (InvalidInput, {"delivery": "exactly_once"}),
     "two attempts at most once": (
