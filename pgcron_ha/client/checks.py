@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pgcron_ha.config.values import LABEL_NAME, LABEL_VALUE, QUEUE_NAME, seconds_of
+from pgcron_ha.config.values import HANDLER_NAME, LABEL_NAME, LABEL_VALUE, QUEUE_NAME, seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
 from pgcron_ha.model.json_values import MOST_LEVELS, json_value, levels_of
@@ -24,8 +24,7 @@ MOST_KEY_CHARACTERS: Final = 500
 MOST_NAME_CHARACTERS: Final = 200
 LONGEST_DURATION: Final = timedelta(days=36_525)
 
-_HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-MOST_HANDLER_CHARACTERS: Final = 206
+_HANDLER: Final = re.compile(HANDLER_NAME)
 _QUEUE: Final = re.compile(QUEUE_NAME)
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # after an even number of backslashes
 
@@ -53,8 +52,7 @@ _ARGS_HINT: Final = 'Write for example {"day": 1}.'
 
 def handler_name(name: object) -> str:
     """A full handler name such as ``py:report``."""
-    is_fine = isinstance(name, str) and _HANDLER.fullmatch(name) is not None
-    if not is_fine or len(str(name)) > MOST_HANDLER_CHARACTERS:
+    if not isinstance(name, str) or not _HANDLER.fullmatch(name):
         raise InvalidInput(
             f"handler '{str(name)[:200]}' is not a handler name",
             "A handler is written kind:name; the kinds are py, shell, http, sql and those of "
@@ -63,7 +61,7 @@ def handler_name(name: object) -> str:
             + "Write for example 'py:report' or 'shell:backup'; "
             "`pgcron-ha nodes` lists what live nodes offer.",
         )
-    return str(name)
+    return name
 
 
 def args_text(args: Mapping[str, Any] | str | None) -> str:

@@ -17,12 +17,12 @@ from typing import Any, Final, TypedDict
 from pgcron_ha.client.checks import duration, parsed_json, true_or_false, whole_number
 from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput, TooLarge
+from pgcron_ha.executors.contract.outcome import LONGEST_DELAY
 from pgcron_ha.spec.text import type_words
 
 MOST_BYTES: Final = 8192
 MOST_CAUSES: Final = 50
 MOST_DELAYS: Final = 100
-LONGEST_DELAY: Final = timedelta(days=366)
 BACKOFFS: Final = ("exponential", "linear", "fixed")
 
 _CAUSE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:]*")

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from pgcron_ha.config.values import QUEUE_NAME, Span, seconds_of
+from pgcron_ha.config.values import HANDLER_NAME, QUEUE_NAME, Span, seconds_of
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.spec.text import type_words
 
 MOST_FAILURES: Final = 100
 _LONGEST: Final = {"within": 86400.0, "open_for": 86400.0, "open_for_at_most": 7 * 86400.0}
 
-_HANDLER: Final = re.compile(r"[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,185}")
+_HANDLER: Final = re.compile(HANDLER_NAME)
 _QUEUE: Final = re.compile(QUEUE_NAME)
 _HINT: Final = (
     'Write for example failures = 5, within = "1m", open_for = "30s", '

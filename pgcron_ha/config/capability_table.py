@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from pgcron_ha.config.breaker import Breaker, read_breaker
-from pgcron_ha.config.values import Reader, did_you_mean, duration, flag
+from pgcron_ha.config.values import HANDLER_NAME, Reader, did_you_mean, duration, flag
 from pgcron_ha.errors import ConfigError
 
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
@@ -23,9 +23,6 @@ PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 # the called program would read as an option.
 DEFAULT_PATTERN = r"[A-Za-z0-9_.:/@=+,][A-Za-z0-9_.:/@=+,-]{0,199}"
 TIME_LIMIT: Final = duration("1ms", "7d")
-
-# As in a run's handler, which is the kind, a colon and this.
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 
 class Refused(ValueError):
@@ -64,7 +61,7 @@ def read_tables(
     problems: list[str] = []
     for name, table in tables.items():
         place = f"{kind}.{name}"
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(HANDLER_NAME, f"{kind}:{name}"):
             rule = "expected a name of 1 to 200 letters, digits and _ . -"
             problems.append(f"{kind}.'{name}': {rule}")
         elif not isinstance(table, dict):

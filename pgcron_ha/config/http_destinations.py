@@ -22,9 +22,8 @@ from pgcron_ha.config.capability_table import (
     patterns_by_name,
 )
 from pgcron_ha.config.secret_references import SecretReference, parse_secret_reference
-from pgcron_ha.config.values import absolute_path, choice, duration, flag, integer, texts
+from pgcron_ha.config.values import Network, absolute_path, choice, duration, flag, integer, texts
 
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Statuses: TypeAlias = tuple[range, ...]
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")

@@ -32,6 +32,7 @@ MOST_LABELS = 64
 
 # As the database allows them.
 QUEUE_NAME = r"[A-Za-z0-9_.-]{1,100}"
+HANDLER_NAME = r"(?!.{207})[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}"
 LABEL_NAME = r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}"
 LABEL_VALUE = r"[A-Za-z0-9_][A-Za-z0-9_.:/+@-]{0,99}"
 

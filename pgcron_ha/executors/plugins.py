@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeAlias
 
+from pgcron_ha.config.values import HANDLER_NAME
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.base import Executor, ExecutorServices
 
@@ -20,9 +21,6 @@ BUILT_IN: Final = frozenset({"py", "shell", "http", "sql"})
 
 Tables: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The tables ``[KIND.NAME]`` of the node's file, by NAME, as TOML gave them."""
-
-MAX_NAME_CHARACTERS: Final = 206
-_NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}"
 
 
 def load_plugin(kind: str, tables: Tables, executor_services: ExecutorServices) -> Executor:
@@ -42,7 +40,7 @@ def load_plugin(kind: str, tables: Tables, executor_services: ExecutorServices) 
     if actual != kind:
         raise _broken(point, f"it says that its kind is {actual!r}")
     for handler in sorted(offered):
-        if not re.fullmatch(f"{kind}:{_NAME}", handler) or len(handler) > MAX_NAME_CHARACTERS:
+        if not handler.startswith(f"{kind}:") or not re.fullmatch(HANDLER_NAME, handler):
             raise _broken(point, f"it offers {handler!r}, which is no name such as '{kind}:x'")
     return executor
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pgcron_ha.client import checks, options, workflows
 from pgcron_ha.client.options import Option
 from pgcron_ha.client.workflow_definitions import NAME, OF_STEPS, OF_WORKFLOWS
+from pgcron_ha.config.values import HANDLER_NAME
 from pgcron_ha.schedule_files.definitions import CALENDARS, POLICIES, SCHEDULES, WORKFLOWS
 from pgcron_ha.spec.calendars import calendar
 from pgcron_ha.spec.spec import MOST_CHARACTERS, MOST_LINES
@@ -17,11 +18,7 @@ _TEXT: Final = {"type": "string"}
 _WORDS: Final = {"type": "array", "items": _TEXT}
 _PATH: Final = {"type": "string", "pattern": "\\$"}
 _OBJECT: Final = {"type": ["object", "string"], "description": "A mapping, or its JSON as text."}
-_HANDLER: Final = {
-    "type": "string",
-    "pattern": "^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$",
-    "maxLength": checks.MOST_HANDLER_CHARACTERS,
-}
+_HANDLER: Final = {"type": "string", "pattern": f"^{HANDLER_NAME}$"}
 _DURATION: Final = {
     "description": "Seconds, or a text such as 90s, 15m, 1h30m.",
     "anyOf": [

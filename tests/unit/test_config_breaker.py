@@ -28,6 +28,15 @@ def test_a_fallback_has_another_breaker(fallback: str) -> None:
     assert refused.value.hint
 
 
+def test_a_handler_with_a_long_name_may_be_the_fallback() -> None:
+    longest = "py:" + 200 * "x"
+    (reported,) = declare({"http:pay": Breaker(fallback={"handler": longest})})
+    assert reported["fallback_handler"] == longest
+    for long in (longest + "x", 20 * "k" + ":" + 186 * "x"):
+        with pytest.raises(ConfigError, match="breaker: fallback is"):
+            Breaker(fallback={"handler": long})
+
+
 def test_another_handler_may_be_the_fallback() -> None:
     (reported,) = declare({"http:pay": Breaker(fallback={"handler": "py:later"})})
     assert reported["fallback_handler"] == "py:later"

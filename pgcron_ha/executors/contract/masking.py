@@ -102,7 +102,7 @@ class Masker:
 
 _secrets: set[str] = set()
 _known = Masker(())
-_is_passed_on = False
+_is_child = False
 
 
 def remember_secret(value: str | None) -> None:
@@ -137,12 +137,18 @@ def forms_of(secret: str) -> set[str]:
     }
 
 
-def leave_masking_to_the_node() -> None:
-    """For a process whose output a node masks and cuts, since the node knows more secrets. Texts
-    are kept longer here by a margin, so that no secret is cut through.
+def leave_secrets_to_the_node() -> None:
+    """For a process that has no keys: it gets its args decrypted, and a node encrypts its results,
+    and masks and cuts its output, since the node knows more secrets. Texts are kept longer here by
+    a margin, so that no secret is cut through.
     """
-    global _is_passed_on
-    _is_passed_on = True
+    global _is_child
+    _is_child = True
+
+
+def are_left_to_the_node() -> bool:
+    """Whether a node decrypts, encrypts and masks what this process has."""
+    return _is_child
 
 
 def remember_password(dsn: str) -> None:
@@ -186,7 +192,7 @@ def mask_document(text: str, own: Masker | None = None) -> str:
 
 def masked_beginning(text: str, limit: int, own: Masker | None = None) -> str:
     """What may be kept of a text of which ``limit`` characters will be: no part of a secret."""
-    if _is_passed_on:
+    if _is_child:
         return text[: room(limit)]
     if len(text) <= limit + MARGIN:
         return mask(text, own=own)
@@ -195,4 +201,4 @@ def masked_beginning(text: str, limit: int, own: Masker | None = None) -> str:
 
 def room(limit: int) -> int:
     """How much of a text to keep where ``limit`` will be: more where the node cuts it again."""
-    return limit + MARGIN + 1 if _is_passed_on else limit
+    return limit + MARGIN + 1 if _is_child else limit

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get
 
 from pgcron_ha.config import key_ring
 from pgcron_ha.errors import ConfigError, InvalidInput
-from pgcron_ha.executors.contract.masking import Masker
+from pgcron_ha.executors.contract.masking import Masker, are_left_to_the_node
 from pgcron_ha.executors.contract.outcome import (
     MAX_RESULT_BYTES,
     Failed,
@@ -76,15 +76,6 @@ def is_encrypted(value: object) -> bool:
     return isinstance(value, dict) and value.keys() == {SECRET}
 
 
-_is_child = False
-
-
-def leave_encryption_to_the_node() -> None:
-    """For a process that gets the args decrypted, and has no keys."""
-    global _is_child
-    _is_child = True
-
-
 # Values.
 
 
@@ -103,7 +94,7 @@ def encrypt(value: Any, handler: str, name: str, *, is_steady: bool = False) -> 
 
 def decrypt(value: Any, handler: str, name: str) -> Any:
     """The value that was encrypted for this parameter. Raises `InvalidInput`, `ConfigError`."""
-    if _is_child:
+    if are_left_to_the_node():
         return value
     what = f"args.{name}" if name != RESULT else "the result"
     if not is_encrypted(value):
@@ -163,7 +154,7 @@ def opened(
 
 def sealed(outcome: Outcome, handler: str) -> Outcome:
     """The outcome as it may be kept when the handler's result is secret."""
-    if _is_child or not isinstance(outcome, Succeeded) or outcome.result is None:
+    if not isinstance(outcome, Succeeded) or outcome.result is None or are_left_to_the_node():
         return outcome
     plain = outcome.text or json.dumps(outcome.result, ensure_ascii=False)
     try:

@@ -25,7 +25,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from pgcron_ha.config.http_destinations import HttpDestination, Network
+from pgcron_ha.config.http_destinations import HttpDestination
+from pgcron_ha.config.values import Network
 from pgcron_ha.executors.http.request import HttpRequest
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address

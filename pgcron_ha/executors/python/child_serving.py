@@ -23,9 +23,8 @@ from typing import Any
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, StopReason, Stream
-from pgcron_ha.executors.contract.masking import leave_masking_to_the_node
+from pgcron_ha.executors.contract.masking import leave_secrets_to_the_node
 from pgcron_ha.executors.contract.progress import Progress
-from pgcron_ha.executors.contract.secret_values import leave_encryption_to_the_node
 from pgcron_ha.executors.process.conversation import message_bytes
 from pgcron_ha.executors.python.child_process import context_from, outcome_members
 from pgcron_ha.executors.python.executor import PythonExecutor
@@ -51,8 +50,7 @@ def serve(offer: Offer) -> None:
     """Execute what the node on `CONTROL_DESCRIPTOR` sends until it closes the connection."""
     connection = socket.socket(fileno=CONTROL_DESCRIPTOR)
     connection.set_inheritable(False)  # it must end with this process
-    leave_masking_to_the_node()
-    leave_encryption_to_the_node()
+    leave_secrets_to_the_node()
     set_child_subreaper()  # what a handler leaves behind becomes our child
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     for stream in (sys.stdout, sys.stderr):
