@@ -175,7 +175,8 @@ DECLARE
 BEGIN
   IF TG_OP = 'INSERT' AND NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = calendar) THEN
     INSERT INTO pgcron.owned (kind, name, team)
-    SELECT 'calendar', calendar, substr(s, 6) FROM unnest(pgcron.scopes()) s
+    SELECT 'calendar', calendar, regexp_replace(substr(s, 6), '\\(.)', '\1', 'g')
+    FROM unnest(pgcron.scopes()) s
     WHERE s LIKE 'team:%' AND strpos(s, '%') = 0 ORDER BY s LIMIT 1
     ON CONFLICT DO NOTHING;
   END IF;

@@ -325,6 +325,20 @@ async def test_a_calendar_belongs_to_the_team_that_made_it(cluster: Cluster) -> 
     assert OWN not in answer.text
 
 
+@pytest.mark.parametrize("team", ["back_office", "a\\b"])
+async def test_a_team_of_any_name_makes_calendars(cluster: Cluster, team: str) -> None:
+    cluster.pages.come(Grant("editor", "team", team))
+    fields = {"name": "closed", "content": "yearly 01-01"}
+
+    for _ in range(2):
+        answer = await cluster.pages.post("/calendars", **fields)
+        assert answer.status_code == HTTPStatus.SEE_OTHER, answer.text
+    connection = await own_session(cluster.dsn)
+    owner = "SELECT team FROM pgcron.owned WHERE (kind, name) = ('calendar', 'closed')"
+    assert await connection.fetchval(owner) == team
+    await connection.close()
+
+
 async def test_a_calendar_of_no_team_is_changed_by_editors_of_everything(cluster: Cluster) -> None:
     cluster.pages.come(Grant("editor", "team", OWN))
     cluster.pages.come(Grant("viewer", "team", FOREIGN), person="other")
