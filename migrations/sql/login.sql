@@ -90,6 +90,12 @@ BEGIN
   DELETE FROM pgcron.login_failure f WHERE f.key = ANY (ARRAY(
     SELECT o.key FROM pgcron.login_failure o WHERE o.last_at < now() - interval '1 day'
     ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED));
+  -- Who has to wait leaves no row.
+  SELECT extract(epoch FROM max(pgcron.login_wait(f))) INTO wait
+  FROM pgcron.login_failure f WHERE f.key = ANY (keys);
+  IF wait > 0 THEN
+    RETURN;
+  END IF;
   -- Others with one of the keys wait until this attempt is counted.
   INSERT INTO pgcron.login_failure (key) SELECT unnest(keys)
   ON CONFLICT (key) DO UPDATE SET key = excluded.key;

@@ -186,6 +186,19 @@ async def test_a_network_has_thirty_failures_in_ten_minutes_whatever_the_names(
     assert (elsewhere[0]["wait"], later[0]["wait"]) == (0, 0)
 
 
+async def test_an_attempt_that_has_to_wait_leaves_no_row(login: Login) -> None:
+    begin = """
+        SELECT min(begun.wait) AS wait FROM generate_series(1, $1::int) number
+        CROSS JOIN LATERAL pgcron.begin_login($2 || number, '10.1.2.3') begun"""
+    count = "SELECT count(*) AS rows FROM pgcron.login_failure"
+    await login.execute(begin, 30, "name-")
+    before = await login.execute(count)
+    more = await login.execute(begin, 100, "another-")
+
+    assert more[0]["wait"] > 0
+    assert before == await login.execute(count)
+
+
 @pytest.mark.parametrize(
     "given",
     ["//evil.example", "/\\evil.example", "https://evil.example", "evil", "/a\tb", "/" * 2000],
