@@ -61,11 +61,10 @@ RETURN CASE WHEN address IS NOT NULL
 CREATE FUNCTION pgcron.login_keys(name text, address text) RETURNS text[]
 LANGUAGE sql STABLE
 RETURN array_remove(ARRAY[
-  'account ' || encode(sha256(convert_to(coalesce((
-    SELECT u.name || ' ' || pgcron.login_network(login_keys.address) FROM pgcron.web_user u
+  'account ' || encode(sha256(convert_to(login_keys.name, 'UTF8')), 'hex') || coalesce((
+    SELECT ' ' || pgcron.login_network(login_keys.address) FROM pgcron.web_user u
     WHERE u.name = login_keys.name
-      AND pgcron.login_network(login_keys.address) = ANY (u.networks)), login_keys.name),
-    'UTF8')), 'hex'),
+      AND pgcron.login_network(login_keys.address) = ANY (u.networks)), ''),
   'network ' || pgcron.login_network(login_keys.address)], NULL);
 
 -- For how long no attempt is looked at. After 5 failures of an account 1 s, 2 s, … up to 15 min;

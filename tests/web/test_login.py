@@ -153,6 +153,19 @@ async def test_guesses_on_two_servers_count_together_and_delay_nobody_at_his_usu
     assert (unknown.status_code, usual.status_code) == (403, 303)
 
 
+async def test_no_name_that_is_typed_elsewhere_delays_a_user_at_his_usual_place(
+    login: Login,
+) -> None:
+    await login.add("alice")
+    await login.execute("UPDATE pgcron.web_user SET networks = '{10.0.0.0/24}'")
+    begin = "SELECT wait FROM pgcron.begin_login($1, $2)"
+    for name in ("alice", "alice 10.0.0.0/24"):
+        for _ in range(5):
+            assert (await login.execute(begin, name, "10.9.9.9"))[0]["wait"] == 0
+
+    assert (await login.execute(begin, "alice", "10.0.0.7"))[0]["wait"] == 0
+
+
 async def test_the_delay_doubles_up_to_a_quarter_of_an_hour(login: Login) -> None:
     waits = []
     for failures in (4, 5, 6, 9, 15, 900):
