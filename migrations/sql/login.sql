@@ -10,7 +10,7 @@ CREATE TABLE pgcron.web_user (
         'Write for example ''alice''.')),
   -- What a provider calls the user, for people to read.
   shown text CONSTRAINT a_shown_name_is_short CHECK (length(shown) BETWEEN 1 AND 200),
-  -- Of the last login by a provider.
+  -- Of the last login by a provider, or of the last request by a proxy.
   groups text[] NOT NULL DEFAULT '{}',
   password_hash text CONSTRAINT a_password_is_hashed_by_argon2id
     CHECK (password_hash LIKE '$argon2id$%'),
@@ -212,10 +212,13 @@ BEGIN
   END IF;
 END $$;
 
--- Of a user whom a proxy names: nothing for one that is disabled here.
+-- Of a user whom a proxy names: nothing for one that is disabled here. His tokens have the groups
+-- that it named last.
 CREATE FUNCTION pgcron.user_of_proxy(user_name text, groups text[])
   RETURNS TABLE (name text, shown text, grants jsonb)
-LANGUAGE sql STABLE SECURITY DEFINER AS $$
+LANGUAGE sql SECURITY DEFINER AS $$
+  UPDATE pgcron.web_user u SET groups = user_of_proxy.groups
+  WHERE u.name = user_name AND u.groups <> user_of_proxy.groups;
   SELECT user_name, user_name, pgcron.grants_as_json(user_name, groups)
   WHERE NOT EXISTS (SELECT FROM pgcron.web_user u
                     WHERE u.name = user_name AND u.disabled_at IS NOT NULL) $$;

@@ -199,6 +199,8 @@ async def test_a_listed_proxy_names_the_user_and_nobody_else_does(login: Login) 
         assert found is not None
         used = await liar.get("/runs", authorization=f"Bearer {found[0]}")
         may = await roles(login, {"authorization": f"Bearer {found[0]}"})
+        await proxy.get("/account", **{**names, "x-forwarded-groups": "staff"})
+        after_leaving = await roles(login, {"authorization": f"Bearer {found[0]}"})
         await login.command("users", "disable", "ann@corp.example")
         disabled = await proxy.get("/account", **names)
 
@@ -207,6 +209,7 @@ async def test_a_listed_proxy_names_the_user_and_nobody_else_does(login: Login) 
     assert by["paused_by"] == "ui:ann@corp.example"
     assert [each.status_code for each in (nameless, twice, odd, lied)] == [303] * 4
     assert (used.status_code, may) == (200, '[["operator", "all", "*"]]')
+    assert after_leaving == "[]"
     assert disabled.status_code == 303
 
 
