@@ -136,6 +136,7 @@ DECLARE
                           WHERE rtrim(c.content, E' \t\r\n')
                               IS DISTINCT FROM rtrim(w.value, E' \t\r\n')
                           ORDER BY w.key);
+  scopes CONSTANT text := coalesce(current_setting('pgcron_ha.scopes', true), '');
 BEGIN
   PERFORM FROM pgcron.schedule s WHERE s.calendars IS NOT NULL AND s.calendars ?| changed
     ORDER BY s.id FOR NO KEY UPDATE;
@@ -154,11 +155,13 @@ BEGIN
         CASE WHEN cardinality(changed) > 1 THEN 'were' ELSE 'was' END),
       true);
   -- Including those that were being written while this transaction waited for the lock. The trigger
-  -- takes what they contain now.
+  -- takes what they contain now, whosever they are: the calendars were judged above.
+  PERFORM set_config('pgcron_ha.scopes', '', true);
   UPDATE pgcron.schedule s SET calendars = NULL
   WHERE s.id = ANY(ARRAY(SELECT u.id FROM pgcron.schedule u
                          WHERE u.calendars IS NOT NULL AND u.calendars ?| changed ORDER BY u.id
                          FOR NO KEY UPDATE));
+  PERFORM set_config('pgcron_ha.scopes', scopes, true);
   PERFORM set_config('pgcron_ha.version_note', '', true);
   RETURN changed;
 END $$;

@@ -356,6 +356,30 @@ async def test_a_calendar_of_no_team_is_changed_by_editors_of_everything(cluster
     assert answer.status_code == HTTPStatus.SEE_OTHER
     assert await connection.fetchval(content) == "yearly 01-01"
     assert (await cluster.pages.get("/calendars/holidays", "other")).status_code == HTTPStatus.OK
+    for verb in ("Save", "Delete"):
+        disabled = f"<button[^>]* disabled [^>]*>{verb}</button>"
+        for person in ("me", "other", "all"):
+            page = (await cluster.pages.get("/calendars/holidays", person)).text
+            assert bool(re.search(disabled, page)) is (person != "all"), (verb, person)
+    await connection.close()
+
+
+async def test_a_team_changes_its_calendar_whoever_uses_it(cluster: Cluster) -> None:
+    cluster.pages.come(Grant("editor", "team", OWN))
+    connection = await own_session(cluster.dsn)
+    spec = f"0 4 * * *\nnot in {OWN}-days"
+    await connection.execute(
+        "SELECT pgcron.put_schedule('theirs', $1, 'py:x', owner => $2)", spec, FOREIGN
+    )
+
+    answer = await cluster.pages.post("/calendars", name=f"{OWN}-days", content="yearly 01-01")
+    assert answer.status_code == HTTPStatus.SEE_OTHER, answer.text
+    used = "SELECT calendars ->> $1 FROM pgcron.schedule WHERE name = 'theirs'"
+    assert await connection.fetchval(used, f"{OWN}-days") == "yearly 01-01"
+    async with connection.transaction():  # within the scopes of its transaction all the while
+        await connection.execute(f"SELECT set_config('pgcron_ha.scopes', '{{team:{OWN}}}', true)")
+        await connection.execute(f"SELECT pgcron.put_calendar('{OWN}-days', 'sat')")
+        assert await connection.fetchval("SELECT pgcron.scopes()") == [f"team:{OWN}"]
     await connection.close()
 
 
