@@ -15,7 +15,7 @@ from pgcron_ha.client import checks
 from pgcron_ha.client.options import POLICIES
 from pgcron_ha.client.schedules import DEFAULTS, check_schedule
 from pgcron_ha.db.commands.functions import JSON_COLUMNS, as_json
-from pgcron_ha.errors import InvalidInput, InvalidSpec, UnknownZone
+from pgcron_ha.errors import InvalidInput, InvalidSpec, PgcronError, UnknownZone
 from pgcron_ha.spec.text import duration_text
 
 MOST_TEXT: Final = checks.MOST_ARGS_BYTES
@@ -75,9 +75,7 @@ def typed_changes(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -
     }
 
 
-def wrong_field(
-    row: Mapping[str, Any], texts: Mapping[str, str], error: InvalidInput
-) -> str | None:
+def wrong_field(row: Mapping[str, Any], texts: Mapping[str, str], error: PgcronError) -> str | None:
     """Which of the texts is to blame for the error that `typed_changes`, or the database, raised.
 
     None: each is fine by itself, but they don't go together; or it is the name.

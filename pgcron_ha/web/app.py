@@ -109,7 +109,10 @@ async def _answer(request: Request, services: Services, route: WebRoute) -> Resp
             page_request.person = person
         page_request.require_known_zone()
         await _authorize(page_request, route.permission, route.path)
-        return await route.endpoint(page_request)
+        answer = await route.endpoint(page_request)
+        if page_request.refused is not None:
+            await _keep_refusal(page_request, route, page_request.refused)
+        return answer
     except BadToken:
         return PlainTextResponse(_BAD_TOKEN, 401, {"www-authenticate": "Bearer"})
     except PgcronError as error:

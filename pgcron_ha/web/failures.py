@@ -28,6 +28,8 @@ _STATUSES: Final[tuple[tuple[type[errors.PgcronError], int, str], ...]] = (
 _MISSING: Final = re.compile(r"(schedule|run|calendar|node|backfill) '?(.*?)'? does not exist")
 _NODE: Final = "{name} ({state}, {incarnation!s:.8}…)".format_map
 _NEAR: Final = 8
+IN_FORM: Final = (errors.InvalidInput, errors.Refused, errors.Conflict)
+"""What a form shows beside what was typed, with the status of `status_in_form`."""
 
 
 async def failure_page(
@@ -36,10 +38,7 @@ async def failure_page(
     status: int | None = None,
 ) -> Response:
     """The page of an error, with the status of its kind."""
-    found, heading = next(
-        ((code, words) for kind, code, words in _STATUSES if isinstance(error, kind)),
-        (500, "That failed"),
-    )
+    found, heading = _status(error)
     return page_request.page(
         "error.html",
         None,
@@ -50,6 +49,20 @@ async def failure_page(
         detail=None if isinstance(error, errors.DatabaseUnavailable) else error.detail,
         # Names and addresses that may have been meant.
         near=[*getattr(error, "near", ()), *await _near_names(page_request, error)],
+    )
+
+
+def status_in_form(page_request: PageRequest, error: errors.PgcronError) -> int:
+    """The status of a form that shows the error; a refusal is recorded as any other is."""
+    if isinstance(error, errors.Refused):
+        page_request.refused = error
+    return _status(error)[0]
+
+
+def _status(error: errors.PgcronError) -> tuple[int, str]:
+    return next(
+        ((code, words) for kind, code, words in _STATUSES if isinstance(error, kind)),
+        (500, "That failed"),
     )
 
 

@@ -77,6 +77,8 @@ class PageRequest:
         """What the route is about, if it is one thing: its kind and name in addresses."""
         self.roles: Mapping[str, bool] | None = None
         """Whether the person has each role for this object; None: it does not depend on it."""
+        self.refused: Refused | None = None
+        """What the page shows in a form that was refused."""
         self._operation: str | None = None
         self._opened: dict[str, bool] = {}
 

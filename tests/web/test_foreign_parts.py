@@ -38,6 +38,9 @@ async def test_a_schedule_takes_nothing_of_another_team(
             answer = await pages.post(path, **fields)
             assert answer.status_code == HTTPStatus.FORBIDDEN, path
             assert words in unescape(answer.text), path
+            assert f'name="{field}" value="{value}"' in answer.text
+        kept = "SELECT verb FROM pgcron.audit WHERE (kind, outcome) = ('schedule', 'refused')"
+        assert {row["verb"] for row in await session.fetch(kept)} == {"create", "edit"}
         assert (await pages.post("/new-schedule", **new)).is_redirect
         # what an administrator has set stays while the rest is edited
         await session.execute(f"UPDATE pgcron.schedule SET {field} = '{value}' WHERE name = 'new'")

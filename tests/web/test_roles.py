@@ -351,6 +351,9 @@ async def test_a_calendar_of_no_team_is_changed_by_editors_of_everything(cluster
     answer = await cluster.pages.post("/calendars", **fields)
     assert answer.status_code == REFUSED, answer.text
     assert "calendar &#39;holidays&#39; is, or would be, outside of your scope" in answer.text
+    assert "yearly 01-01</textarea>" in answer.text
+    refused = "SELECT actor FROM pgcron.audit WHERE (verb, outcome) = ('edit', 'refused')"
+    assert await connection.fetchval(refused) == "ui:me"
     assert await connection.fetchval(content) == "yearly 12-25"
     answer = await cluster.pages.post("/calendars", "all", **fields)
     assert answer.status_code == HTTPStatus.SEE_OTHER

@@ -188,5 +188,5 @@ async def test_args_as_large_as_a_schedule_may_have_are_made_and_edited(
     again = form_of((await site.get("/schedules/large/edit")).text)
     larger = '{"text": "%s"}' % ("é" * 131_072)
     refused = await site.post("/schedules/large/save", **{**again, "args": larger})
-    assert refused.status_code == 400
+    assert refused.status_code == 413
     assert "may have 262144 bytes" in problem_of(refused.text, "args")

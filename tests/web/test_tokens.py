@@ -134,6 +134,8 @@ async def test_a_person_makes_a_token_that_is_shown_once(login: Login) -> None:
     assert [each.status_code for each in (wrong, too_long, no_scope, broad)] == [400] * 4
     assert "days must be between 1 and 365, got &#39;9000&#39;" in too_long.text
     assert "&#39;foo:mail&#39; is not a scope" in no_scope.text
+    assert '<input name="scopes" value="foo:mail"' in no_scope.text
+    assert "<option selected>admin</option>" in broad.text
     assert "admin of everything is more than user &#39;alice&#39; has" in broad.text
     assert "&#39;no spaces&#39; is not the name of a token" in wrong.text
     assert found[0] not in page.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -84,7 +85,7 @@ async def add_token(page_request: PageRequest) -> Response:
     try:
         await page_request.act(add)
     except (InvalidInput, Conflict) as error:
-        return await _page(page_request, problem=error)
+        return await _page(page_request, problem=error, typed=given)
     return await _page(page_request, token=token)
 
 
@@ -107,7 +108,11 @@ async def revoke_token(page_request: PageRequest) -> Response:
 
 
 async def _page(
-    page_request: PageRequest, *, problem: PgcronError | None = None, token: Token | None = None
+    page_request: PageRequest,
+    *,
+    problem: PgcronError | None = None,
+    token: Token | None = None,
+    typed: Mapping[str, str] | None = None,
 ) -> Response:
     name, access = _own(page_request), page_request.services.access
     own = access.session_id(page_request.request)
@@ -129,7 +134,7 @@ async def _page(
         tokens=tokens,
         token=token,
         choices=ROLES,
-        days=DAYS,
+        typed={"name": "", "role": "", "scopes": "", "days": DAYS, **(typed or {})},
     )
 
 

@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.queries.pages import schedules as ask
-from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
+from pgcron_ha.web.failures import IN_FORM, status_in_form
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.reading import Snapshot
 from pgcron_ha.web.verbs import verb
@@ -60,8 +61,9 @@ async def save(page_request: PageRequest) -> Response:
     try:
         read_calendar(text)
         await page_request.do(interfaces.put_calendar, name, text)
-    except InvalidInput as problem:
-        more = {"status": 400, "row": None, "problem": problem}
+    except IN_FORM as problem:
+        status = status_in_form(page_request, problem)
+        more = {"status": status, "row": None, "problem": problem}
         return _page(page_request, name, text, None, title="Calendar", **more)
     return page_request.redirect("calendar", "calendar_saved", name=name)
 

@@ -28,6 +28,7 @@ from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.model.differences import changes
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.web.address import whole_number, wrong_page
+from pgcron_ha.web.failures import IN_FORM, status_in_form
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
 from pgcron_ha.web.pages.schedule_form import (
     DefinitionForm,
@@ -96,9 +97,9 @@ async def create(page_request: PageRequest) -> Response:
         if form.name is not None:
             form.name.problem = form.error
         return _page(page_request, form, 409)
-    except InvalidInput as error:
+    except IN_FORM as error:
         form.blame(error, row, texts)
-        return _page(page_request, form, 400)
+        return _page(page_request, form, status_in_form(page_request, error))
     return page_request.redirect("schedule", "created", name=name)
 
 
@@ -141,9 +142,9 @@ async def save(page_request: PageRequest) -> Response:
         )
     except VersionConflict as conflict:
         return await _met_another(page_request, name, version, texts, form.note, conflict)
-    except InvalidInput as error:
+    except IN_FORM as error:
         form.blame(error, row, texts)
-        return _page(page_request, form, 400)
+        return _page(page_request, form, status_in_form(page_request, error))
     return page_request.redirect("schedule", "edited", name=name)
 
 

@@ -26,7 +26,7 @@ from pgcron_ha.db.commands.calendars import calendars_of
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.db.queries.pages import schedules as ask
-from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.zones import zone_names
 from pgcron_ha.web.page_request import PageRequest
@@ -119,7 +119,7 @@ class DefinitionForm:
         }
         """What a field may be, by its name; others may be typed."""
 
-    def blame(self, error: InvalidInput, row: Row, texts: Mapping[str, str]) -> None:
+    def blame(self, error: PgcronError, row: Row, texts: Mapping[str, str]) -> None:
         """Puts the error beside the field that is wrong, if it is one."""
         self.error, self.preview = error, None
         wrong = wrong_field(row, texts, error)
