@@ -9,11 +9,11 @@ who it is (`Entry.authenticate`).
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, Literal, TypeAlias
@@ -32,7 +32,7 @@ from pgcron_ha.model.permissions import LOCAL, Grant, Person
 from pgcron_ha.web.metrics import WebMetrics
 from pgcron_ha.web.oidc import Provider
 from pgcron_ha.web.reading import Reader
-from pgcron_ha.web.security import SAFE_METHODS, Site, brings_token
+from pgcron_ha.web.security import SAFE_METHODS, Site, brings_token, peer_address
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[Person | None]]
 
@@ -176,24 +176,21 @@ class Access:
     def is_proxy(self, address: str | None) -> bool:
         """Whether a proxy at this address is believed."""
         try:
-            found = ipaddress.ip_address((address or "").partition("%")[0])
+            found = peer_address(address or "")
         except ValueError:
             return False
-        mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
         proxies = self.auth.proxy_addresses if self.auth is not None else ()
-        return any((mapped or found) in network for network in proxies)
+        return any(found in network for network in proxies)
 
     def address(self, request: Request) -> str | None:
         """Where it comes from: of the addresses that proxies name the last that is no proxy's."""
-        found = None if request.client is None else request.client.host
-        forwarded = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
-        while forwarded and self.is_proxy(found):
-            given = forwarded.pop().strip()
-            try:
-                found = str(ipaddress.ip_address(given))
-            except ValueError:
-                break
-        return found and found.partition("%")[0].removeprefix("::ffff:")
+        found = None
+        hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
+        hops.append("" if request.client is None else request.client.host)
+        with suppress(ValueError):
+            while hops and (found is None or self.is_proxy(found)):
+                found = str(peer_address(hops.pop().strip()))
+        return found
 
     def named(self, request: Request) -> tuple[str, tuple[str, ...]] | None:
         """The user and the groups that a proxy names; None: none does."""

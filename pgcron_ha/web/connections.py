@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pgcron_ha.web.security import peer_address
+
 _VERSION_6_NETWORK: Final = 64
 """Bits of an IPv6 address that a provider gives to one customer, who chooses the rest."""
 
@@ -162,10 +164,7 @@ def group_of(client: tuple[str, int] | None) -> str:
     """The address that a connection counts for; of IPv6 the network of a customer."""
     if client is None:
         return ""
-    host = client[0].partition("%")[0]
-    if ":" not in host:
-        return host
-    address = ipaddress.IPv6Address(host)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
+    address = peer_address(client[0])
+    if address.version == 4:
+        return str(address)
     return str(ipaddress.ip_network((address, _VERSION_6_NETWORK), strict=False))

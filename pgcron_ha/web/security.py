@@ -8,6 +8,7 @@ but not read or embed one (`is_isolated`). Without login only this machine may c
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -63,6 +64,14 @@ def require_loopback(address: Address) -> None:
             "Configure login and TLS (`pgcron-ha docs log-in`), or listen on 127.0.0.1 and reach it"
             " from elsewhere with `ssh -L 8420:127.0.0.1:8420`.",
         )
+
+
+def peer_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address without its zone; of an IPv4 address that an IPv6 socket shows, that. ValueError
+    for what is none.
+    """
+    found = ipaddress.ip_address(text.partition("%")[0])
+    return getattr(found, "ipv4_mapped", None) or found
 
 
 @dataclass(frozen=True)

@@ -223,6 +223,7 @@ async def test_a_listed_proxy_names_the_user_and_nobody_else_does(login: Login) 
         ("203.0.113.7, 127.0.9.1", "203.0.113.7"),
         ("nonsense", "127.0.9.1"),
         ("2001:db8::1", "2001:db8::1"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
     ],
 )
 async def test_the_address_of_a_login_and_of_a_verb_is_the_last_that_is_no_proxy_s(
