@@ -3,7 +3,8 @@
 
 CREATE TABLE pgcron.producer (
   role regrole PRIMARY KEY,
-  -- Of its idempotency keys and unique keys: the name that the role had at first.
+  -- Of its idempotency keys and unique keys: the name that the role had at first, with its number
+  -- if a role that has another name since then had it before.
   namespace text COLLATE "C" NOT NULL UNIQUE,
   concurrency_keys text[] COLLATE "C" NOT NULL CONSTRAINT a_producer_names_its_keys
     CHECK (array_position(concurrency_keys, NULL) IS NULL
@@ -253,9 +254,13 @@ BEGIN
         'Name them, or leave the argument out for all; pgcron.delete_producer takes all away.');
   END IF;
   PERFORM pgcron.act_as(actor);
+  -- Of roles that were dropped: this one may have the name of one of them.
+  DELETE FROM pgcron.producer p WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.role);
   INSERT INTO pgcron.producer AS p (role, namespace, concurrency_keys, largest_weight,
         highest_priority, largest_args, backlog, largest_log)
-  VALUES (named, confine_producer.role,
+  VALUES (named, confine_producer.role || coalesce((
+            SELECT ' ' || named FROM pgcron.producer o
+            WHERE o.namespace = confine_producer.role AND o.role <> named), ''),
           coalesce(confine_producer.concurrency_keys, ARRAY[confine_producer.role || '/*']),
           coalesce(confine_producer.largest_weight, 1),
           coalesce(confine_producer.highest_priority, 5),

@@ -425,6 +425,36 @@ async def test_a_role_is_the_one_that_was_set(connection: Connection, become: Be
     assert await connection.fetchval(asked) > made
 
 
+async def test_a_role_that_was_dropped_and_made_again_begins_anew(connection: Connection) -> None:
+    name = f"again_{await connection.fetchval('SELECT current_database()')}"
+    for queue, other in (("mail", "bank"), ("bank", "mail")):
+        await connection.execute(f"CREATE ROLE {name}")
+        await connection.execute(granting("producer", name, queues=[queue], handlers=["py:*"]))
+        await connection.execute(f"SET ROLE {name}")
+        for asked, answer in ((queue, "00000"), (other, "PC013")):
+            said = f"SELECT pgcron.enqueue('py:x', queue => '{asked}')"
+            assert await verdict(connection, said) == answer
+        await connection.execute(f"RESET ROLE; DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+async def test_a_role_with_the_name_that_a_producer_had_has_its_own_keys(
+    connection: Connection, become: Become
+) -> None:
+    session = await become("producer")
+    name = await session.fetchval("SELECT session_user")
+    asked = "SELECT pgcron.enqueue('py:x', idempotency_key => 'k')"
+    made = await session.fetchval(asked)
+    await connection.execute(f"ALTER ROLE {name} RENAME TO {name}_2; CREATE ROLE {name}")
+    for _ in range(2):
+        await connection.execute(granting("producer", name))
+    await connection.execute(f"SET ROLE {name}")
+
+    assert await connection.fetchval(asked) > made
+    assert await session.fetchval(asked) == made
+    await connection.execute(f"RESET ROLE; DROP OWNED BY {name}; DROP ROLE {name}")
+    await connection.execute(f"ALTER ROLE {name}_2 RENAME TO {name}")
+
+
 async def test_a_producer_that_is_renamed_keeps_its_keys(
     connection: Connection, become: Become
 ) -> None:
