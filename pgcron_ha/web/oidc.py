@@ -96,9 +96,8 @@ class Provider:
         """Whom the provider has named in answer to `address(secret)`. Refused, ProviderAway."""
         if state != _derived(secret, "state"):
             raise _refused("the answer belongs to no login that this browser has begun")
-        async with self._turns:
-            token = await self._id_token(secret, code)
-            return self._named(await self._claims(token, secret))
+        token = await self._id_token(secret, code)
+        return self._named(await self._claims(token, secret))
 
     async def _id_token(self, secret: str, code: str) -> str:
         form = {
@@ -204,10 +203,13 @@ class Provider:
         return address
 
     async def _fetched(self, method: str, url: str, **more: Any) -> dict[str, Any]:
-        """A JSON object of bounded size, in bounded time; no redirect is followed."""
+        """A JSON object of bounded size, in bounded time, few of them at once; no redirect is
+        followed.
+        """
         try:
             async with (
                 asyncio.timeout(_TIMEOUT),
+                self._turns,
                 httpx.AsyncClient(timeout=_TIMEOUT) as client,
                 client.stream(method, url, **more) as answer,
             ):

@@ -43,6 +43,9 @@ class Provider:
         }
         self.lies: dict[str, Any] = {}
         self.asked: list[str] = []
+        self.answers = asyncio.Event()
+        """Not set: the provider is away, and keeps those waiting who ask."""
+        self.answers.set()
         self._codes: dict[str, dict[str, str]] = {}
         self.rotate("RS256")
 
@@ -76,6 +79,7 @@ class Provider:
 
     async def _discovery(self, request: Request) -> Response:
         self.asked.append("discovery")
+        await self.answers.wait()
         return JSONResponse(
             {
                 "issuer": self.lies.get("issuer", self.issuer),

@@ -17,6 +17,7 @@ import pytest
 from tests.product.config import Address
 from tests.product.web import Entry, WebServer, create_app
 from tests.servers import free_port
+from tests.waiting import until
 from tests.web.login_sites import Login, Visitor, auth_settings
 from tests.web.oidc_provider import CLIENT, SECRET, Provider
 
@@ -195,6 +196,22 @@ async def test_an_answer_is_for_the_browser_that_asked_and_only_once(
 
     assert [planted.status_code, with_a_login_of_its_own.status_code] == [403, 403]
     assert (looked.status_code, first.status_code, again.status_code) == (403, 303, 403)
+
+
+async def test_while_the_provider_is_away_few_of_the_visitors_open_a_connection_to_it(
+    login: Login, provider: Provider
+) -> None:
+    provider.answers.clear()
+    async with served(login, provider) as url, Visitor(url) as visitor:
+        begun = [asyncio.create_task(visitor.get("/login/oidc")) for _ in range(20)]
+        await until("some have asked", lambda: len(provider.asked) >= 8)
+        assert (await visitor.get("/livez")).status_code == 200  # after all of them
+        asked = len(provider.asked)
+        provider.answers.set()
+        answers = await asyncio.gather(*begun)
+
+    assert asked == 8
+    assert {answer.status_code for answer in answers} == {303}
 
 
 async def test_a_disabled_user_of_the_provider_is_not_let_in(
