@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.routing import Mount
 
 from tests.product.config import Address, SocketPath
-from tests.product.model import LOCAL, Person
+from tests.product.model import LOCAL, Grant, Person
 from tests.product.web import ROUTES, Entry, LocalKey, WebRoute, WebServer, create_app
 from tests.web.conftest import Site, browsing, serving
 
@@ -113,7 +113,8 @@ async def test_a_socket_is_for_its_owner_alone(database: str, tmp_path: Path) ->
 
 async def test_an_application_that_serves_the_pages_says_who_sent_a_request(database: str) -> None:
     async def known(request: Request) -> Person | None:
-        return LOCAL if request.headers.get("x-key") == "known" else None
+        ann = Person("ui:ann", (Grant("viewer"),), "Ann")
+        return ann if request.headers.get("x-key") == "known" else None
 
     entry = Entry(authenticate=known, hosts=("jobs.example",))
     app = create_app(database, entry=entry)
@@ -127,6 +128,8 @@ async def test_an_application_that_serves_the_pages_says_who_sent_a_request(data
         elsewhere = await client.get("/runs", headers={"x-key": "known", "host": "evil.example"})
 
     assert (page.status_code, nobody.status_code, elsewhere.status_code) == (200, 401, 421)
+    assert "<bdi>Ann</bdi>" in page.text
+    assert 'href="/account"' not in page.text
 
 
 @pytest.mark.parametrize(
