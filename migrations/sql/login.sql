@@ -246,7 +246,8 @@ BEGIN
   RETURN gone;
 END $$;
 
-CREATE FUNCTION pgcron.log_out(session bytea) RETURNS void
+CREATE FUNCTION pgcron.log_out(session bytea, address text) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.act_as(NULL, 'ui', address);
   WITH gone AS (DELETE FROM pgcron.web_session s WHERE s.id = session RETURNING s.user_name)
   SELECT pgcron.record_audit('logout', 'user', g.user_name, 'ui:' || g.user_name) FROM gone g $$;

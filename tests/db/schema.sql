@@ -2557,7 +2557,7 @@ REVOKE ALL ON FUNCTION pgcron.kill_run(run_id bigint, note text, actor text) FRO
 
 REVOKE ALL ON FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], token_hashes bytea[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.log_out(session bytea) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.log_out(session bytea, address text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
 

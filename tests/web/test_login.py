@@ -48,6 +48,8 @@ async def test_a_user_logs_in_works_and_logs_out(login: Login) -> None:
     audited = await login.audited()
     assert ("ui:alice", "login", "alice", "done") in audited
     assert ("ui:alice", "logout", "alice", "done") in audited
+    (by,) = await login.execute("SELECT * FROM pgcron.audit WHERE verb = 'logout'")
+    assert (by["interface"], by["address"]) == ("ui", "127.0.0.1")
 
 
 async def test_an_unknown_user_is_answered_as_a_wrong_password_is_and_costs_as_much(

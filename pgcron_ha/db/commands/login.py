@@ -36,7 +36,7 @@ user_of_token: Final = Rows("user_of_token", "id", "secret_hash").one
 user_of_proxy: Final = Rows("user_of_proxy", "user_name", "groups").one
 """As `user_of_session`, of one whom a proxy names; None: the user is disabled here."""
 
-log_out: Final = Call[None]("log_out", "session")
+log_out: Final = Call[None]("log_out", "session", "address")
 """Ends the session, if there is one."""
 
 revoke_sessions: Final = Call[int]("revoke_sessions", "name")

@@ -127,7 +127,7 @@ async def log_out(page_request: PageRequest) -> Response:
     request, access = page_request.request, page_request.services.access
     configured(access.auth)
     await page_request.form()
-    await access.call(login.log_out, access.session_id(request))
+    await access.call(login.log_out, access.session_id(request), page_request.address)
     answer = RedirectResponse(page_request.link("login"), 303)
     access.set_cookie(request, answer, "", 0)
     return answer
