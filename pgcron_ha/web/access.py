@@ -30,7 +30,7 @@ from pgcron_ha.db.driver.session import Statement
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.model.permissions import LOCAL, Grant, Person
 from pgcron_ha.web.metrics import WebMetrics
-from pgcron_ha.web.oidc import Provider
+from pgcron_ha.web.oidc import Provider, usable_groups
 from pgcron_ha.web.reading import Reader
 from pgcron_ha.web.security import SAFE_METHODS, Site, brings_token, peer_address
 
@@ -41,7 +41,6 @@ REMEMBERED_SECONDS: Final = 600.0
 
 _MOST_REMEMBERED: Final = 1000
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@+-]{1,100}")
-_MOST_GROUPS: Final = 200
 
 
 class BadToken(Exception):
@@ -201,8 +200,7 @@ class Access:
         if len(names) != 1 or not _NAME.fullmatch(names[0]):
             return None
         listed = ",".join(request.headers.getlist(self.auth.proxy_groups_header)).split(",")
-        groups = (group.strip() for group in listed)
-        return names[0], tuple(group for group in groups if 0 < len(group) <= 200)[:_MOST_GROUPS]
+        return names[0], usable_groups(group.strip() for group in listed)
 
     async def _of_token(self, request: Request) -> Person:
         token = read_token(request.headers["authorization"].partition(" ")[2].strip())

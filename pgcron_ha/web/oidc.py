@@ -11,6 +11,7 @@ import asyncio
 import base64
 import hashlib
 import json
+from collections.abc import Iterable
 from importlib.util import find_spec
 from math import inf
 from time import monotonic
@@ -164,7 +165,7 @@ class Provider:
         return Identity(
             f"oidc:{self.issuer}#{subject}",
             shown[:200] if isinstance(shown, str) and shown else subject[:200],
-            tuple(g for g in listed if isinstance(g, str) and 0 < len(g) <= 200)[:_MOST_GROUPS],
+            usable_groups(listed),
         )
 
     async def _discovered(self) -> dict[str, Any]:
@@ -233,6 +234,11 @@ class Provider:
             f"{self.issuer}: {why}.",
             "Try again; if it stays so, look at the provider and at auth.oidc_issuer.",
         )
+
+
+def usable_groups(named: Iterable[Any]) -> tuple[str, ...]:
+    """Those of the groups that somebody else says a user has that can be kept."""
+    return tuple(g for g in named if isinstance(g, str) and 0 < len(g) <= 200)[:_MOST_GROUPS]
 
 
 def _is_safe(address: str) -> bool:
