@@ -33,6 +33,7 @@ from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES, PATH, read_callback
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.web.connections import Bounds
+from pgcron_ha.web.security import PLAIN_HEADERS
 from pgcron_ha.web.serving import WebServer
 
 Attempt: TypeAlias = tuple[int, int]
@@ -73,7 +74,6 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _BEARER: Final = re.compile(rb"\r\nauthorization[ \t]*:[ \t]*bearer[ \t]", re.IGNORECASE)
 _ROUTE: Final = b"POST " + PATH.partition("{")[0].encode()
-_HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _AGAIN: Final = {"retry-after": "1"}
 _UNKNOWN: Final = {"www-authenticate": "Bearer", "connection": "close"}
 
@@ -92,7 +92,9 @@ _REFUSAL: Final = (
     b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"
 ) % (
     len(_REFUSAL_BODY),
-    "".join(f"{name}: {value}\r\n" for name, value in {**_HEADERS, **_UNKNOWN}.items()).encode(),
+    "".join(
+        f"{name}: {value}\r\n" for name, value in {**PLAIN_HEADERS, **_UNKNOWN}.items()
+    ).encode(),
     _REFUSAL_BODY,
 )
 
@@ -285,7 +287,7 @@ async def _body(request: Request) -> bytes | None:
 def _answer(
     status: int, document: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> Response:
-    return JSONResponse(document, status, {**_HEADERS, **(headers or {})})
+    return JSONResponse(document, status, {**PLAIN_HEADERS, **(headers or {})})
 
 
 async def _no_route(_: Request, problem: Exception) -> Response:

@@ -17,6 +17,7 @@ from pgcron_ha.web.app import routed
 from pgcron_ha.web.connections import Bounds
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.routes import ROUTES, WebRoute
+from pgcron_ha.web.security import PLAIN_HEADERS
 from pgcron_ha.web.services import Services
 from pgcron_ha.web.serving import WebServer
 
@@ -24,7 +25,6 @@ BOUNDS: Final = Bounds(most=128, head_seconds=10, body_seconds=10, answer_second
 """Of the connections to the listener: a few scrapers and probes."""
 
 _PROBES: Final = frozenset({"livez", "readyz", "startupz", "metrics"})
-_HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
 def ops_listener(services: Services, listen: Address, *, is_alone: bool) -> WebServer:
@@ -50,7 +50,7 @@ def create_ops_app(services: Services, *, is_alone: bool) -> Starlette:
 
 async def _answer(request: Request, services: Services, route: WebRoute) -> Response:
     response = await route.endpoint(PageRequest(request, services))
-    response.headers.update(_HEADERS)
+    response.headers.update(PLAIN_HEADERS)
     return response
 
 
@@ -58,4 +58,5 @@ async def _no_route(_: Request, problem: Exception) -> Response:
     """The same for every address, so that nobody learns from it which there are."""
     status = getattr(problem, "status_code", 404)
     allowed = {"allow": "GET, HEAD"} if status == 405 else {}
-    return PlainTextResponse("Only probes and metrics are here.\n", status, {**_HEADERS, **allowed})
+    headers = {**PLAIN_HEADERS, **allowed}
+    return PlainTextResponse("Only probes and metrics are here.\n", status, headers)

@@ -43,14 +43,18 @@ CONTENT_SECURITY_POLICY: Final = "; ".join(
         "trusted-types pgcron-live",
     )
 )
-HEADERS: Final[Mapping[str, str]] = {
-    "content-security-policy": CONTENT_SECURITY_POLICY,
+PLAIN_HEADERS: Final[Mapping[str, str]] = {
+    "cache-control": "no-store",
     "x-content-type-options": "nosniff",
+}
+"""Of every answer, also where there is no page."""
+HEADERS: Final[Mapping[str, str]] = {
+    **PLAIN_HEADERS,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-    "cache-control": "no-store",
 }
 
 
