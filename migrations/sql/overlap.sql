@@ -67,6 +67,11 @@ LANGUAGE sql STABLE AS $$
              ORDER BY r.due_at, r.id LIMIT 1000)
             UNION ALL
             (SELECT r.handler, r.queue, r.requires FROM pgcron.run r
+             WHERE r.schedule_id = one.id AND r.state = 'blocked' AND r.gate = 'overlap'
+               AND r.due_at <= now()
+             ORDER BY r.due_at DESC, r.id DESC LIMIT 1)
+            UNION ALL
+            (SELECT r.handler, r.queue, r.requires FROM pgcron.run r
              WHERE r.schedule_id = one.id AND r.overlap_slot IS NOT NULL
                AND r.state = 'ready')) w) k
   WHERE EXISTS (SELECT FROM pgcron.cluster c
@@ -169,11 +174,19 @@ BEGIN
                       CASE WHEN p.is_latest AND d.origin = 'schedule' AND d.overlap LIKE 'skip%'
                              THEN floor(extract(epoch FROM now() - d.due_at) / 2)
                            ELSE 0 END AS lateness
-               FROM (SELECT b.* FROM pgcron.run b
-                     WHERE b.schedule_id = p.schedule_id AND b.state = 'blocked'
-                       AND b.gate = 'overlap' AND b.due_at <= now()
-                       AND (b.expire_at IS NULL OR b.expire_at > now())
-                     ORDER BY b.due_at, b.id LIMIT 1000) d
+               FROM (SELECT DISTINCT ON (u.id) u.*
+                     FROM ((SELECT b.* FROM pgcron.run b
+                            WHERE b.schedule_id = p.schedule_id AND b.state = 'blocked'
+                              AND b.gate = 'overlap' AND b.due_at <= now()
+                              AND (b.expire_at IS NULL OR b.expire_at > now())
+                            ORDER BY b.due_at, b.id LIMIT 1000)
+                           UNION ALL
+                           (SELECT b.* FROM pgcron.run b
+                            WHERE p.is_latest AND startable <> '{}'
+                              AND b.schedule_id = p.schedule_id AND b.state = 'blocked'
+                              AND b.gate = 'overlap' AND b.due_at <= now()
+                              AND (b.expire_at IS NULL OR b.expire_at > now())
+                            ORDER BY b.due_at DESC, b.id DESC LIMIT p.most)) u) d
                WHERE pgcron.kind_of(d.handler, d.queue, d.requires) = ANY(startable)
                ORDER BY d.priority, lateness, d.due_at, d.id LIMIT p.most) f)
         UNION ALL

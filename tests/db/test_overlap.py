@@ -493,6 +493,32 @@ async def test_put_schedule_keeps_takes_back_and_versions_the_policies(
     assert [row["n"] for row in versions] == ["5", None, None]
 
 
+@pytest.mark.parametrize("handler", ["py:work", "py:gone"])
+async def test_of_more_late_fires_than_one_look_reads_the_newest_runs(
+    connection: Connection, handler: str
+) -> None:
+    """Also where nobody can start the older ones, which stay undecided then."""
+    node, schedule = await join(connection), await put_schedule(connection)
+    await connection.execute(
+        "INSERT INTO pgcron.run (origin, schedule_id, scheduled_for, handler, overlap, due_at)"
+        " SELECT 'schedule', $1, fire, $2, 'skip', fire"
+        " FROM (SELECT now() - n * interval '1 minute' AS fire"
+        "       FROM generate_series(1500, 1, -1) n) late",
+        schedule,
+        handler,
+    )
+    newest = await connection.fetchval(
+        "UPDATE pgcron.run SET handler = 'py:work' WHERE id = (SELECT max(id) FROM pgcron.run)"
+        " RETURNING id"
+    )
+
+    assert (await decide(connection, node))["claim"] == [newest]
+
+    await decide(connection, node)
+    skipped = await ended_as(connection, "skipped")
+    assert len(skipped) == (1499 if handler == "py:work" else 0)
+
+
 async def test_a_long_backlog_costs_a_decision_little(connection: Connection) -> None:
     node = await join(connection)
     columns = await of(connection, overlap="allow", max_running=3)
