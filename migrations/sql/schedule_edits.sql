@@ -93,8 +93,8 @@ BEGIN
   -- What waits under no limit waits under the new policy.
   UPDATE pgcron.run
   SET overlap = pgcron.run_overlap(schedule_now.overlap, schedule_now.max_running),
-      state = 'blocked', gate = 'overlap'
-  WHERE schedule_id = edited AND origin = 'schedule' AND state = 'ready' AND attempt = 0
+      state = 'blocked', gate = coalesce(gate, 'overlap')
+  WHERE schedule_id = edited AND origin = 'schedule' AND state <> 'running' AND attempt = 0
     AND overlap IS NULL
     AND pgcron.run_overlap(schedule_now.overlap, schedule_now.max_running) IS NOT NULL;
   IF cursor_before.is_paused AND schedule_now.enabled AND schedule_now.after_pause = 'drop' THEN

@@ -443,6 +443,24 @@ async def test_12_what_is_due_under_no_limit_waits_for_a_slot_after_an_edit_to_s
     assert await waits(connection, run) == ("blocked", "overlap", None)
 
 
+@pytest.mark.parametrize("gate", ["no_node", "breaker"])
+async def test_12_what_waits_for_something_else_waits_for_a_slot_after_an_edit_to_skip(
+    connection: Connection, gate: str
+) -> None:
+    schedule = await put_schedule(connection, overlap="allow")
+    runs = await fires(connection, schedule, 2, 1)
+    await connection.execute("UPDATE pgcron.run SET overlap = NULL, gate = $1", gate)
+
+    await connection.execute("UPDATE pgcron.schedule SET overlap = 'skip'")
+    await connection.execute("SELECT pgcron.apply_edit($1)", schedule)
+
+    assert [await waits(connection, run) for run in runs] == [("blocked", gate, None)] * 2
+    await join(connection)
+    await call(connection, "unblock", at_most=10)
+    decided = await admit(connection)
+    assert (decided["ready"], decided["skipped"]) == (1, 1)
+
+
 async def test_13_a_start_deadline_ends_a_blocked_run_too(connection: Connection) -> None:
     node = await join(connection)
     columns = await skipping(connection)
