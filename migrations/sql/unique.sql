@@ -130,19 +130,33 @@ LANGUAGE sql STABLE AS $$
 
 -- Gives a run that no node has taken yet what a later request says; false when there is none any
 -- more. It is due at due_at, but not later than `most` after it was made; without due_at as it was,
--- but not later than `latest`.
+-- but not later than `latest`. Its deadlines count from its due time, and move with it.
 CREATE FUNCTION pgcron.replace_run(run bigint, unique_key text, handler text, args jsonb,
     priority int, due_at timestamptz, most interval, latest timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  met pgcron.run;
+  due timestamptz;
+  moved interval := '0';
 BEGIN
-  UPDATE pgcron.run r
-  SET args = replace_run.args, priority = replace_run.priority,
-      due_at = CASE WHEN replace_run.due_at IS NOT NULL
-                      THEN least(replace_run.due_at, r.created_at + most)
-                    ELSE least(r.due_at, latest) END
+  SELECT r.* INTO met FROM pgcron.run r
   WHERE r.id = run AND r.unique_key = replace_run.unique_key AND r.handler = replace_run.handler
-    AND r.state <> 'running' AND r.attempt = 0;
-  RETURN FOUND;
+    AND r.state <> 'running' AND r.attempt = 0 FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  due := CASE WHEN replace_run.due_at IS NOT NULL
+                THEN least(replace_run.due_at, met.created_at + most)
+              ELSE least(met.due_at, latest) END;
+  IF isfinite(due) AND isfinite(met.due_at) THEN
+    -- in seconds: a day of an interval may have another length in the caller's time zone
+    moved := make_interval(secs => extract(epoch FROM due - met.due_at)::float8);
+  END IF;
+  UPDATE pgcron.run r
+  SET args = replace_run.args, priority = replace_run.priority, due_at = due,
+      expire_at = r.expire_at + moved,
+      time_limits = jsonb_strip_nulls(r.time_limits || jsonb_build_object('give_up_at',
+                pgcron.give_up_at(r.time_limits) + moved))
+  WHERE r.id = run;
+  RETURN true;
 END $$;
 
 -- As pgcron.enqueue, for a request with options of uniqueness, of a producer (NULL: of another

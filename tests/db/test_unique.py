@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -220,6 +220,41 @@ async def test_a_debounced_run_is_pushed_on_and_has_the_newest_args(
     await connection.execute("UPDATE pgcron.run SET due_at = now()")
     await claim(connection, await join(connection))
     assert await ask(connection, debounce=minute) != first
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+async def test_the_deadlines_of_a_run_move_with_its_due_time(
+    connection: Connection, zone: str
+) -> None:
+    await connection.execute(f"SET timezone = '{zone}'")
+    given = {
+        "on_conflict": "replace",
+        "start_within": timedelta(minutes=1),
+        "give_up_after": timedelta(hours=1),
+        "silence_timeout": timedelta(minutes=5),
+    }
+    first = await ask(connection, **given)
+
+    # In Berlin a clock is set back or on between some of these instants.
+    for days in (100, 300, 0.001):
+        due = await connection.fetchval("SELECT now() + $1::interval", timedelta(days=days))
+        assert await ask(connection, **given, due_at=due) == first
+        row = await only(connection)
+        limits = json.loads(row["time_limits"])
+        assert row["due_at"] == due
+        assert row["expire_at"] == due + timedelta(minutes=1)
+        assert datetime.fromisoformat(limits["give_up_at"]) == due + timedelta(hours=1)
+        assert limits["silence_timeout"] == 300
+
+
+async def test_a_run_without_deadlines_has_none_when_it_is_pushed_on(
+    connection: Connection,
+) -> None:
+    given = {"debounce": timedelta(minutes=1), "silence_timeout": timedelta(minutes=5)}
+    assert await ask(connection, **given) == await ask(connection, **given)
+
+    row = await only(connection)
+    assert (row["expire_at"], row["time_limits"]) == (None, '{"silence_timeout": 300}')
 
 
 @pytest.mark.parametrize(
