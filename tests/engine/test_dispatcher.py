@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 
 import pytest
 
+from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.base import Failed, Interrupted, StopReason
 from pgcron_ha.operating_system import boottime
 from tests.db import control
@@ -105,6 +107,30 @@ async def test_what_is_claimed_ahead_has_a_bound(database: str, connection: Conn
 
     assert workshop.runner.waiting == 7
     await workshop.leave()
+
+
+@pytest.mark.parametrize("state", ["57014", "53200"])
+async def test_a_claim_that_fails_for_its_size_is_followed_by_a_smaller_one(
+    workshop: Workshop, connection: Connection, state: str
+) -> None:
+    """It took too long, or more memory than the server has."""
+    await connection.execute(
+        "CREATE FUNCTION public.too_many() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN IF (SELECT count(*) FROM claimed) > {SLOTS}"
+        f" THEN RAISE 'too many' USING ERRCODE = '{state}'; END IF; RETURN NULL; END $$;"
+        "CREATE TRIGGER too_many AFTER UPDATE ON pgcron.run REFERENCING NEW TABLE AS claimed"
+        " FOR EACH STATEMENT EXECUTE FUNCTION public.too_many()"
+    )
+    await control.enqueue(connection, 100)
+    pretend_a_burst(workshop, 80)
+
+    async def has_claimed() -> bool:
+        with suppress(DatabaseUnavailable):
+            await workshop.turn()
+        return len(workshop.executor.executing) == SLOTS
+
+    await until("it has claimed what it has slots for", has_claimed)
+    assert workshop.runner.waiting == 0
 
 
 async def test_runs_that_may_start_once_are_never_claimed_ahead(

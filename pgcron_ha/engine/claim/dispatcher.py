@@ -21,6 +21,7 @@ from pgcron_ha.engine.claim.search_order import AGEING_EVERY, DueIndex, SearchOr
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.service import Service
+from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.base import Succeeded
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import RunsBlocked
@@ -49,6 +50,7 @@ FULL_CLAIMS_OF_A_BUSY_NODE: Final = 3
 """After this many full claims in a row a node polls by itself, and enqueuers need not notify it."""
 
 _URGENCY: Final = itemgetter("priority", "due", "id")
+_PLAIN: Final = "plain runs"
 _BROKEN: Final = "the breaker of their handler is open"
 
 
@@ -259,7 +261,13 @@ class Dispatcher(Service):
         order = self._order.in_order(monotonic(), with_once)
         incarnation = self._session.incarnation
         # Rows that an unanswered statement claimed all the same are found by the next beats.
-        rows = await self._claims.rows("plain runs", "claim", plain=limit, **order)
+        try:
+            rows = await self._claims.rows(_PLAIN, "claim", plain=limit, **order)
+        except DatabaseUnavailable:
+            self._prefetching.stall(monotonic())
+            raise
+        if _PLAIN in self.aside:  # it may have failed for its size: the next one is smaller
+            self._prefetching.stall(monotonic())
         COUNTERS.claimed(len(rows), limit, self._claims.answered_after)
         rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
         await self._acceptance.take(rows, incarnation)
