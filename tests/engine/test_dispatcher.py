@@ -18,7 +18,7 @@ from tests.engine.conftest import MakeLink
 from tests.engine.proxy import Proxy
 from tests.engine.workshop import Workshop
 from tests.product.db import Unanswered
-from tests.product.engine import IDLE_LOOKS, search_order
+from tests.product.engine import IDLE_LOOKS, dispatcher, search_order
 from tests.product.telemetry import Event, RunsBlocked, RunsReleased
 from tests.waiting import until
 
@@ -378,6 +378,28 @@ async def test_a_node_with_nothing_to_do_asks_to_be_woken_and_a_busy_one_does_no
             workshop.executor.end(run)
 
     assert not await is_idle()
+
+
+async def test_a_node_that_does_not_know_whether_it_is_woken_asks_for_it_again(
+    make_link: MakeLink, proxy: Proxy, database: str, connection: Connection
+) -> None:
+    workshop = Workshop(database, make_link(proxy.dsn(database), answer_seconds=2.0), slots=SLOTS)
+    await workshop.join()
+    await workshop.step()
+    full_claims = dispatcher.FULL_CLAIMS_OF_A_BUSY_NODE
+    await control.enqueue(connection, SLOTS * full_claims)
+    proxy.lose_answer_to("SET is_idle")
+    for _ in range(full_claims):
+        with suppress(Unanswered):
+            await workshop.dispatcher.run_once()
+        for run in list(workshop.executor.executing):
+            workshop.executor.end(run)
+    assert proxy.lost_answers == 1
+
+    await workshop.step()
+
+    assert await connection.fetchval("SELECT is_idle FROM pgcron.node")
+    await workshop.leave()
 
 
 async def test_an_idle_node_sleeps_until_the_next_run_is_due(

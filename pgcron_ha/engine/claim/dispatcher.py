@@ -330,5 +330,6 @@ class Dispatcher(Service):
             self.wake()
 
     async def _say_idle(self, is_idle: bool) -> None:
+        self._is_idle = False  # if the answer is lost it is unknown, and this node looks by itself
         await self._link.rows("say_idle", incarnation=self._session.incarnation, is_idle=is_idle)
         self._is_idle = is_idle
