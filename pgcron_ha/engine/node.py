@@ -357,8 +357,7 @@ class Node:
             self._settling = asyncio.ensure_future(
                 settle_orphans(self._links["upkeep"], self.settings.node.name, result.to_release)
             )
-        if self.session.may_claim():
-            self.runner.start_waiting()
+        self.runner.start_waiting()  # the lease may be back
 
     def _on_unresponsive(self, context: Context) -> None:
         if self.settings.node.on_unresponsive_handler != "exit" or self._unresponsive is not None:

@@ -178,6 +178,24 @@ async def test_what_waits_for_several_slots_lets_nobody_overtake(workshop: Works
     assert (runner.executing, runner.waiting) == (3, 0)
 
 
+async def test_what_waits_for_several_slots_does_not_begin_without_a_lease(
+    workshop: Workshop,
+) -> None:
+    runner, executor = workshop.runner, workshop.executor
+    runner.accept(rows(1, 2))
+    runner.accept(rows(3), weights={3: 3})
+    workshop.session.is_draining = True  # as without a lease: no handler may begin
+
+    executor.end(1)
+    executor.end(2)
+    await until("both have ended", lambda: len(workshop.ended) == 2)
+    assert (runner.executing, runner.waiting) == (0, 3)
+
+    workshop.session.is_draining = False
+    runner.start_waiting()
+    assert list(executor.executing) == [3]
+
+
 async def test_what_waits_for_several_slots_can_be_stopped_and_given_back(
     workshop: Workshop,
 ) -> None:

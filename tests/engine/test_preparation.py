@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from tests.db import control
-from tests.db.control import Connection
+from tests.db.control import Connect, Connection
 from tests.engine.workshop import Workshop
 from tests.waiting import until
 
@@ -74,6 +74,32 @@ async def test_what_waits_here_is_not_prepared_before_its_slot_is_free(
         assert len(workshop.executor.executing) <= 2, number
     await until("all have ended", lambda: len(workshop.ended) == 5)
     assert sorted(context.run_id for context, _, _ in workshop.ended) == runs
+
+
+async def test_what_is_prepared_when_the_lease_is_gone_waits_until_it_is_back(
+    workshop: Workshop, connection: Connection, another: Connect
+) -> None:
+    await control.enqueue(connection)
+    node = await control.join(connection)
+    await control.claim(connection, node)
+    await control.kill(connection, node)
+    await control.reap(connection)
+    claimed = await control.claim(connection, await control.join(connection))
+    other = await another()
+    async with other.transaction():
+        await other.execute("SELECT FROM pgcron.run FOR UPDATE")
+        workshop.runner.accept(claimed)
+        assert (workshop.runner.executing, workshop.runner.waiting) == (1, 0)
+        workshop.session.is_draining = True  # as without a lease: no handler may begin
+
+    await until("it waits", lambda: workshop.runner.waiting == 1)
+    assert workshop.runner.executing == 0
+    assert workshop.executor.executing == {}
+    workshop.session.is_draining = False
+    workshop.runner.start_waiting()
+
+    await until("it has begun", lambda: len(workshop.executor.executing) == 1)
+    assert await marks(connection) == [2]
 
 
 async def test_a_retry_after_a_failure_is_not_written_to(

@@ -92,8 +92,7 @@ class Runner:
         self._policies = policies or {}
         self._batches = {name: each.batch for name, each in self._policies.items() if each.batch}
         self._waiting = {line: deque() for line in (*executors, *self._batches)}
-        self._lines = [(kind, kind) for kind in executors]
-        self._lines += [(name, self._kind(name)) for name in self._batches]
+        self._lines = [(line, self._kind(line)) for line in self._waiting]
 
     # What the engine's loop asks and does.
 
@@ -174,9 +173,9 @@ class Runner:
         self.start_waiting()
 
     def start_waiting(self) -> None:
-        """Gives waiting runs to their executors as far as there are slots."""
+        """Gives waiting runs to their executors as far as there are slots, and a lease."""
         self._is_starting = False
-        if self.slots.are_awaited() and not self._start_heavy():
+        if not self._may_start() or (self.slots.are_awaited() and not self._start_heavy()):
             return
         for line in self._waiting:
             begun = []
@@ -226,10 +225,13 @@ class Runner:
         return None
 
     def begin(self, contexts: Iterable[Context]) -> None:
-        """Gives runs that have their slots to their executors."""
+        """Gives runs that have their slots to their executors; without a lease they wait again."""
         by_kind: dict[str, list[Context]] = {}
         for context in contexts:
-            by_kind.setdefault(self._kind(context.handler), []).append(context)
+            if self._may_start() or context.stop_reason is not None:  # then it is not begun
+                by_kind.setdefault(self._kind(context.handler), []).append(context)
+            else:
+                self.slots.wait_again(context)
         for kind, begun in by_kind.items():
             self._executors[kind].start(begun)
 
@@ -245,8 +247,7 @@ class Runner:
                         waiting.rotate(-1)
                     else:
                         taken.append(waiting.popleft())
-        if self.waiting:
-            self.start_waiting()  # a heavy run that was taken may have kept others from their slots
+        self.start_waiting()  # a heavy run that was taken may have kept others from their slots
         return taken
 
     def forget(self, contexts: Iterable[Context]) -> None:
@@ -257,8 +258,7 @@ class Runner:
         """
         for context in contexts:
             self._ending.discard(context)
-            run = context.run_id
-            if self._held.get(run) is context:
+            if self._held.get(run := context.run_id) is context:
                 del self._held[run], self._since[run]
                 self._stopped_at.pop(run, None)
 

@@ -76,6 +76,12 @@ class Slots:
             self.used -= surplus
         return True
 
+    def wait_again(self, context: Context) -> None:
+        """This run can't begin now: it gives its slots back, and waits for as many."""
+        with self._lock:
+            self._heavy[context] = weight = self._surplus.pop(context, 0) + 1
+            self.used -= weight
+
     def remove(self, context: Context) -> bool:
         """This run waits no more; False when it did not."""
         with self._lock:
