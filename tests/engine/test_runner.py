@@ -260,6 +260,29 @@ async def test_what_can_not_be_killed_is_named(held: Held) -> None:
     assert [context.run_id for context in held.runner.kill_stopped(grace=0)] == [1]
 
 
+async def test_an_executor_that_fails_with_one_run_keeps_no_other_from_its_end(held: Held) -> None:
+    class Faulty(ByHand):
+        def stop(self, context: Context, reason: StopReason) -> None:
+            if context.run_id == 1:
+                raise OSError("it can't be asked")
+            super().stop(context, reason)
+
+        def kill(self, context: Context) -> bool:
+            if context.run_id == 1:
+                raise OSError("it can't be killed")
+            return super().kill(context)
+
+    faulty = Faulty(held.runner.done, held.runner.feed_for("py"))
+    held.runner.use({"py": faulty})
+    held.runner.accept(rows(1, 2))
+
+    held.runner.stop_all(StopReason.LEASE_LOST)
+    assert faulty.stopped == [(2, StopReason.LEASE_LOST)]
+
+    assert [context.run_id for context in held.runner.kill_stopped(grace=0)] == [1]
+    assert list(faulty.executing) == [1]
+
+
 async def test_what_waits_can_be_taken_back(held: Held) -> None:
     held.runner.accept(rows(1, 2, 3, 4))
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -307,6 +308,27 @@ async def test_an_exception_nobody_foresaw_is_a_failed_beat(
     assert COUNTERS.renewals["failed"] == failed + 1
     assert workshop.session.refusal is None
     assert workshop.session.incarnation == incarnation
+    await workshop.leave()
+
+
+async def test_a_node_that_can_not_watch_its_lease_ends(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = Workshop(database, ttl=1.0)
+    await workshop.join()
+
+    def fail(phase: LeasePhase) -> None:
+        raise KeyError("nothing")
+
+    hooks = dataclasses.replace(workshop.session._hooks, phase=fail)
+    monkeypatch.setattr(workshop.session, "_hooks", hooks)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+    # Nobody ticks, and so the lease is endangered.
+    refusal = await until("it can't go on", lambda: workshop.session.refusal)
+
+    assert refusal is not None
+    assert refusal.detail == "KeyError: 'nothing'"
     await workshop.leave()
 
 

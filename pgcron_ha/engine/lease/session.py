@@ -156,12 +156,15 @@ class Session(threading.Thread):
             )
             raise
         finally:
+            self._loop.run_until_complete(self._link.close())
             self._loop.close()
 
     async def _live(self) -> None:
         watching = asyncio.ensure_future(self._watch())
         unknown = 0
         while not self._is_stopping:
+            if watching.done():
+                watching.result()  # without the watch nobody stops what runs without a lease
             try:
                 await (self._renew() if self.incarnation else self._join())
             except Exception as error:
@@ -351,7 +354,6 @@ class Session(threading.Thread):
                 emit(ServiceFailed("session", f"could not sign off: {error.message}"))
         self.incarnation = None
         self.lease.end()
-        await self._link.close()
 
     async def _pause(self, seconds: float) -> None:
         await wait_at_most(self._wake, seconds)

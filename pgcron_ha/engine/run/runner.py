@@ -270,8 +270,9 @@ class Runner:
         self._stopped_at[run] = monotonic()
         try:
             self._remove_waiting(context)
-        except ValueError:  # it is with its executor
-            self._executor(context).stop(context, reason)
+        except ValueError:  # it is with its executor; if that fails it is killed after its grace
+            with contextlib.suppress(Exception):
+                self._executor(context).stop(context, reason)
         else:
             self.done(context, Interrupted(reason, "asked to stop before it began"))
 
@@ -279,11 +280,9 @@ class Runner:
         """Kills a run that was asked to stop, now. False if it can't be killed; it then counts as
         one whose grace period is over. Thread-safe.
         """
-        context = self._held.get(run)
-        if context is None or context in self._ending or run not in self._stopped_at:
-            return True
-        self._stopped_at[run] = float("-inf")
-        return self._executor(context).kill(context)
+        if run in self._stopped_at:
+            self._stopped_at[run] = float("-inf")
+        return all(context.run_id != run for context in self.kill_stopped())
 
     def stop_all(self, reason: StopReason, spares_finishing: bool = False) -> None:
         """Asks everything that was given to an executor to stop, begun or not: a blocked event
@@ -309,8 +308,10 @@ class Runner:
             own = self._policies.get(context.handler, DEFAULT_POLICY).grace
             if now - since < (own if grace is None else grace):
                 continue
-            if not self._executor(context).kill(context):
-                immune.append(context)
+            with contextlib.suppress(Exception):  # where that fails it is immune
+                if self._executor(context).kill(context):
+                    continue
+            immune.append(context)
         return immune
 
     # What executors call, from any thread.
