@@ -6,7 +6,14 @@ from time import monotonic
 import pytest
 
 from pgcron_ha.errors import DatabaseUnavailable
-from pgcron_ha.executors.contract.base import Failed, Interrupted, Outcome, StopReason, Succeeded
+from pgcron_ha.executors.contract.base import (
+    Doubtful,
+    Failed,
+    Interrupted,
+    Outcome,
+    StopReason,
+    Succeeded,
+)
 from tests.chaos.proxy import Proxy as NetworkOfANode
 from tests.db import control
 from tests.db.control import Connect, Connection, history_row, kill, reap, run_row
@@ -19,6 +26,7 @@ from tests.product.engine import REPORTED_SINGLY
 from tests.product.executors import outcome_of_error
 from tests.product.telemetry import Event, MoreRunsFailed, RunFailed, RunFenced, RunsReleased
 from tests.servers import ThrowAwayServer
+from tests.waiting import until
 
 STOPPED = Interrupted(StopReason.SHUTDOWN, "the node stops")
 
@@ -130,6 +138,28 @@ async def test_a_lost_answer_counts_no_attempt_twice_and_is_told_as_no_fence(
     assert (row["state"], row["attempt"]) == ("ready", attempts)
     assert await connection.fetchval("SELECT count(*) FROM pgcron.attempt") == attempts
     assert of(RunFenced, events) == []
+
+
+async def test_an_end_that_was_taken_is_not_told_as_fenced_when_the_connection_breaks_then(
+    shaky: Ending, proxy: Proxy, connection: Connection, events: list[Event]
+) -> None:
+    """While it is looked up whether another one of the batch was committed by its handler."""
+    failed, committed = await shaky.claim(2)
+    token = shaky.executor.executing[committed].token
+    await control.finish(connection, [{"id": committed, "token": token}])  # type: ignore[list-item]
+    await shaky.end([failed], Failed("ValueError", "no"))
+    await shaky.end([committed], Doubtful("AnswerLost", "of a COMMIT"))
+    await until("both are to be told", lambda: len(shaky.completer._pending) == 2)
+    proxy.lose_answer_to("h.fence = given.fence")
+
+    await shaky.report()
+
+    assert proxy.lost_answers == 1
+    assert of(RunFenced, events) == []
+    row = await run_row(connection, failed)
+    assert row is not None
+    assert (row["state"], row["attempt"]) == ("ready", 1)
+    assert len(shaky.runner.held()) == 0
 
 
 async def test_a_statement_that_never_arrived_is_simply_sent_again(

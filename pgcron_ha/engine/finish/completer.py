@@ -150,19 +150,23 @@ class Completer(Service):
         committed = [ended for ended in batch if type(ended[1]) is Committed]
         if committed:
             count_successes(committed)
-            await self._settle(committed, {context.run_id for context, _, _ in committed})
+            self._settle(committed, {context.run_id for context, _, _ in committed})
         self._resent.update(ended[0] for ended in batch if type(ended[1]) is Doubtful)
         return [ended for ended in batch if type(ended[1]) is not Committed]
 
     async def _report(self, batch: Sequence[Ended], send: _Send) -> None:
         """A run that is locked, too large or refused does not keep others from being reported."""
-        await isolate(batch, partial(self._deliver, send), self._refuse, self._delay)
+        refused = await isolate(batch, partial(self._deliver, send), self._refuse, self._delay)
+        await isolate(
+            [ended for part in refused for ended in part], self._look_into, None, self._delay
+        )
 
-    async def _deliver(self, send: _Send, batch: Sequence[Ended]) -> None:
+    async def _deliver(self, send: _Send, batch: Sequence[Ended]) -> list[Ended]:
+        """Those that the database has refused; with the others this is done."""
         if monotonic() < self._asks_for_locks_until:
             batch = await self._not_locked(batch)
         if not batch:
-            return
+            return []
         try:
             over = await send(batch)
         except Unanswered:
@@ -173,7 +177,7 @@ class Completer(Service):
             if len(left) == len(batch):
                 raise
             return await self._deliver(send, left)
-        await self._settle(batch, over)
+        return self._settle(batch, over)
 
     async def _not_locked(self, batch: Sequence[Ended]) -> list[Ended]:
         """The runs whose rows are not locked; the others are set aside."""
@@ -204,7 +208,8 @@ class Completer(Service):
             raise
         except PgcronError as refusal:
             over = await self._end_refused(ended[0], refusal)
-        await self._settle([ended], over)
+        if refused := self._settle([ended], over):
+            await self._look_into(refused)
 
     async def _end_refused(self, context: Context, refusal: PgcronError) -> set[int]:
         run, reason = context.run_id, refusal.message
@@ -213,7 +218,7 @@ class Completer(Service):
         emit(RunFailed(run, context.handler, context.attempt, "dead", reason))
         return {run}
 
-    async def _accept_late(self, batch: Sequence[Ended], refused: Sequence[Ended]) -> set[int]:
+    async def _accept_late(self, refused: Sequence[Ended]) -> set[int]:
         """What this node finished while it was cut off is done, if nobody has begun it since."""
         late = [each for each in refused if is_success(each)]
         if not late:
@@ -229,7 +234,7 @@ class Completer(Service):
                 node_name=self._node,
             )
         except DatabaseUnavailable:
-            self._resent.update(context for context, _, _ in batch)
+            self._resent.update(context for context, _, _ in late)
             raise
         except PgcronError:
             return set()  # it is executed again
@@ -253,25 +258,27 @@ class Completer(Service):
         # A release leaves no trace: one that is refused the second time was done the first.
         return arrived.union(ended[0].run_id for ended in doubtful if is_release(ended))
 
-    async def _settle(self, batch: Sequence[Ended], over: set[int]) -> None:
-        """Forget a batch of which these runs are over: the others are fenced, unless their end is
-        accepted late or has arrived before.
-        """
-        refused = _without(over, batch)
-        if refused:
-            refused = _without(await self._accept_late(batch, refused), refused)
-            refused = _without(await self._arrived_before(refused), refused)
+    async def _look_into(self, refused: Sequence[Ended]) -> None:
+        """They are fenced, unless their end is accepted late or has arrived before."""
+        refused = self._settle(refused, await self._accept_late(refused))
+        refused = self._settle(refused, await self._arrived_before(refused))
         for context, _, _ in refused:
             emit(RunFenced(context.run_id, context.attempt))
-        contexts = [context for context, _, _ in batch]
+        self._settle(refused, {context.run_id for context, _, _ in refused})
+
+    def _settle(self, batch: Sequence[Ended], over: set[int]) -> list[Ended]:
+        """Forget those of a batch that are over; returns the others."""
+        gone = [ended for ended in batch if ended[0].run_id in over]
+        contexts = [context for context, _, _ in gone]
         self._resent.difference_update(contexts)
-        gone = {id(ended) for ended in batch}
-        self._pending = [ended for ended in self._pending if id(ended) not in gone]
-        self._characters -= sum(map(characters_of, batch))
+        places = {id(ended) for ended in gone}
+        self._pending = [ended for ended in self._pending if id(ended) not in places]
+        self._characters -= sum(map(characters_of, gone))
         self._bound_claims()
         self.aside.forget(*contexts)
         self._runner.forget(contexts)
         self._freed()
+        return _without(over, batch)
 
     def _bound_claims(self) -> None:
         """While the database does not take ends, the node takes no more runs."""
