@@ -264,7 +264,8 @@ class Node:
         self._materializer.stop()
         self._backfills.stop()
         stopped = Interrupted(StopReason.SHUTDOWN, "the node stops")
-        self._collect([(each, stopped, monotonic()) for each in self.runner.take_waiting()])
+        for each in self.runner.take_waiting():
+            self.runner.done(each, stopped)
         grace = self.settings.node.grace
         if not await self._until(lambda: self._has_ended() or self._is_hurried, grace):
             self._is_hurried = True
