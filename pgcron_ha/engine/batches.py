@@ -268,6 +268,15 @@ class SetAside(dict[Key, Aside]):
         """Those that are to be left out now."""
         return list(filter(self.waits, self))
 
+    def waiting_of(self: SetAside[tuple[str, Item]], duty: str) -> list[Item]:
+        """Of what is held as (duty, item), the items to be left out now."""
+        return [item for of, item in self.waiting() if of == duty]
+
+    def forget_absent(self: SetAside[tuple[str, Item]], duty: str, present: set[Item]) -> None:
+        """Of what is held as (duty, item), what the duty would find by now, and does not."""
+        gone = [key for key in self if key[0] == duty and key[1] not in present]
+        self.forget(*(key for key in gone if not self.waits(key)))
+
     def until_retry(self, key: Key) -> float:
         """Seconds until this one is tried again; infinite when it is not held."""
         return max(0.0, self[key].again_at - monotonic()) if key in self else inf

@@ -17,7 +17,6 @@ from pgcron_ha.db.driver.statements import in_schema
 from pgcron_ha.engine.batches import SetAside, isolate, one_by_one
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
-from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
 from pgcron_ha.engine.run.timeouts import notice_overruns
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
@@ -186,11 +185,11 @@ class Janitor(Service):
             self.aside.put(("overflow", run), f"history of run {run}", error)
 
         async def drain_some() -> int:
-            aside = waiting_of(self.aside, "overflow")
+            aside = self.aside.waiting_of("overflow")
             rows = await self._link.rows("overflowed", aside=aside, at_most=BATCH)
             runs = [row["id"] for row in rows]
             if len(runs) < BATCH:  # these are all; what is gone is forgotten
-                forget_absent(self.aside, "overflow", set(runs))
+                self.aside.forget_absent("overflow", set(runs))
             await isolate(runs, send, None, delayed)
             return len(rows)
 
@@ -200,7 +199,7 @@ class Janitor(Service):
         """One that can't be dropped, as somebody's view reads it, is set aside; the others go."""
         rows = await self._link.rows("outlived_partitions")
         partitions = [row["partition"] for row in rows]
-        forget_absent(self.aside, "partition", set(partitions))
+        self.aside.forget_absent("partition", set(partitions))
 
         async def drop(partition: str) -> None:
             await self._link.rows("drop_outlived", partition=partition)

@@ -25,9 +25,7 @@ from pgcron_ha.engine.materialize.previews import AT_ONCE, compute, write_previe
 from pgcron_ha.engine.materialize.schedule_duties import (
     Decision,
     ScheduleDuties,
-    forget_absent,
     materialize_parameters,
-    waiting_of,
 )
 from pgcron_ha.engine.run.counters import count_decided
 from pgcron_ha.engine.service import Service
@@ -98,13 +96,13 @@ class Materializer(Service):
     async def _materialize(self) -> float | None:
         if self._duties.is_behind:
             return None
-        aside = waiting_of(self.aside, "fires")
+        aside = self.aside.waiting_of("fires")
         rows = await self._link.rows(
             "due_cursors", refill=self._horizon / 2, at_most=BATCH, aside=aside
         )
-        forget_absent(self.aside, "preview", set())  # janitors write those that are requested
+        self.aside.forget_absent("preview", set())  # janitors write those that are requested
         if len(rows) < BATCH:
-            forget_absent(self.aside, "fires", {row["schedule_id"] for row in rows})
+            self.aside.forget_absent("fires", {row["schedule_id"] for row in rows})
         if not rows:
             return None
         share = min(FIRES_PER_SCHEDULE, max(1, FIRES_PER_BATCH // len(rows)))

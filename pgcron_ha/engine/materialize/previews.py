@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.batches import SetAside, isolate, known
-from pgcron_ha.engine.materialize.schedule_duties import forget_absent, waiting_of
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.budget import TakesLong, quickly
 from pgcron_ha.spec.zones import TZDATA
@@ -51,11 +50,11 @@ async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequenc
         "schedules_to_preview",
         at_most=AT_ONCE,
         schedule_ids=list(schedule_ids),
-        aside=waiting_of(aside, "preview"),
+        aside=aside.waiting_of("preview"),
         tzdata=TZDATA,
     )
     if not schedule_ids and len(rows) < AT_ONCE:
-        forget_absent(aside, "preview", {row["schedule_id"] for row in rows})
+        aside.forget_absent("preview", {row["schedule_id"] for row in rows})
     previews = []
     for row in rows:
         previews.append((row, await compute(partial(_preview, row))))

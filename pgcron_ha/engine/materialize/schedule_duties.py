@@ -62,7 +62,7 @@ class ScheduleDuties:
         errors: list[Exception] = []
         for duty, fulfil in self._fulfilled_by().items():
             if duty not in duties:
-                forget_absent(self._aside, duty, set())
+                self._aside.forget_absent(duty, set())
                 continue
             try:
                 await fulfil()
@@ -147,10 +147,10 @@ class ScheduleDuties:
         self, duty: str, act: Callable[[Row], Awaitable[None]] | str, **parameters: Any
     ) -> None:
         """`act` (or its statement) on each of the schedules that the statement `duty` finds."""
-        aside = waiting_of(self._aside, duty)
+        aside = self._aside.waiting_of(duty)
         rows = await self._link.rows(duty, at_most=MOST, aside=aside, **parameters)
         if len(rows) < MOST:
-            forget_absent(self._aside, duty, {row["schedule_id"] for row in rows})
+            self._aside.forget_absent(duty, {row["schedule_id"] for row in rows})
 
         async def go(row: Row) -> None:
             if isinstance(act, str):
@@ -165,18 +165,6 @@ class ScheduleDuties:
             self._aside.put((duty, row["schedule_id"]), what, error)
 
         await one_by_one(rows, go, failed)
-
-
-def waiting_of(aside: SetAside[Any], duty: str) -> list[int]:
-    """Of what this duty has set aside, what is to be left out now."""
-    return [key[1] for key in aside.waiting() if key[0] == duty]
-
-
-def forget_absent(aside: SetAside[Any], duty: str, present: set[Any]) -> None:
-    """Of what this duty has set aside, what it would find by now, and does not."""
-    for key in list(aside):
-        if key[0] == duty and key[1] not in present and not aside.waits(key):
-            aside.forget(key)
 
 
 def is_fire(row: Row | dict[str, Any], instant: datetime) -> bool:
