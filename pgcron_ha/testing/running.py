@@ -257,10 +257,11 @@ class Pgcron:
                     await asyncio.sleep(_LOOK_SECONDS)
                 elif run_id is not None and not schema.lives:
                     return
-                elif (passed := await schema.come_nearer(most)) is None:
-                    return await schema.refuse_stuck(run_id)
-                else:
+                elif (passed := await schema.come_nearer(most)) is not None:
                     most -= passed
+                # What came due between the two looks may have begun.
+                elif await schema.is_quiet(run_id) and (run_id is None or schema.lives):
+                    return await schema.refuse_stuck(run_id)
             raise WaitTimedOut(
                 f"there was still something to execute after {timeout:g} s: "
                 + (", ".join(schema.busy[:_MOST_NAMED]) or "runs that are due later"),
