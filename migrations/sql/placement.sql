@@ -50,22 +50,19 @@ BEGIN ATOMIC
 END;
 
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk
--- along the index from one to the next, never along their runs. A requirement that these labels do
--- not satisfy is one step; labels NULL satisfy everything. At most a thousand steps: what no node
--- satisfies is blocked, so that it does not stay in front for ever.
+-- along the index from one to the next, never along their runs. The first label of a requirement
+-- that these labels satisfy is one of them: the walk begins at each, and one behind it that they do
+-- not satisfy is a step. labels NULL satisfy everything. At most a thousand steps from each
+-- beginning: what no node satisfies is blocked, so that it does not stay in front for ever.
 CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[])
   RETURNS TABLE (requires text[], priority smallint, due_at timestamptz)
 LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
-  WITH RECURSIVE walk(requires, priority, due_at, is_satisfied, steps) AS (
-    (SELECT r.requires, r.priority, r.due_at,
-            coalesce(r.requires <@ walk_requirements.labels, true), 1
-     FROM pgcron.run r
-     WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
-       AND r.queue = walk_requirements.queue
-     ORDER BY r.requires, r.priority, r.due_at LIMIT 1)
+  WITH RECURSIVE walk(first, requires, priority, due_at, is_satisfied, steps) AS (
+    SELECT label, ARRAY[label] COLLATE "C", (-32768)::smallint, NULL::timestamptz, true, 0
+    FROM unnest(coalesce(walk_requirements.labels, '{""}')) label
     UNION ALL
-    SELECT next.requires, next.priority, next.due_at,
+    SELECT walk.first, next.requires, next.priority, next.due_at,
            coalesce(next.requires <@ walk_requirements.labels, true), walk.steps + 1
     FROM walk
     CROSS JOIN LATERAL (SELECT r.requires, r.priority, r.due_at FROM pgcron.run r
@@ -74,8 +71,9 @@ BEGIN ATOMIC
                           AND (r.requires, r.priority) > (walk.requires,
                                 CASE WHEN walk.is_satisfied THEN walk.priority ELSE 9 END)
                         ORDER BY r.requires, r.priority, r.due_at LIMIT 1) next
-    WHERE walk.steps < 1000)
-  SELECT walk.requires, walk.priority, walk.due_at FROM walk WHERE walk.is_satisfied;
+    WHERE walk.steps < 1000 AND walk.first IN ('', next.requires[1]))
+  SELECT walk.requires, walk.priority, walk.due_at FROM walk
+  WHERE walk.is_satisfied AND walk.steps > 0;
 END;
 
 -- What waits in a queue and is due from `since` up to `until`: the first runs of each of the ways

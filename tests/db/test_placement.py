@@ -152,6 +152,19 @@ async def test_each_requirement_has_its_turn_whatever_waits_before_it(
     assert {row["id"] for row in await claim_limited(connection, right)} == set(mine)
 
 
+async def test_a_node_behind_a_thousand_others_finds_what_requires_its_labels(
+    connection: Connection,
+) -> None:
+    right = await join(connection, labels={"host": "web-2150", "ssd": "1"})
+    await connection.execute(
+        "INSERT INTO pgcron.run (handler, requires)"
+        " SELECT $1, ARRAY['host=web-' || n, 'ssd'] FROM generate_series(1000, 2199) n",
+        HANDLER,
+    )
+
+    assert [row["handler"] for row in await claim_limited(connection, right)] == [HANDLER]
+
+
 @pytest.mark.parametrize(
     "requires",
     [["gpu="], ["=a"], ["gpu a"], ["gpu=a", "gpu=b"], [""], [None], [f"k{n}" for n in range(17)]],
