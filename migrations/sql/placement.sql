@@ -76,38 +76,78 @@ BEGIN ATOMIC
   WHERE walk.is_satisfied AND walk.steps > 0;
 END;
 
+-- The same of concurrency keys.
+CREATE FUNCTION pgcron.walk_pairs(queue text)
+  RETURNS TABLE (concurrency_key text, priority smallint, due_at timestamptz)
+LANGUAGE sql STABLE ROWS 10
+BEGIN ATOMIC
+  WITH RECURSIVE walk(concurrency_key, priority, due_at, steps) AS (
+    SELECT '' COLLATE "C", (-32768)::smallint, NULL::timestamptz, 0
+    UNION ALL
+    SELECT next.*, walk.steps + 1
+    FROM walk
+    CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
+                        WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
+                          AND r.queue = walk_pairs.queue
+                          AND (r.concurrency_key, r.priority) > (walk.concurrency_key,
+                              walk.priority)
+                        ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next
+    WHERE walk.steps < 1000)
+  SELECT walk.concurrency_key, walk.priority, walk.due_at FROM walk WHERE walk.steps > 0;
+END;
+
 -- What waits in a queue and is due from `since` up to `until`: the first runs of each of the ways
--- that they are claimed by, at most `look` of each priority. Of runs with a key, and of those that
--- require labels, at most 500 (or `look`, if that is more) are read, key by key and requirement
--- by requirement.
-CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int)
+-- that they are claimed by, at most `look` of each priority. Runs with a key, and those that
+-- require labels, are read key by key and requirement by requirement, at most 500 of either (or
+-- `look`, if that is more); with is_fair an equal part of `look` of each, so that none hides
+-- another. `place` counts the runs of a way.
+CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int,
+    is_fair boolean DEFAULT false)
   RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint,
-                 due_at timestamptz, requires text[], weight int)
+                 due_at timestamptz, requires text[], weight int, place bigint)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
-  SELECT c.id, level::smallint, c.handler, c.schedule_id, c.due_at, NULL::text[], c.weight
+  SELECT c.id, level::smallint, c.handler, c.schedule_id, c.due_at, NULL::text[], c.weight,
+         row_number() OVER (PARTITION BY level, c.is_once ORDER BY c.due_at, c.id)
   FROM generate_series(0, 9) level
   CROSS JOIN LATERAL pgcron.path_candidates(waiting_runs.queue, level::smallint,
       waiting_runs.look, NULL, waiting_runs.since, waiting_runs.until) c
   UNION ALL
-  SELECT keyed.*
-  FROM (SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight
-        FROM pgcron.run r
-        WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
-          AND r.queue = waiting_runs.queue
-        ORDER BY r.concurrency_key, r.priority, r.due_at
-        LIMIT greatest(waiting_runs.look, 500)) keyed
-  WHERE keyed.due_at BETWEEN waiting_runs.since AND waiting_runs.until
-  UNION ALL
-  (SELECT placed.* FROM pgcron.walk_requirements(waiting_runs.queue, NULL) place
+  (WITH pair AS MATERIALIZED (
+     SELECT p.*, row_number() OVER () AS nth
+     FROM pgcron.walk_pairs(waiting_runs.queue) p WHERE p.due_at <= waiting_runs.until)
+   SELECT keyed.* FROM pair
    CROSS JOIN LATERAL (
-       SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight
+       SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight,
+              pair.nth + (SELECT count(*) FROM pair)
+                * (row_number() OVER (ORDER BY r.due_at, r.id) - 1)
+       FROM pgcron.run r
+       WHERE r.state = 'ready' AND r.concurrency_key = pair.concurrency_key
+         AND r.queue = waiting_runs.queue AND r.priority = pair.priority
+         AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
+       ORDER BY r.due_at, r.id
+       LIMIT CASE WHEN waiting_runs.is_fair
+                    THEN greatest(waiting_runs.look / (SELECT count(*) FROM pair), 1)
+                  ELSE waiting_runs.look END) keyed
+   LIMIT CASE WHEN NOT waiting_runs.is_fair THEN greatest(waiting_runs.look, 500) END)
+  UNION ALL
+  (WITH place AS MATERIALIZED (
+     SELECT p.*, row_number() OVER () AS nth
+     FROM pgcron.walk_requirements(waiting_runs.queue, NULL) p WHERE p.due_at <= waiting_runs.until)
+   SELECT placed.* FROM place
+   CROSS JOIN LATERAL (
+       SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight,
+              place.nth + (SELECT count(*) FROM place)
+                * (row_number() OVER (ORDER BY r.due_at, r.id) - 1)
        FROM pgcron.run r
        WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires = place.requires
          AND r.queue = waiting_runs.queue AND r.priority = place.priority
          AND r.due_at BETWEEN waiting_runs.since AND waiting_runs.until
-       ORDER BY r.due_at, r.id LIMIT waiting_runs.look) placed
-   LIMIT greatest(waiting_runs.look, 500));
+       ORDER BY r.due_at, r.id
+       LIMIT CASE WHEN waiting_runs.is_fair
+                    THEN greatest(waiting_runs.look / (SELECT count(*) FROM place), 1)
+                  ELSE waiting_runs.look END) placed
+   LIMIT CASE WHEN NOT waiting_runs.is_fair THEN greatest(waiting_runs.look, 500) END);
 END;
 
 -- Whether some node that claims offers the handler for the queue and has the labels.

@@ -38,31 +38,6 @@ BEGIN
   END LOOP;
 END $$;
 
--- The first due runs of each kind of claim of one queue, and those whose priority no claim takes;
--- `place` counts those of its kind, so that a backlog of one kind hides none of another.
-CREATE FUNCTION pgcron.waiting_candidates(queue text, most int)
-  RETURNS TABLE (id bigint, priority smallint, place bigint)
-LANGUAGE sql STABLE AS $$
-  SELECT head.id, level::smallint,
-         row_number() OVER (PARTITION BY level, head.is_once ORDER BY head.due_at, head.id)
-  FROM generate_series(0, 9) level
-  CROSS JOIN LATERAL pgcron.path_candidates(queue, level::smallint, most) head
-  UNION ALL
-  (SELECT r.id, r.priority, row_number() OVER () FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NULL
-     AND r.queue = waiting_candidates.queue AND (r.priority < 0 OR r.priority > 9)
-   LIMIT most)
-  UNION ALL
-  (SELECT r.id, r.priority, row_number() OVER (ORDER BY r.concurrency_key) FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
-     AND r.queue = waiting_candidates.queue AND r.due_at <= now()
-   ORDER BY r.concurrency_key LIMIT most)
-  UNION ALL
-  (SELECT r.id, r.priority, row_number() OVER (ORDER BY r.requires) FROM pgcron.run r
-   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
-     AND r.queue = waiting_candidates.queue AND r.due_at <= now()
-   ORDER BY r.requires LIMIT most) $$;
-
 -- Settings of queues, concurrency keys and circuit breakers that break their rules, as only a row
 -- can that was written past its constraints. A queue or key starts nothing until it is corrected; a
 -- breaker stays as it is. They hold up nothing else.

@@ -328,6 +328,21 @@ async def test_a_probe_keeps_keys_limits_and_overlap(connection: Connection, lim
     assert (row["overlap_slot"] is not None) == (limit == "overlap")
 
 
+@pytest.mark.parametrize("way", ["concurrency_key", "requires"])
+async def test_what_waits_with_one_key_or_label_hides_none_of_a_broken_handler(
+    connection: Connection, way: str
+) -> None:
+    node = await join(connection, labels=dict.fromkeys("abz", "1"))
+    await guard(connection)
+    await open_with(connection, node, 0)
+    for handler, count, key in ((OTHER, 600, "a"), (HANDLER, 1, "b"), (HANDLER, 1, "z")):
+        value = key if way == "concurrency_key" else [key]
+        await enqueue(connection, count, handler=handler, **{way: value})
+
+    assert await park(connection) == 2
+    assert len(await probe(connection, node)) == 1
+
+
 async def test_a_fallback_handler_executes_what_waits_and_the_run_says_so(
     connection: Connection,
 ) -> None:

@@ -256,12 +256,21 @@ async def test_refused_runs_changes_nothing(connection: Connection) -> None:
     assert await control.run_row(connection, run) == before
 
 
+@pytest.mark.parametrize(
+    ("backlog", "other"),
+    [
+        ({}, {"delivery": "at_most_once"}),
+        ({"concurrency_key": "a"}, {"concurrency_key": "b"}),
+        ({"requires": ["a"]}, {"requires": ["b"]}),
+    ],
+    ids=["once", "key", "label"],
+)
 async def test_a_backlog_of_one_kind_hides_no_refused_run_of_another(
-    connection: Connection,
+    connection: Connection, backlog: dict[str, Any], other: dict[str, Any]
 ) -> None:
     node = await control.join(connection)
-    await control.enqueue(connection, 40)
-    [bad] = await control.enqueue(connection, delivery="at_most_once")
+    await control.enqueue(connection, 40, **backlog)
+    [bad] = await control.enqueue(connection, **other)
     await connection.execute(
         f"ALTER TABLE pgcron.run ADD CHECK (id <> {bad} OR state <> 'running')"
     )

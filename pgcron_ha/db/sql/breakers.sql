@@ -11,7 +11,7 @@ SELECT pgcron.put_breakers(:declared::jsonb);
 -- others: of each way to the claim the first `look`, whatever their handlers.
 SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
   SELECT head.id FROM unnest(:queues::text[]) AS asked(queue)
-  CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int) head
+  CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int, true) head
   WHERE pgcron.is_broken(head.handler, asked.queue)
     AND NOT EXISTS (SELECT FROM pgcron.breaker b WHERE b.probe_run = head.id)), 'breaker');
 

@@ -100,7 +100,13 @@ SELECT set_gate AS id FROM pgcron.set_gate(ARRAY(
 -- claim that was refused. Changes nothing.
 SELECT run_id, error FROM pgcron.refused_runs(:incarnation::uuid, ARRAY(
   SELECT head.id FROM unnest(:queues::text[]) asked(queue)
-  CROSS JOIN LATERAL pgcron.waiting_candidates(asked.queue, :at_most::int) head
+  CROSS JOIN LATERAL (
+    SELECT w.id, w.place
+    FROM pgcron.waiting_runs(asked.queue, '-infinity', now(), :at_most::int, true) w
+    UNION ALL
+    (SELECT r.id, row_number() OVER () FROM pgcron.run r  -- of priorities that no claim takes
+     WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NULL
+       AND r.queue = asked.queue AND (r.priority < 0 OR r.priority > 9) LIMIT :at_most::int)) head
   ORDER BY head.place LIMIT :at_most));
 
 -- name: broken_settings
