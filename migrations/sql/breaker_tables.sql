@@ -20,6 +20,7 @@ CREATE TABLE pgcron.breaker (
   -- The latest failures, no more than open it.
   failed_at timestamptz[] NOT NULL DEFAULT '{}',
   opened_at timestamptz,
+  -- While it is half open: until when its probe may begin.
   open_until timestamptz,
   -- How often in a row it opened: after a probe that failed it stays open twice as long as before,
   -- up to open_for_at_most.

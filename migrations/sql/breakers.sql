@@ -64,7 +64,8 @@ END $$;
 
 -- The breakers that are not closed: nodes read them while there are any, and when one has changed.
 -- A probe that is over without a recorded failure is settled first: success closes the breaker;
--- after a probe that came back, was cancelled or whose node died, any node may probe next.
+-- after a probe that came back, was cancelled or whose node died, any node may probe next. So it
+-- may after one that has not begun in time or is not due any more: others do not wait for it.
 CREATE FUNCTION pgcron.look_at_breakers()
   RETURNS TABLE (name text, state text, handlers text[], fallback_queue text, probe_run bigint,
       seconds float8, reason text, last_error text)
@@ -79,12 +80,15 @@ BEGIN
     CONTINUE WHEN EXISTS (SELECT FROM pgcron.run r
                           WHERE r.id = probed.probe_run
                             AND (r.state = 'ready' AND r.attempt = probed.probe_attempt - 1
+                                   AND r.due_at <= now()
+                                   AND probed.open_until > clock_timestamp()
                                  OR r.state = 'running' AND r.attempt = probed.probe_attempt));
     IF EXISTS (SELECT FROM pgcron.ended_runs e
                WHERE e.id = probed.probe_run AND e.outcome = 'succeeded') THEN
       PERFORM pgcron.close_breaker(probed.name);
     ELSE
-      UPDATE pgcron.breaker b SET state = 'open', probe_run = NULL, probe_attempt = NULL
+      UPDATE pgcron.breaker b
+      SET state = 'open', open_until = clock_timestamp(), probe_run = NULL, probe_attempt = NULL
       WHERE b.name = probed.name;
     END IF;
   END LOOP;
@@ -108,14 +112,17 @@ LANGUAGE sql AS $$
 
 -- blocked -> ready
 -- Of a breaker whose time is over one run becomes ready, as its one probe, if a living node offers
--- its handler; while it waits or executes no other run of the breaker's handlers begins. The
--- breaker's row decides: it is locked, and names the run. Nothing here waits for a lock.
+-- its handler and its key is not full; while it waits or executes no other run of the breaker's
+-- handlers begins. Any of the first thousand, as a limit of its queue or a rate may keep the last
+-- one from beginning. The breaker's row decides: it is locked, and names the run. Nothing here
+-- waits for a lock.
 CREATE FUNCTION pgcron.choose_probes() RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   probed pgcron.breaker;
   candidate pgcron.run;
   offered text[];
+  full_keys text[];
 BEGIN
   FOR probed IN SELECT b.* FROM pgcron.breaker b
       WHERE b.state = 'open' AND b.open_until <= clock_timestamp() AND pgcron.breaker_is_fine(b)
@@ -124,14 +131,23 @@ BEGIN
                      JOIN pgcron.offer o USING (handler) JOIN pgcron.node n USING (incarnation)
                      WHERE m.breaker = probed.name AND n.state = 'alive');
     CONTINUE WHEN offered = '{}';  -- of many runs that nobody offers none is read
+    full_keys := ARRAY(SELECT held.concurrency_key
+                       FROM (SELECT h.concurrency_key, count(*) AS runs FROM pgcron.run h
+                             WHERE h.key_slot IS NOT NULL GROUP BY h.concurrency_key) held
+                       CROSS JOIN LATERAL pgcron.concurrency_slots(ARRAY[held.concurrency_key]) l
+                       WHERE l.slots <= held.runs);
     FOR candidate IN SELECT r.* FROM pgcron.run r
-        WHERE r.state = 'blocked' AND r.gate IN ('breaker', 'overlap') AND r.due_at <= now()
-          AND r.handler = ANY(offered)
-          AND (r.expire_at IS NULL OR r.expire_at > now())
-          AND pgcron.is_served(r.handler, r.queue, r.requires)
-          AND NOT EXISTS (SELECT FROM pgcron.queue q
-                          WHERE q.name = r.queue AND q.paused_at IS NOT NULL)
-        LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
+        WHERE r.state = 'blocked' AND r.id = ANY(ARRAY(
+              SELECT c.id FROM pgcron.run c
+              WHERE c.state = 'blocked' AND c.gate IN ('breaker', 'overlap') AND c.due_at <= now()
+                AND c.handler = ANY(offered)
+                AND coalesce(c.concurrency_key, '') <> ALL(full_keys)
+                AND (c.expire_at IS NULL OR c.expire_at > now())
+                AND pgcron.is_served(c.handler, c.queue, c.requires)
+                AND NOT EXISTS (SELECT FROM pgcron.queue q
+                                WHERE q.name = c.queue AND q.paused_at IS NOT NULL)
+              LIMIT 1000))
+        ORDER BY random() LIMIT 10 FOR UPDATE SKIP LOCKED LOOP
       -- One that must have its schedule to itself has it, if nothing of it runs.
       CONTINUE WHEN candidate.overlap IS NOT NULL AND candidate.overlap_slot IS NULL
         AND (NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = candidate.schedule_id
@@ -142,7 +158,8 @@ BEGIN
           overlap_slot = coalesce(r.overlap_slot, CASE WHEN r.overlap IS NOT NULL THEN 1 END)
       WHERE r.id = candidate.id;
       UPDATE pgcron.breaker b
-      SET state = 'half_open', probe_run = candidate.id, probe_attempt = candidate.attempt + 1
+      SET state = 'half_open', probe_run = candidate.id, probe_attempt = candidate.attempt + 1,
+          open_until = clock_timestamp() + b.open_for
       WHERE b.name = probed.name;
       PERFORM pgcron.notify(pgcron.channel(), 'breaker');
       EXIT;

@@ -18,6 +18,7 @@ from tests.db.control import (
     Row,
     call,
     claim,
+    claim_limited,
     enqueue,
     fail,
     finish,
@@ -61,8 +62,8 @@ async def time_is_over(connection: Connection) -> None:
     await connection.execute("UPDATE pgcron.breaker SET open_until = now() WHERE state = 'open'")
 
 
-async def park(connection: Connection) -> int:
-    return len(await call(connection, "block_broken", queues=["default"], look=500))
+async def park(connection: Connection, queue: str = "default") -> int:
+    return len(await call(connection, "block_broken", queues=[queue], look=500))
 
 
 async def probe(connection: Connection, node: Node) -> list[Row]:
@@ -94,7 +95,8 @@ async def open_with(connection: Connection, node: Node, waiting: int = 3, **colu
     await connection.execute("DELETE FROM pgcron.run")  # their retries
     await enqueue(connection, waiting, **columns)
     # what waits for its schedule waits on
-    assert await park(connection) == (0 if "overlap" in columns else waiting)
+    parked = await park(connection, columns.get("queue", "default"))
+    assert parked == (0 if "overlap" in columns else waiting)
     await time_is_over(connection)
 
 
@@ -341,6 +343,44 @@ async def test_what_waits_with_one_key_or_label_hides_none_of_a_broken_handler(
 
     assert await park(connection) == 2
     assert len(await probe(connection, node)) == 1
+
+
+async def test_a_run_whose_key_is_full_is_no_probe(connection: Connection) -> None:
+    node = await join(connection, handlers=[OTHER])
+    await guard(connection)
+    await open_with(connection, await join(connection), 20, concurrency_key="full")
+    await enqueue(connection, handler=OTHER, concurrency_key="full")
+    assert len(await claim_limited(connection, node)) == 1
+    assert {row["probe_run"] for row in await look(connection)} == {None}
+    [run] = await enqueue(connection, concurrency_key="free")
+    await park(connection)
+
+    assert [row["probe_run"] for row in await look(connection)] == [run]
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        "UPDATE pgcron.breaker SET open_until = now() WHERE probe_run = $1",
+        "UPDATE pgcron.run SET due_at = now() + interval '1 hour' WHERE id = $1",
+    ],
+    ids=["late", "moved"],
+)
+async def test_a_probe_that_does_not_begin_leaves_its_turn_to_another(
+    connection: Connection, happens: str
+) -> None:
+    node = await join(connection, queues=["full", "default"])
+    await guard(connection)
+    await open_with(connection, node, 1, queue="full")
+    [first] = await look(connection)
+    [run] = await enqueue(connection)
+    await park(connection)
+    [second] = await look(connection)
+    await connection.execute(happens, first["probe_run"])
+    [third] = await look(connection)
+
+    assert first["probe_run"] == second["probe_run"] != third["probe_run"] == run
+    assert 25 < third["seconds"] <= 30
 
 
 async def test_a_fallback_handler_executes_what_waits_and_the_run_says_so(
