@@ -9,7 +9,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.db.control import HANDLER, NO_BOUND, Connection, claim_limited, enqueue, join
+from tests.db.control import (
+    HANDLER,
+    NO_BOUND,
+    Connection,
+    call,
+    claim_limited,
+    database_now,
+    enqueue,
+    join,
+    minutes,
+)
 from tests.product.db import connect, load
 from tests.servers import ThrowAwayServer
 from tests.sessions import USUAL
@@ -317,3 +327,13 @@ async def test_a_walk_over_keys_reads_no_more_keys_than_it_is_asked_for(
     assert walked["ended_at"] == "key-014"
     assert 15 <= after - before <= 20
     assert await connection.fetchval("SELECT keys FROM pgcron.walk_keys('default', '', 0)") == []
+
+
+async def test_a_key_whose_runs_are_to_come_hides_none_that_is_due(connection: Connection) -> None:
+    to_come = await database_now(connection) + minutes(5)
+    await enqueue(connection, 600, concurrency_key="a", due_at=to_come)
+    await enqueue(connection, concurrency_key="b")
+
+    [counts] = await call(connection, "page_queue_depths", most=500, budget=500, limit=9)
+
+    assert (counts["due"], counts["later"], counts["is_cut"]) == (1, 500, True)
