@@ -269,6 +269,8 @@ class Node:
         grace = self.settings.node.grace
         if not await self._until(lambda: self._has_ended() or self._is_hurried, grace):
             self._is_hurried = True
+        for each in self.runner.take_waiting():  # what was prepared meanwhile waits again
+            self.runner.done(each, stopped)
         if self._is_hurried:
             self.runner.stop_all(StopReason.SHUTDOWN)
             await self._until(self._has_ended, _REPORT_SECONDS)

@@ -78,7 +78,7 @@ def pgcron_database(pgcron_dsn: str, pgcron_schema: str, pgcron_app: App) -> Ite
     pgcron_app.attach(pgcron_dsn, pgcron_schema)
     if pgcron_app._database.dsn != pgcron_dsn:
         raise ConfigError(
-            "the App under test has a database of its own",
+            "the App under test has another DSN than the tests",
             "What its handlers enqueue would go there, not into the database for tests.",
             "Leave dsn out of App(): elsewhere it is that of the configuration (PGCRON_HA_DSN, "
             "pgcron-ha.toml). Or let the App have the DSN of the fixture pgcron_dsn in tests.",

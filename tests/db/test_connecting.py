@@ -208,9 +208,17 @@ async def test_a_command_that_is_not_there(guarded: ThrowAwayServer) -> None:
         use_password(None)
 
 
+@pytest.mark.parametrize("kind", ["command", "env"])
 async def test_a_handler_in_a_process_of_its_own_has_the_password(
-    guarded: ThrowAwayServer, role: psycopg.Connection, printed: Path
+    guarded: ThrowAwayServer,
+    role: psycopg.Connection,
+    printed: Path,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if kind == "env":
+        monkeypatch.setenv("PGCRON_HA_DATABASE_PASSWORD", printed.read_text().strip())
+        use_password(parse_secret_reference("env:PGCRON_HA_DATABASE_PASSWORD"))
     await migrate(guarded.dsn())
     role.execute("ALTER ROLE app SUPERUSER")
     record, run = Record(), context(1, "py:enqueues")

@@ -299,7 +299,7 @@ def test_an_app_with_another_database_is_refused(suite: Suite, empty_database: s
     answer = suite(test, jobs=JOBS.replace("App()", f"App({own!r})"))
 
     assert answer.returncode == 1
-    assert "the App under test has a database of its own" in answer.stdout
+    assert "the App under test has another DSN than the tests" in answer.stdout
     assert passed(suite(test, jobs=JOBS.replace("App()", f"App({empty_database!r})")), 1)
 
 

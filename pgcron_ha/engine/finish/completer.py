@@ -260,6 +260,8 @@ class Completer(Service):
 
     async def _look_into(self, refused: Sequence[Ended]) -> None:
         """They are fenced, unless their end is accepted late or has arrived before."""
+        pending = set(map(id, self._pending))  # a part that is halved may be settled in part
+        refused = [ended for ended in refused if id(ended) in pending]
         refused = self._settle(refused, await self._accept_late(refused))
         refused = self._settle(refused, await self._arrived_before(refused))
         for context, _, _ in refused:

@@ -228,7 +228,7 @@ class Runner:
         """Gives runs that have their slots to their executors; without a lease they wait again."""
         by_kind: dict[str, list[Context]] = {}
         for context in contexts:
-            if self._may_start() or context.stop_reason is not None:  # then it is not begun
+            if self._may_start() or context.run_id in self._stopped_at:  # its executor ends it
                 by_kind.setdefault(self._kind(context.handler), []).append(context)
             else:
                 self.slots.wait_again(context)
@@ -280,9 +280,16 @@ class Runner:
         """Kills a run that was asked to stop, now. False if it can't be killed; it then counts as
         one whose grace period is over. Thread-safe.
         """
-        if run in self._stopped_at:
-            self._stopped_at[run] = float("-inf")
-        return all(context.run_id != run for context in self.kill_stopped())
+        context = self._held.get(run)
+        if context is None or context in self._ending or run not in self._stopped_at:
+            return True
+        self._stopped_at[run] = float("-inf")
+        return self._kill(context)
+
+    def _kill(self, context: Context) -> bool:
+        with contextlib.suppress(Exception):  # where that fails it is immune
+            return self._executor(context).kill(context)
+        return False
 
     def stop_all(self, reason: StopReason, spares_finishing: bool = False) -> None:
         """Asks everything that was given to an executor to stop, begun or not: a blocked event
@@ -308,10 +315,8 @@ class Runner:
             own = self._policies.get(context.handler, DEFAULT_POLICY).grace
             if now - since < (own if grace is None else grace):
                 continue
-            with contextlib.suppress(Exception):  # where that fails it is immune
-                if self._executor(context).kill(context):
-                    continue
-            immune.append(context)
+            if not self._kill(context):
+                immune.append(context)
         return immune
 
     # What executors call, from any thread.

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Final
 
 from pgcron_ha.config.key_ring import key_variables
+from pgcron_ha.db.driver.passwords import password_in_use
 from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Failed, Outcome, StopReason
 from pgcron_ha.executors.contract.secret_values import sealed
@@ -219,10 +220,12 @@ class ChildPool(ProcessExecutor):
 
 
 def _environment() -> dict[str, str]:
-    """The node's, without its settings: its passwords are no affair of a handler's process."""
+    """The node's, without its settings, but with the variable that `password_from` names."""
     keys = key_variables()
+    changing = password_in_use()
+    password = None if changing is None else changing.reference.place
     return {
         name: each
         for name, each in os.environ.items()
-        if not name.startswith("PGCRON_HA_") and name not in keys
+        if (not name.startswith("PGCRON_HA_") or name == password) and name not in keys
     }
