@@ -151,8 +151,6 @@ END $$;
 CREATE FUNCTION pgcron.end_of_list(w pgcron.workflow_run, number int, failed int, cancelled int,
     tolerate int) RETURNS pgcron.step_end
 LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  results jsonb;
 BEGIN
   IF failed + cancelled > tolerate OR (w.stopping IS NOT NULL AND cancelled > (
         SELECT count(*) FROM pgcron.step s      -- by persons
@@ -162,12 +160,12 @@ BEGIN
              NULL, coalesce(w.stop_reason, concat_ws(', ', failed || ' of its items failed',
                         nullif(cancelled, 0) || ' cancelled')))::pgcron.step_end;
   END IF;
-  SELECT coalesce(jsonb_agg(s.result ORDER BY s.item), '[]') INTO results FROM pgcron.step s
-  WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0;
-  IF octet_length(results::text) > 1048576 THEN
-    RETURN ROW(w.run, number, -1, 'dead', NULL,
-             format('the results of its items have %s bytes; they may have 1048576 (1 MiB)',
-               octet_length(results::text)))::pgcron.step_end;
+  IF pgcron.results_exceed(1048576, w.run, ARRAY[number], 0, 10000) THEN
+    RETURN ROW(w.run, number, -1, 'dead', NULL, 'the results of its items have more than the '
+             '1048576 bytes (1 MiB) that they may have')::pgcron.step_end;
   END IF;
-  RETURN ROW(w.run, number, -1, 'succeeded', results, NULL)::pgcron.step_end;
+  RETURN ROW(w.run, number, -1, 'succeeded',
+           (SELECT coalesce(jsonb_agg(s.result ORDER BY s.item), '[]') FROM pgcron.step s
+            WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0),
+           NULL)::pgcron.step_end;
 END $$;

@@ -236,6 +236,7 @@ DECLARE
   root pgcron.run;
   failed record;
   verdict text;
+  last int[];
   result jsonb;
 BEGIN
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = end_workflow.workflow
@@ -264,14 +265,17 @@ BEGIN
   verdict := CASE WHEN w.stopping IN ('cancel', 'abort') THEN 'cancelled'
                   WHEN failed.name IS NOT NULL OR w.stopping IS NOT NULL THEN 'dead'
                   ELSE 'succeeded' END;
+  last := ARRAY(
+      SELECT e.parent FROM pgcron.workflow_step b
+      JOIN pgcron.workflow_edge e ON e.definition = b.definition AND e.child = b.number
+      WHERE b.definition = w.definition AND b.phase = 0 AND b.kind = 'barrier');
   SELECT CASE count(*) WHEN 1 THEN (array_agg(s.result))[1]
               ELSE jsonb_object_agg(d.name, s.result) END
-  INTO result FROM pgcron.workflow_step b
-  JOIN pgcron.workflow_edge e ON e.definition = b.definition AND e.child = b.number
-  JOIN pgcron.step s ON s.workflow = w.run AND s.number = e.parent AND s.item = -1
-  CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) d
-  WHERE b.definition = w.definition AND b.phase = 0 AND b.kind = 'barrier'
-    AND s.state = 'succeeded' AND s.result IS NOT NULL;
+  INTO result FROM pgcron.step s
+  CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+  WHERE NOT pgcron.results_exceed(262144, w.run, last) AND s.workflow = w.run
+    AND s.number IN (SELECT unnest(last)) AND s.item = -1 AND s.state = 'succeeded'
+    AND s.result IS NOT NULL;
   UPDATE pgcron.workflow_run f
   SET ended_at = clock_timestamp(), outcome = verdict, look_at = NULL WHERE f.run = w.run;
   root.started_at := w.started_at;

@@ -154,7 +154,8 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Whether a step may begin when its dependencies allow it: NULL, or how it ends at once.
+-- Whether a step may begin when its dependencies allow it: NULL, or how it ends at once. The
+-- document is NULL when it would be too large.
 CREATE FUNCTION pgcron.judge_begin(definition pgcron.workflow_step, w pgcron.workflow_run,
     document jsonb, OUT outcome text, OUT reason text)
 LANGUAGE plpgsql STABLE AS $$
@@ -169,6 +170,10 @@ BEGIN
         AND (w.stopping IS NOT NULL OR EXISTS (SELECT FROM pgcron.failed_steps(w.run)))) THEN
     outcome := 'skipped';
     reason := 'there is nothing to undo';
+  ELSIF document IS NULL THEN
+    outcome := 'dead';
+    reason := 'the results that it comes after have more than the 1048576 bytes (1 MiB) that they '
+      'may have';
   ELSIF definition.condition IS NOT NULL
       AND jsonb_path_match(document, definition.condition, silent => true) IS NOT TRUE THEN
     outcome := 'skipped';
@@ -179,10 +184,6 @@ BEGIN
                  left(definition.condition::text, 200))
                FROM jsonb_typeof(jsonb_path_query_first(document, definition.condition,
                                      silent => true)) t);
-  ELSIF definition.parents > 3 AND octet_length(document::text) > 1048576 THEN
-    outcome := 'dead';
-    reason := format('the results that it comes after have %s bytes; they may have 1048576 (1 MiB)',
-        octet_length(document::text));
   END IF;
 END $$;
 
@@ -299,7 +300,10 @@ DECLARE
   document jsonb;
   list jsonb;
 BEGIN
-  IF kind <> 'barrier' THEN
+  IF kind <> 'barrier' AND NOT (step.item < 0 AND definition.parents > 3
+        AND pgcron.results_exceed(1048576, w.run, ARRAY(
+            SELECT e.parent FROM pgcron.workflow_edge e
+            WHERE e.definition = step.definition AND e.child = step.number))) THEN
     document := pgcron.step_document(step, w.args, definition.args_from);
   END IF;
   IF step.item < 0 THEN

@@ -156,3 +156,15 @@ CREATE FUNCTION pgcron.counts_as(outcome text, is_optional boolean) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN outcome IN ('skipped', 'superseded') THEN 'skipped'
             WHEN outcome = 'succeeded' OR is_optional THEN 'good' ELSE 'bad' END;
+
+-- Whether results of these steps, or of their items, have more bytes as text than may be put
+-- together: no more of them are read than show it.
+CREATE FUNCTION pgcron.results_exceed(most int, workflow bigint, numbers int[],
+    first_item int DEFAULT -1, last_item int DEFAULT -1) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM (
+      SELECT sum(octet_length(s.result::text)) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+      FROM pgcron.step s
+      WHERE s.workflow = results_exceed.workflow AND s.number IN (SELECT unnest(numbers))
+        AND s.item BETWEEN first_item AND last_item AND s.result IS NOT NULL) r
+    WHERE r.bytes > most) $$;

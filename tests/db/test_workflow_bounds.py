@@ -156,3 +156,42 @@ async def test_a_redrive_keeps_500_successes_in_a_transaction_and_none_of_them_b
     await flow.work()
     assert flow.began == ["last"]
     assert await flow.state(again) == "succeeded"
+
+
+@pytest.mark.parametrize(("size", "state"), [(26_000, "succeeded"), (27_000, "dead")])
+async def test_the_results_of_a_list_have_one_mebibyte_together(
+    flow: Stage, connection: Connection, size: int, state: str
+) -> None:
+    run = await flow.run(step("b", for_each="$.args.list"), step("c", "b"), args={"list": [1] * 40})
+    await flow.work({"b": "x" * size})
+    query = "SELECT coalesce(reason, '') FROM pgcron.workflow_steps WHERE name = 'b' AND item < 0"
+    assert await flow.state(run) == state
+    assert ("1048576" in await connection.fetchval(query)) == (state == "dead")
+
+
+@pytest.mark.parametrize(("shape", "state"), [("list", "dead"), ("join", "dead"), ("ends", None)])
+async def test_results_that_are_too_large_are_not_put_together(
+    flow: Stage, connection: Connection, shape: str, state: str | None
+) -> None:
+    """It would be more than a JSON document of PostgreSQL may have."""
+    names = [f"s{n}" for n in range(1100)]
+    steps = [step(name, handler="py:b") for name in names]
+    if shape == "list":
+        steps = [step("last", for_each="$.args.list", handler="py:b")]
+    elif shape == "join":
+        steps.append(step("last", *names, when="$.s1 == 1"))
+    run = await flow.run(*steps, args={"list": names})
+    rows = await claim(connection, flow.node, 1100)
+    await flow.end(rows[1:], {row["id"]: "b" for row in rows}, {"b": 1})
+    await connection.execute(
+        "UPDATE pgcron.step SET result = to_jsonb(repeat('x', 260000)) WHERE result = '1'"
+    )
+
+    await flow.end(rows[:1], {rows[0]["id"]: "b"}, {"b": 1})
+    await flow.advance()
+
+    assert await flow.state(run) == (state or "succeeded")
+    assert await flow.result(run) is None
+    query = "SELECT reason FROM pgcron.workflow_steps WHERE name = 'last' AND item < 0"
+    reason = await connection.fetchval(query)
+    assert reason is None if state is None else "more than the 1048576 bytes" in reason
