@@ -31,7 +31,7 @@ BEGIN
   IF w.stopping IS NULL THEN
     SELECT s.name, s.state, f.on_failure INTO failed FROM pgcron.workflow_definition f
     JOIN pgcron.failed_steps(w.run) s ON s.phase = 0 AND s.state <> 'upstream_failed'
-      AND s.number <> ALL (coalesce(w.clearing, '{}'))
+      AND s.number NOT IN (SELECT unnest(w.clearing))
     WHERE f.id = w.definition AND f.on_failure <> 'continue' LIMIT 1;
     IF NOT FOUND THEN RETURN false; END IF;
     PERFORM pgcron.stop_workflow(w.run, failed.on_failure,
@@ -109,7 +109,8 @@ CREATE FUNCTION pgcron.goes_on_without(w pgcron.workflow_run, below int[]) RETUR
 LANGUAGE sql STABLE AS $$
   SELECT w.stopping IN ('stop', 'kill') AND (w.deadline <= now()) IS NOT TRUE
     AND NOT EXISTS (SELECT FROM pgcron.failed_steps(w.run) s
-                    WHERE s.phase = 0 AND s.number <> ALL (below)
+                    -- hashed, as an array that is a parameter is not
+                    WHERE s.phase = 0 AND s.number NOT IN (SELECT unnest(below))
                       AND s.state <> 'upstream_failed' AND s.reason IS DISTINCT FROM w.stop_reason
                       AND (s.state <> 'cancelled' OR w.stopping = 'stop')) $$;
 
@@ -152,23 +153,27 @@ BEGIN
       good = n.good, skipped = n.skipped, bad = n.ended - n.good - n.skipped, items = NULL,
       items_ended = NULL, items_failed = NULL, turns = 1, due = NULL, started_at = NULL,
       ended_at = NULL, result = NULL, reason = NULL
-  FROM (SELECT d.number, d.parents, count(p.kind)::int AS ended,
-               count(*) FILTER (WHERE p.kind = 'good')::int AS good,
-               count(*) FILTER (WHERE p.kind = 'skipped')::int AS skipped
-        FROM pgcron.workflow_step d
-        LEFT JOIN LATERAL (
-            SELECT pgcron.counts_as(u.state, ud.is_optional) AS kind
+  FROM (SELECT d.parents, p.*, l.ctid AS place FROM pgcron.workflow_step d
+        CROSS JOIN LATERAL (
+            SELECT count(*)::int AS ended,
+                   count(*) FILTER (WHERE k.kind = 'good')::int AS good,
+                   count(*) FILTER (WHERE k.kind = 'skipped')::int AS skipped
             FROM pgcron.workflow_edge e
-            JOIN pgcron.step u ON u.workflow = w.run AND u.number = e.parent AND u.item = -1
+            CROSS JOIN LATERAL (SELECT x.state FROM pgcron.step x
+                                WHERE x.workflow = w.run AND x.number = e.parent AND x.item = -1
+                                LIMIT 1) u
             CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) ud
+            CROSS JOIN LATERAL pgcron.counts_as(u.state, ud.is_optional) k(kind)
             WHERE e.definition = d.definition AND e.child = d.number
-              AND pgcron.has_ended(u.state) AND u.number <> ALL (below)
+              AND pgcron.has_ended(u.state) AND e.parent NOT IN (SELECT unnest(below))
               AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
-                              WHERE o.workflow = w.run AND o.parent = u.number
-                                AND o.after < d.number)) p ON true
-        WHERE d.definition = w.definition AND d.number = ANY(below)
-        GROUP BY d.number, d.parents) n
-  WHERE s.workflow = w.run AND s.number = n.number AND s.item = -1;
+                              WHERE o.workflow = w.run AND o.parent = e.parent
+                                AND o.after < d.number)) p
+        CROSS JOIN LATERAL (SELECT x.ctid FROM pgcron.step x
+                            WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1
+                            LIMIT 1) l
+        WHERE d.definition = w.definition AND d.number = ANY(below)) n
+  WHERE s.ctid = n.place;
 END $$;
 
 -- Steps that are to be run again, and what is below them: what executes is ended first. Then they
@@ -202,10 +207,12 @@ BEGIN
     WHERE f.run = w.run;
     RETURN false;
   END IF;
-  DELETE FROM pgcron.step_signal g USING pgcron.workflow_step d, pgcron.step s
-  WHERE g.workflow = w.run AND d.definition = w.definition AND d.name = g.name
-    AND d.number = ANY(below) AND s.workflow = w.run AND s.number = d.number AND s.item = -1
-    AND s.started_at IS NOT NULL;
+  DELETE FROM pgcron.step_signal g
+  WHERE g.workflow = w.run AND EXISTS (
+      SELECT FROM pgcron.workflow_step d
+      JOIN pgcron.step s ON s.workflow = w.run AND s.number = d.number AND s.item = -1
+      WHERE d.definition = w.definition AND d.name = g.name AND d.number = ANY(below)
+        AND s.started_at IS NOT NULL OFFSET 0);
   DELETE FROM pgcron.step s WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item >= 0;
   PERFORM pgcron.reset_steps(w, below);
   UPDATE pgcron.workflow_run f
@@ -221,7 +228,12 @@ BEGIN
         AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
                         WHERE o.workflow = w.run AND o.is_command AND o.child = s.number)
       GROUP BY 1 LOOP
-    ends := ends || pgcron.decide_steps(w.run, one.numbers, one.verdict);
+    IF one.verdict = 'go' THEN      -- begun as any that are ready: not all at once
+      UPDATE pgcron.step s SET state = 'ready'
+      WHERE s.workflow = w.run AND s.number = ANY(one.numbers) AND s.item = -1;
+    ELSE
+      ends := ends || pgcron.decide_steps(w.run, one.numbers, one.verdict);
+    END IF;
   END LOOP;
   PERFORM pgcron.release_steps(ends);
   RETURN true;

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.db.control import Connection, call, claim, claim_both
+from tests.db.control import Connection, call, claim, claim_both, fail
 from tests.db.workflows import Stage, stage, step
 
 
@@ -195,3 +195,49 @@ async def test_results_that_are_too_large_are_not_put_together(
     query = "SELECT reason FROM pgcron.workflow_steps WHERE name = 'last' AND item < 0"
     reason = await connection.fetchval(query)
     assert reason is None if state is None else "more than the 1048576 bytes" in reason
+
+
+async def test_steps_that_are_cleared_begin_500_in_a_transaction(
+    flow: Stage, connection: Connection
+) -> None:
+    last = {"name": "last", "wait_for": "approval", "finally": True}
+    steps = [step(f"s{n}", handler="py:b") for n in range(1200)]
+    run = await flow.run(*steps, last, on_failure="kill")
+    await fail(connection, await claim(connection, flow.node, 1), retryable=False)
+    count = "SELECT count(*) FROM pgcron.run WHERE origin = 'step'"
+    while await connection.fetchval(count):
+        await connection.execute("UPDATE pgcron.workflow_run SET look_at = now()")
+        await flow.advance()
+    name = await connection.fetchval("SELECT name FROM pgcron.workflow_steps WHERE state = 'dead'")
+
+    await connection.execute("SELECT pgcron.clear_step($1, $2)", run, name)
+    begun, is_more = [0], True
+    while is_more:
+        is_more = await connection.fetchval("SELECT pgcron.advance_workflow($1)", run)
+        begun.append(await connection.fetchval(count))
+
+    assert begun[-1] == 1200
+    assert max(after - before for before, after in pairwise(begun)) <= 500
+
+
+_READ = """
+SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int FROM pg_stat_xact_user_tables
+WHERE relname IN ('step', 'workflow_step', 'workflow_edge')
+"""
+
+
+async def test_a_clear_reads_each_step_a_few_times(flow: Stage, connection: Connection) -> None:
+    """As the engine plans statements, and before the server has statistics of the steps."""
+    last = {"name": "last", "wait_for": "approval", "finally": True}
+    run = await flow.run(step("a"), *(step(f"s{n}", "a", handler="py:b") for n in range(800)), last)
+    await flow.work()
+
+    for setting in ("plan_cache_mode = force_generic_plan", "enable_seqscan = off"):
+        await connection.execute(f"SET {setting}; SET statement_timeout = '20s'")
+    async with connection.transaction():
+        before = await connection.fetchval(_READ)
+        await connection.execute("SELECT pgcron.clear_step($1, 'a')", run)
+        await connection.execute("SELECT pgcron.advance_workflow($1)", run)
+        assert await connection.fetchval(_READ) - before < 40 * 800
+    await flow.work()
+    assert flow.began.count("a") == 2
