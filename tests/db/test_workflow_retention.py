@@ -19,14 +19,20 @@ async def flow(connection: Connection) -> AsyncIterator[Stage]:
     await made.check()
 
 
-async def outlive(connection: Connection, at_most: int = 100) -> int:
+AGE = """
+UPDATE pgcron.workflow_run SET ended_at = ended_at - interval '400 days';
+UPDATE pgcron.workflow_definition SET created_at = created_at - interval '400 days'
+"""
+
+
+async def outlive(connection: Connection) -> int:
     """All that has ended is over since long; how many workflows retention removes."""
-    await connection.execute("""
-        UPDATE pgcron.workflow_run SET ended_at = ended_at - interval '400 days';
-        UPDATE pgcron.workflow_definition SET created_at = created_at - interval '400 days'""")
-    gone = await call(connection, "forget_workflows", at_most=at_most)
-    await call(connection, "forget_definitions", at_most=at_most)
-    return len(gone)
+    await connection.execute(AGE)
+    count = "SELECT count(*) FROM pgcron.workflow_run"
+    before: int = await connection.fetchval(count)
+    for statement in ("forget_workflows", "forget_definitions"):
+        await call(connection, statement, at_most=100)
+    return before - int(await connection.fetchval(count))
 
 
 @pytest.mark.parametrize("is_named", [True, False])
@@ -110,3 +116,28 @@ async def test_a_redrive_that_died_before_it_began_is_redriven_with_what_was_don
 
     assert flow.began == ["a", "b", "b"]
     assert json.loads(flow.results["b"]) == {"a": 1}
+
+
+async def test_many_steps_are_removed_in_parts_and_their_workflow_with_the_last(
+    flow: Stage, connection: Connection
+) -> None:
+    await flow.run(step("a", for_each="$.args.list"), args={"list": [1] * 250})
+    await flow.work()
+    await connection.execute(AGE)
+    removed = []
+    while gone := await call(connection, "forget_workflows", at_most=10):
+        removed.append(len(gone))
+    assert removed == [100, 100, 53]  # 250 items, the list, the end, and the workflow
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.workflow_run") == 0
+
+
+async def test_definitions_of_many_steps_are_removed_in_parts(
+    flow: Stage, connection: Connection
+) -> None:
+    for size in (70, 71, 72):
+        await flow.put("w", *(step(f"s{n}", handler="py:a") for n in range(size)))
+    await connection.execute("SELECT pgcron.delete_workflow('w')")
+    await connection.execute(AGE)
+    assert len(await call(connection, "forget_definitions", at_most=10)) == 70 + 71
+    assert len(await call(connection, "forget_definitions", at_most=10)) == 72
+    assert await call(connection, "forget_definitions", at_most=10) == []
