@@ -245,6 +245,7 @@ BEGIN
         'Only a step with a handler that has not begun can get other args.',
         'Clear it first, or cancel its run.');
   END IF;
+  INSERT INTO pgcron.step_outbox (workflow) VALUES (run_id);
   PERFORM pgcron.audit_step('set_args', run_id, step, actor, NULL,
       jsonb_build_object('args', (open.s).args), jsonb_build_object('args', args));
 END $$;

@@ -95,7 +95,7 @@ BEGIN
   PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY(
           SELECT s.number FROM pgcron.step s
           WHERE s.workflow = w.run AND s.item = -1 AND s.state = 'ready'
-          ORDER BY s.number LIMIT 500)));
+          ORDER BY s.number LIMIT 500 FOR UPDATE SKIP LOCKED)));
   INSERT INTO pgcron.step_outbox (workflow)
   SELECT w.run WHERE EXISTS (SELECT FROM pgcron.step s
                              WHERE s.workflow = w.run AND s.state = 'ready');
@@ -249,7 +249,7 @@ BEGIN
   PERFORM pgcron.release_steps(ARRAY(SELECT e FROM pgcron.overdue_steps(w, most) e));
   ready := ARRAY(SELECT s.number FROM pgcron.step s
                  WHERE s.workflow = w.run AND s.state = 'ready' AND s.item = -1
-                 ORDER BY s.number LIMIT most);
+                 ORDER BY s.number LIMIT most FOR UPDATE SKIP LOCKED);
   PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ready));
   -- when the last of so many could begin, so may others
   is_full := is_full OR coalesce(pgcron.step_state(w.run, ready[most]) <> 'ready', false);
@@ -257,9 +257,13 @@ BEGIN
   -- the last step that was written is the end
   IF pgcron.step_state(w.run, w.made) = 'succeeded' THEN PERFORM pgcron.end_workflow(w.run); END IF;
   IF is_full THEN INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run); END IF;
-  -- A pause above may keep some of it, and end before this is committed: then nobody wakes it.
-  IF w.above IS NOT NULL AND w.paused_at IS NULL
-      AND EXISTS (SELECT FROM pgcron.step s WHERE s.workflow = w.run AND s.state = 'ready') THEN
+  -- A pause above may keep some of it, and end before this is committed, or who has locked a step
+  -- may change nothing: then nobody wakes it.
+  IF w.paused_at IS NULL
+      AND EXISTS (SELECT FROM pgcron.step s
+                  WHERE s.workflow = w.run AND s.state = 'ready'
+                    AND (w.above IS NOT NULL
+                      OR s.item = -1 AND ready[most] IS NULL AND s.number <> ALL (ready))) THEN
     UPDATE pgcron.workflow_run f SET look_at = coalesce(f.look_at, now() + interval '30 seconds')
     WHERE f.run = w.run AND f.ended_at IS NULL;
   END IF;

@@ -206,3 +206,26 @@ async def test_who_has_lost_the_run_adds_no_steps(flow: Stage) -> None:
     nested = "SELECT count(*) FROM pgcron.run WHERE handler = 'workflow:ad_hoc'"
     assert await flow.connection.fetchval(nested) == 1
     assert await flow.states(run) == {"a": "running"}
+
+
+@pytest.mark.parametrize("verb", ["COMMIT", "ROLLBACK"])
+async def test_a_ready_step_that_an_operator_has_locked_stops_no_other_one(
+    flow: Stage, other: Connection, verb: str
+) -> None:
+    run = await flow.run(step("a"), step("b", "a"), step("c", "a"))
+    await flow.connection.execute("SELECT pgcron.pause_workflow($1)", run)
+    await flow.turn({"a": None})
+    await other.execute("BEGIN")
+    await other.execute("SELECT pgcron.set_step_args($1, 'b', '{}')", run)
+
+    await flow.connection.execute("SET lock_timeout = '1s'")
+    await flow.connection.execute("SELECT pgcron.resume_workflow($1)", run)
+    await flow.work()
+    assert await flow.states(run) == {"a": "succeeded", "b": "ready", "c": "succeeded"}
+
+    await other.execute(verb)
+    if verb == "ROLLBACK":  # nobody says so: it is looked at again
+        looks = "UPDATE pgcron.workflow_run SET look_at = now() WHERE look_at IS NOT NULL"
+        await flow.connection.execute(looks)
+    await flow.work()
+    assert await flow.state(run) == "succeeded"
