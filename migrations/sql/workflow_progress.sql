@@ -240,11 +240,9 @@ BEGIN
   ELSIF NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run) THEN
     PERFORM pgcron.stop_workflow(w.run, 'abort', 'its run is gone');
   END IF;
-  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   UPDATE pgcron.workflow_run f SET look_at = NULL WHERE f.run = w.run AND f.look_at <= now();
-  is_full := pgcron.stop_steps(w) OR is_full;
-  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
-  is_full := pgcron.clear_steps(w) OR is_full;
+  SELECT pgcron.stop_steps(f) OR is_full INTO is_full FROM pgcron.workflow_run f WHERE run = w.run;
+  SELECT pgcron.clear_steps(f) OR is_full INTO is_full FROM pgcron.workflow_run f WHERE run = w.run;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   PERFORM pgcron.release_steps(ARRAY(SELECT e FROM pgcron.overdue_steps(w, most) e));
   ready := ARRAY(SELECT s.number FROM pgcron.step s
