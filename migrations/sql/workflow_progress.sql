@@ -369,8 +369,8 @@ BEGIN
   RETURN cardinality(free) >= most OR cardinality(taken) < cardinality(free);
 END $$;
 
--- A step that waits for a signal which came, or no longer. An approval has {"approved": true} or
--- false, and perhaps a note.
+-- A step that waits for a signal which came, or no longer; where it is both, the signal counts,
+-- which is first. An approval has {"approved": true} or false, and perhaps a note.
 CREATE FUNCTION pgcron.overdue_steps(w pgcron.workflow_run, most int) RETURNS SETOF pgcron.step_end
 LANGUAGE sql STABLE AS $$
   SELECT w.run, d.number, -1, CASE d.answer WHEN 'rejected' THEN 'dead' ELSE 'succeeded' END,
@@ -394,6 +394,4 @@ LANGUAGE sql STABLE AS $$
           CASE WHEN d.kind <> 'timer' THEN format('nobody answered within %s', d.deadline) END
    FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
    WHERE s.workflow = w.run AND s.due <= now() AND s.state = 'running'
-     AND NOT EXISTS (SELECT FROM pgcron.step_signal g
-                     WHERE g.workflow = w.run AND g.name = d.name)
    ORDER BY s.due LIMIT most) $$;

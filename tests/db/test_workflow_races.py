@@ -229,3 +229,12 @@ async def test_a_ready_step_that_an_operator_has_locked_stops_no_other_one(
         await flow.connection.execute(looks)
     await flow.work()
     assert await flow.state(run) == "succeeded"
+
+
+async def test_a_signal_that_came_before_anybody_saw_the_deadline_counts(flow: Stage) -> None:
+    waits = {"name": "go", "wait_for": "signal", "deadline": "1 hour"}
+    run = await flow.run(waits)
+    await flow.connection.execute("SELECT pgcron.signal($1, 'go', '[1]')", run)
+    await flow.connection.execute("UPDATE pgcron.step SET due = now() WHERE due IS NOT NULL")
+    await flow.advance()
+    assert (await flow.state(run), await flow.result(run)) == ("succeeded", [1])
