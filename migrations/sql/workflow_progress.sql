@@ -155,9 +155,8 @@ RETURN ARRAY(
   SELECT ROW(w.run, s.number, -1, 'succeeded', s.result, 'kept from run ' || w.redrive_of)
            ::pgcron.step_end
   FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
-  WHERE s.workflow = w.redrive_of AND s.definition = w.definition AND s.item = -1
-    AND s.state = 'succeeded' AND d.phase = 0 AND d.kind <> 'barrier'
-    AND s.number <> ALL (ARRAY(
+  WHERE s.workflow = w.redrive_of AND s.item = -1 AND s.state = 'succeeded' AND d.phase = 0
+    AND d.kind <> 'barrier' AND s.number <> ALL (ARRAY(
         SELECT u.step FROM pgcron.undone_steps(w.definition, w.redrive_of) u))
     AND (SELECT own.turns IS NULL AND NOT pgcron.has_ended(own.state) FROM pgcron.step own
          WHERE own.workflow = w.run AND own.number = s.number AND own.item = -1)
