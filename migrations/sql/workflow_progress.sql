@@ -255,13 +255,14 @@ BEGIN
   IF pgcron.step_state(w.run, w.made) = 'succeeded' THEN PERFORM pgcron.end_workflow(w.run); END IF;
   IF is_full THEN INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run); END IF;
   -- A pause above may keep some of it, and end before this is committed, or who has locked a step
-  -- may change nothing: then nobody wakes it.
+  -- may change nothing: then nobody wakes it. What is paused for long is looked at less often.
   IF w.paused_at IS NULL
       AND EXISTS (SELECT FROM pgcron.step s
                   WHERE s.workflow = w.run AND s.state = 'ready'
                     AND (w.above IS NOT NULL
                       OR s.item = -1 AND ready[most] IS NULL AND s.number <> ALL (ready))) THEN
-    UPDATE pgcron.workflow_run f SET look_at = coalesce(f.look_at, now() + interval '30 seconds')
+    UPDATE pgcron.workflow_run f SET look_at = coalesce(f.look_at, now() + least(greatest(
+        now() - (pgcron.held_by(w)).paused_at, interval '30 seconds'), interval '10 minutes'))
     WHERE f.run = w.run AND f.ended_at IS NULL;
   END IF;
   RETURN is_full;

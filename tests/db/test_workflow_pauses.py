@@ -246,3 +246,28 @@ async def test_a_pause_of_a_workflow_that_is_over_holds_nothing_within(
     await end(flow, "a")
     await flow.work()
     assert await flow.state(run) == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("paused", "seconds"), [("1 second", 30), ("5 minutes", 300), ("1 day", 600)]
+)
+async def test_what_a_pause_above_has_held_for_long_is_looked_at_less_often(
+    flow: Stage, connection: Connection, paused: str, seconds: int
+) -> None:
+    run = await begin_nested(flow)
+    await pause(flow, run)
+    await connection.execute(
+        "UPDATE pgcron.workflow_run SET paused_at = now() - $1::text::interval WHERE run = $2",
+        paused,
+        run,
+    )
+    await end(flow, "a")
+    after = await connection.fetchval(
+        "SELECT extract(epoch FROM look_at - now())::float8 FROM pgcron.workflow_run"
+        " WHERE above = $1",
+        run,
+    )
+    assert seconds - 10 < after < seconds + 10
+    await resume(flow, run)
+    await flow.work()
+    assert await flow.state(run) == "succeeded"
