@@ -247,7 +247,7 @@ def missing_package(who: str, package: str, extra: str) -> ConfigError:
     return ConfigError(
         f"{who} need the package {package}",
         "It is not installed.",
-        f'Install the extra: pip install "pgcron-ha[{extra}]".',
+        f"Install pgcron-ha with the extra {extra}.",
     )
 
 

@@ -202,7 +202,8 @@ CREATE FUNCTION pgcron.user_of_session(session bytea)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   RETURN QUERY
-    SELECT u.name, coalesce(u.shown, u.name), pgcron.grants_as_json(u.name, u.groups)
+    SELECT u.name, coalesce(u.shown, u.name), pgcron.grants_as_json(u.name,
+        CASE s.method WHEN 'oidc' THEN u.groups ELSE '{}' END)  -- else a proxy has named them
     FROM pgcron.web_session s JOIN pgcron.web_user u ON u.name = s.user_name
     WHERE s.id = session AND s.expires_at > now() AND s.last_seen_at > now() - s.idle
       AND u.disabled_at IS NULL;

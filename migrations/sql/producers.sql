@@ -254,7 +254,7 @@ BEGIN
         'Name them, or leave the argument out for all; pgcron.delete_producer takes all away.');
   END IF;
   PERFORM pgcron.act_as(actor);
-  -- Of roles that were dropped: this one may have the name of one of them.
+  -- Of roles that were dropped: one that has the name of one of them has its keys now.
   DELETE FROM pgcron.producer p WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.role);
   INSERT INTO pgcron.producer AS p (role, namespace, concurrency_keys, largest_weight,
         highest_priority, largest_args, backlog, largest_log)

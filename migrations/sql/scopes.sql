@@ -177,7 +177,7 @@ BEGIN
     INSERT INTO pgcron.owned (kind, name, team)
     SELECT 'calendar', calendar, regexp_replace(substr(s, 6), '\\(.)', '\1', 'g')
     FROM unnest(pgcron.scopes()) s
-    WHERE s LIKE 'team:%' AND strpos(s, '%') = 0 ORDER BY s LIMIT 1
+    WHERE s LIKE 'team:%' AND strpos(regexp_replace(s, '\\.', '', 'g'), '%') = 0 ORDER BY s LIMIT 1
     ON CONFLICT DO NOTHING;
   END IF;
   IF NOT pgcron.calendar_in_scope(calendar, or_of_no_team => false) THEN

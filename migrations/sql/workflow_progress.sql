@@ -179,7 +179,7 @@ LANGUAGE sql STABLE AS $$
                     FROM found f WHERE f.workflow IS NOT NULL)
                   SELECT f.workflow FROM found f
                   WHERE f.workflow > workflows_to_advance.after AND f.workflow <> ALL (aside)
-                  LIMIT most)
+                    AND NOT pgcron.waits_for_clear(f.workflow) LIMIT most)
                  UNION ALL
                  (SELECT w.run FROM pgcron.workflow_run w
                   WHERE w.look_at <= now() AND w.run > workflows_to_advance.after

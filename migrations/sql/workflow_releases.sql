@@ -291,3 +291,15 @@ BEGIN
       left(md5(concat_ws(' ', root.handler, failed.name)), 16), NULL,
       CASE WHEN octet_length(result::text) <= 262144 THEN result END);
 END $$;
+
+-- Whether nothing of a workflow is left but what counts when a clear is over, which is looked at
+-- later.
+CREATE FUNCTION pgcron.waits_for_clear(workflow bigint) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (
+  SELECT FROM pgcron.workflow_run w
+  WHERE w.run = waits_for_clear.workflow AND w.clearing IS NOT NULL AND w.look_at > now()
+    AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
+                    WHERE o.workflow = w.run
+                      AND (o.is_command AND o.outcome IS NOT NULL
+                           AND o.child = ANY(w.clearing)) IS NOT TRUE));

@@ -7,8 +7,12 @@ LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.end_each_waiting_run(ARRAY(
       SELECT r.id FROM pgcron.run r
-      WHERE r.id = ANY(run_ids) AND r.state <> 'running' LIMIT 1000), 'cancelled', reason,
-      NULL, by_force);
+      WHERE r.id = ANY(run_ids) AND r.state <> 'running'
+        AND NOT EXISTS (      -- a workflow that was asked before
+            SELECT FROM pgcron.workflow_run w
+            WHERE w.run = r.id AND r.gate = 'workflow'
+              AND (w.stopping = 'abort' OR w.stopping = 'cancel' AND NOT by_force))
+      LIMIT 1000), 'cancelled', reason, NULL, by_force);
   UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),
     kill_at = CASE WHEN by_force THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
     cancel_reason = coalesce(r.cancel_reason, reason)

@@ -37,7 +37,7 @@ from pgcron_ha.db.queries.pages.schedules import schedules
 from pgcron_ha.demo.app import put_examples
 from pgcron_ha.demo.database import WorkDatabase
 from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
-from pgcron_ha.errors import DatabaseUnavailable, PgcronError
+from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.executors.process.supervisor_client import descendants_die_too
 from pgcron_ha.model.verdicts import state_words
@@ -322,9 +322,15 @@ class _Demo:
             *proof_lines(proof, since),
         )
         if not self._database.is_embedded:
-            # A node that was killed counts as alive until its lease is over.
-            await self._database.clear(by_force=True)
+            await self._clear()
         return 1 if proof.breaks else 0
+
+    async def _clear(self) -> None:
+        for _ in range(20):  # a node that was killed counts as alive until its lease is over
+            with contextlib.suppress(Conflict):
+                return await self._database.clear()
+            await asyncio.sleep(0.5)
+        await self._database.clear()
 
     async def _call(
         self, statement: Callable[..., Awaitable[Any]], *given: Any, **options: Any

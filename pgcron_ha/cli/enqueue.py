@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import click
@@ -64,13 +65,16 @@ def enqueue_command(
     mistakes = Mistakes()
     given["args"] = mistakes.tried(args_of, pairs, given["args"])
     given["due_at"] = mistakes.tried(due_instant, given["due_at"])
+    requests: Iterable[tuple[str, RunRequest]] = ()
     if file is None:
         handler, args = given.pop("handler"), given.pop("args")
         requests = [("", mistakes.tried(request_run, handler, args, given))]
     mistakes.raise_any()
     if file is not None:
-        # Before the transaction, which may not stay open until a slow program has written all.
-        requests = list(_requests(file, given))
+        requests = _requests(file, given)
+        if not Path(getattr(file, "name", "")).is_file():
+            # The transaction may not stay open until a slow program has written all.
+            requests = list(requests)
     run_ids = on_database(lambda session: _send(session, requests, wait))
     for run_id in run_ids:
         print_run_id(run_id)
@@ -106,7 +110,7 @@ def args_of(pairs: Sequence[str], args: str | None) -> str | None:
 
 
 async def _send(
-    session: Session, requests: Sequence[tuple[str, RunRequest]], is_awaited: bool
+    session: Session, requests: Iterable[tuple[str, RunRequest]], is_awaited: bool
 ) -> list[int]:
     """Each request comes with what a refusal of it begins with. A role that may read its own runs
     only is named itself as who enqueued them, and gets no note about handlers.

@@ -51,11 +51,11 @@ class WorkDatabase:
             await asyncio.to_thread(self._server.up)
             self.dsn = self._server.dsn()
 
-    async def clear(self, *, by_force: bool = False) -> None:
+    async def clear(self) -> None:
         """Remove all that migrations have made. In a database that was given Conflict is raised
-        while nodes are alive, unless `by_force`.
+        while nodes are alive.
         """
-        await uninstall(self.dsn, self.schema, by_force=by_force or self.is_embedded)
+        await uninstall(self.dsn, self.schema, by_force=self.is_embedded)
 
     async def down(self) -> None:
         """Stop the embedded server unless others use it; returns when it is gone."""

@@ -425,7 +425,9 @@ async def test_a_role_is_the_one_that_was_set(connection: Connection, become: Be
     assert await connection.fetchval(asked) > made
 
 
-async def test_a_role_that_was_dropped_and_made_again_begins_anew(connection: Connection) -> None:
+async def test_a_role_that_was_dropped_and_made_again_is_a_producer_again(
+    connection: Connection,
+) -> None:
     name = f"again_{await connection.fetchval('SELECT current_database()')}"
     for queue, other in (("mail", "bank"), ("bank", "mail")):
         await connection.execute(f"CREATE ROLE {name}")

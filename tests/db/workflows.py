@@ -10,13 +10,6 @@ from tests.db.control import Connection, Node, Row, call, claim_both, fail, join
 
 BAD = frozenset({"dead", "lost", "cancelled", "expired", "upstream_failed"})
 
-KEPT = """
-SELECT w.run FROM pgcron.workflow_run w JOIN pgcron.step_outbox o ON o.workflow = w.run
-WHERE w.look_at > now() GROUP BY w.run
-HAVING bool_and(coalesce(o.is_command AND o.outcome <> '' AND o.child = ANY(w.clearing), false))
-"""
-"""Workflows of which nothing is left but what counts when a clear is over."""
-
 
 class Stage:
     """One node that may execute every handler of the test, and the database."""
@@ -100,10 +93,7 @@ class Stage:
     async def advance(self) -> None:
         """Until nothing is left to be done now."""
         for _ in range(200):
-            kept = [row["run"] for row in await self.connection.fetch(KEPT)]
-            [row] = await call(
-                self.connection, "workflows_to_advance", most=100, aside=kept, after=0
-            )
+            [row] = await call(self.connection, "workflows_to_advance", most=100, aside=[], after=0)
             if not row["workflows"]:
                 return
             for workflow in row["workflows"]:

@@ -325,7 +325,7 @@ async def test_a_calendar_belongs_to_the_team_that_made_it(cluster: Cluster) -> 
     assert OWN not in answer.text
 
 
-@pytest.mark.parametrize("team", ["back_office", "a\\b"])
+@pytest.mark.parametrize("team", ["back_office", "a\\b", "50% club"])
 async def test_a_team_of_any_name_makes_calendars(cluster: Cluster, team: str) -> None:
     cluster.pages.come(Grant("editor", "team", team))
     fields = {"name": "closed", "content": "yearly 01-01"}
@@ -343,6 +343,7 @@ async def test_a_calendar_of_no_team_is_changed_by_editors_of_everything(cluster
     cluster.pages.come(Grant("editor", "team", OWN))
     cluster.pages.come(Grant("viewer", "team", FOREIGN), person="other")
     cluster.pages.come(Grant("editor"), person="all")
+    cluster.pages.come(Grant("viewer"), Grant("editor", "team", OWN), person="part")
     connection = await own_session(cluster.dsn)
     await connection.execute("SELECT pgcron.put_calendar('holidays', 'yearly 12-25')")
     content = "SELECT content FROM pgcron.calendars WHERE name = 'holidays'"
@@ -361,7 +362,7 @@ async def test_a_calendar_of_no_team_is_changed_by_editors_of_everything(cluster
     assert (await cluster.pages.get("/calendars/holidays", "other")).status_code == HTTPStatus.OK
     for verb in ("Save", "Delete"):
         disabled = f"<button[^>]* disabled [^>]*>{verb}</button>"
-        for person in ("me", "other", "all"):
+        for person in ("me", "other", "part", "all"):
             page = (await cluster.pages.get("/calendars/holidays", person)).text
             assert bool(re.search(disabled, page)) is (person != "all"), (verb, person)
     await connection.close()

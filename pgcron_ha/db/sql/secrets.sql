@@ -18,7 +18,8 @@ ORDER BY s.id LIMIT :at_most::int;
 -- How many edited fires to come, and backfills that are not over, have args of another key.
 SELECT s.kind, pg_catalog.count(*) AS "left" FROM (
   SELECT 'edited fire' AS kind, o.args FROM pgcron.occurrence_override o
-  JOIN pgcron.cursor c ON c.schedule_id = o.schedule_id WHERE o.fire_at > c.watermark
+  JOIN pgcron.cursor c ON c.schedule_id = o.schedule_id
+  WHERE o.fire_at > least(c.watermark, now())
   UNION ALL
   SELECT 'backfill', coalesce(b.args, b.definition -> 'args') FROM pgcron.backfill b
   WHERE b.ended_at IS NULL) s
