@@ -159,3 +159,17 @@ async def test_a_list_that_tolerates_what_a_person_cancelled_has_succeeded_also_
 
     assert await flow.states(run) == {"a": "succeeded", "b": "dead"}
     assert await flow.state(run) == "dead"
+
+
+async def test_a_list_whose_workflow_is_stopped_twice_has_not_succeeded(flow: Stage) -> None:
+    each = step("a", for_each="$.args.list", tolerate=1, max_parallel=1)
+    run = await flow.run(each, step("b"), args={"list": [1, 2]}, on_failure="stop")
+    await flow.turn({})
+    first = await run_of(flow, "a")
+    assert first is not None
+    await end(flow, "b", ValueError())
+    await ask(flow, "cancel_run", run)
+    await flow.end([first], {first["id"]: "a"}, {"a": None})
+    await flow.advance()
+
+    assert await flow.states(run) == {"a": "cancelled", "b": "dead"}

@@ -247,3 +247,26 @@ async def test_the_address_of_a_login_and_of_a_verb_is_the_last_that_is_no_proxy
     assert [row["address"] for row in rows] == [known, "127.0.8.1"]
     assert refused.status_code == 403
     assert {tuple(row) for row in verbs} == {(known, "done"), (known, "refused")}
+
+
+async def test_groups_that_a_proxy_named_are_not_those_of_who_logs_in_by_password(
+    login: Login,
+) -> None:
+    await login.execute(
+        "INSERT INTO pgcron.role_grant (subject_kind, subject, role)"
+        " VALUES ('group', 'on call', 'admin')"
+    )
+    await login.add("bob", "viewer")
+    names = {"x-forwarded-user": "bob", "x-forwarded-groups": "on call"}
+    async with (
+        login.serve(local=True, proxy_addresses=["127.0.9.1"]) as url,
+        Visitor(url, "127.0.9.1") as proxy,
+        Visitor(url) as bob,
+    ):
+        by_proxy = await proxy.get("/account", **names)
+        await bob.log_in("bob")
+        by_password = await bob.get("/account")
+
+    assert "admin of everything" in by_proxy.text
+    assert "viewer of everything" in by_password.text
+    assert "admin of everything" not in by_password.text
