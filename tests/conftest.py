@@ -95,9 +95,7 @@ def shared_database(server: ThrowAwayServer, template: str) -> str:
 
 
 @pytest.fixture
-async def rolled_back(
-    shared_database: str,
-) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+async def rolled_back(shared_database: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     """A superuser's connection for what is refused: cheaper than a database of the test's own. All
     of the test is one transaction, which never commits; what may fail has a savepoint.
     """

@@ -284,8 +284,7 @@ def check_ledger(found: Diagnosis) -> Iterator[Finding]:
     for row in proof.breaks[:MOST_BREAKS]:
         at = "" if row["fire_at"] is None else f" at {shown(row['fire_at'])}"
         yield problem(
-            f"{row['rule']}: schedule '{row['schedule']}'{at}, {row['detail']}",
-            _IMPOSSIBLE,
+            f"{row['rule']}: schedule '{row['schedule']}'{at}, {row['detail']}", _IMPOSSIBLE
         )
     if not proof.breaks:
         some = " (not all of them: `pgcron-ha schedules verify` looks at more)"

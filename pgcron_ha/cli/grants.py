@@ -198,9 +198,7 @@ def _pattern(option: str, text: str) -> str:
 )
 @option("--largest-args", "bytes of the args of a producer's run", click.IntRange(2, 262_144))
 @option(
-    "--backlog",
-    "how many of a producer's runs may wait or execute",
-    click.IntRange(1, 1_000_000),
+    "--backlog", "how many of a producer's runs may wait or execute", click.IntRange(1, 1_000_000)
 )
 @option(
     "--largest-log",

@@ -18,12 +18,7 @@ from pgcron_ha.client import checks
 from pgcron_ha.config import key_ring
 from pgcron_ha.db.commands import secrets
 from pgcron_ha.errors import Conflict, InvalidInput
-from pgcron_ha.executors.contract.secret_values import (
-    RESULT,
-    decrypt,
-    encrypt,
-    is_encrypted,
-)
+from pgcron_ha.executors.contract.secret_values import RESULT, decrypt, encrypt, is_encrypted
 
 
 @click.group("secrets")

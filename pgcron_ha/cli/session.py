@@ -36,11 +36,7 @@ Parameters = ParamSpec("Parameters")
 
 _CLOSE_SECONDS = 5
 _MOST_NAMES = 1000
-_LISTS = {
-    "schedule": overview.schedules,
-    "workflow": workflows.workflows,
-    "node": overview.nodes,
-}
+_LISTS = {"schedule": overview.schedules, "workflow": workflows.workflows, "node": overview.nodes}
 
 
 class _NobodyReads(Exception):

@@ -43,10 +43,7 @@ class Registry:
         self._names.setdefault(function, f"py:{getattr(function, '__name__', 'refused')}")
 
     def add(
-        self,
-        handler: PythonHandler,
-        breaker: Breaker | str | None,
-        defaults: Mapping[str, Any],
+        self, handler: PythonHandler, breaker: Breaker | str | None, defaults: Mapping[str, Any]
     ) -> None:
         """Raises ConfigError when the name is taken, InvalidInput when it is no name."""
         full_name = checks.handler_name(handler.full_name)

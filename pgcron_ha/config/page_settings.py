@@ -79,8 +79,7 @@ class AuthSettings:
         "Users of this OpenID Connect provider log in, as its discovery document names it.",
     )
     oidc_client_id: str | None = optional_setting(
-        values.text(r"[!-~]{1,200}", "the id of a client"),
-        "What the provider calls the pages.",
+        values.text(r"[!-~]{1,200}", "the id of a client"), "What the provider calls the pages."
     )
     oidc_client_secret: SecretReference | None = optional_setting(
         parse_secret_reference,

@@ -74,9 +74,7 @@ class NodeSettings:
         " production at least 2.5 times the failover time of the database.",
     )
     apps: tuple[str, ...] = setting(
-        _APPS,
-        [],
-        "Python applications whose handlers this node offers: module:attribute.",
+        _APPS, [], "Python applications whose handlers this node offers: module:attribute."
     )
     executors: tuple[str, ...] = setting(
         _KINDS,

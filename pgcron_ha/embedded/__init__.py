@@ -23,9 +23,4 @@ from pgcron_ha.embedded.binaries import Binaries, find_binaries
 from pgcron_ha.embedded.directory import default_data_directory
 from pgcron_ha.embedded.server import EmbeddedPostgres
 
-__all__ = [
-    "Binaries",
-    "EmbeddedPostgres",
-    "default_data_directory",
-    "find_binaries",
-]
+__all__ = ["Binaries", "EmbeddedPostgres", "default_data_directory", "find_binaries"]

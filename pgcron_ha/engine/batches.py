@@ -214,10 +214,7 @@ class SetAside(dict[Key, Aside]):
     """
 
     def __init__(
-        self,
-        service: str = "",
-        longest: float = LONGEST_PAUSE_SECONDS,
-        most: int = MOST_ASIDE,
+        self, service: str = "", longest: float = LONGEST_PAUSE_SECONDS, most: int = MOST_ASIDE
     ) -> None:
         """`service`: the owner's name, for the log. `longest`: most seconds between two tries.
         `most`: keys that are held.

@@ -198,11 +198,7 @@ _LENGTH = re.compile(
     r"(?=\d)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII | re.IGNORECASE
 )
 _NO_WORD = "(?!(?:in|at|every|rrule|not|from|until)(?: |$))"
-_WRONG = {
-    "not": "is not an exclusion",
-    "only": "does not name a calendar",
-    "on": "names no assets",
-}
+_WRONG = {"not": "is not an exclusion", "only": "does not name a calendar", "on": "names no assets"}
 _KINDS = {
     "every": (
         "every <duration> [from <instant>], or every <n>th of <cron expression> [from <instant>];"
@@ -235,10 +231,7 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str], _Schedule], Line]], ...] = (
     ),
     (r"(at|not at|from|until) (\S+)", _instant),
     (rf"(not|only) in ({NAME.pattern})(?: ?, ?(?:skip|move (next|previous)))?", _calendar),
-    (
-        rf"not {_NO_WORD}([^@]\S*)",
-        lambda match, of: exclusions.read_dates(match[1], of.timezone),
-    ),
+    (rf"not {_NO_WORD}([^@]\S*)", lambda match, of: exclusions.read_dates(match[1], of.timezone)),
     (
         rf"not ({_NO_WORD}.+)",
         lambda match, of: exclusions.read_cron_exclusion(match[1], of.timezone),

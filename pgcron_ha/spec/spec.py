@@ -272,10 +272,7 @@ def read_spec(
 
 
 def check_spec(
-    text: str,
-    timezone: str = "UTC",
-    dst: DstPolicy = DstPolicy.VIXIE,
-    seed: str | None = None,
+    text: str, timezone: str = "UTC", dst: DstPolicy = DstPolicy.VIXIE, seed: str | None = None
 ) -> None:
     """Judge a spec without its calendars; raises as `parse_spec`. Whether calendars exist, and
     leave anything, is not known here.

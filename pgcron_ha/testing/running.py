@@ -157,10 +157,7 @@ class Pgcron:
             return await self._run(schema, run_id)
 
     async def fire(
-        self,
-        schedule: str,
-        at: datetime | None = None,
-        args: Mapping[str, Any] | str | None = None,
+        self, schedule: str, at: datetime | None = None, args: Mapping[str, Any] | str | None = None
     ) -> RunStatus:
         """Lets a schedule fire once, as if it were `at` (aware; now), and executes as `run` does.
 
@@ -202,10 +199,7 @@ class Pgcron:
             return WorkflowStatus(status, statuses(rows))
 
     async def drain(
-        self,
-        *,
-        ahead: Span | None = None,
-        timeout: float = TIMEOUT_SECONDS,
+        self, *, ahead: Span | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> list[RunStatus]:
         """Executes until nothing is due; the ended runs that no earlier call has returned.
 

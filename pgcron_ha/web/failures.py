@@ -33,9 +33,7 @@ IN_FORM: Final = (errors.InvalidInput, errors.Refused, errors.Conflict)
 
 
 async def failure_page(
-    page_request: PageRequest,
-    error: errors.PgcronError,
-    status: int | None = None,
+    page_request: PageRequest, error: errors.PgcronError, status: int | None = None
 ) -> Response:
     """The page of an error, with the status of its kind."""
     found, heading = _status(error)

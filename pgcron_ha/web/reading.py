@@ -76,12 +76,7 @@ class Reader:
         self.last_success: datetime | None = None
 
     async def snapshot(
-        self,
-        key: Hashable,
-        read: Read[T],
-        *,
-        life: float = LIFE_SECONDS,
-        is_kept: bool = True,
+        self, key: Hashable, read: Read[T], *, life: float = LIFE_SECONDS, is_kept: bool = True
     ) -> Snapshot[T]:
         """What `read` gives for `key`, at most `life` seconds old; where it is not `is_kept`, as it
         is large, it is forgotten as soon as those have it who asked while it was read.

@@ -37,11 +37,7 @@ class Field(NamedTuple):
 
 
 def verb(
-    command: Ask[Any],
-    shows: str,
-    done: str | Mapping[str, str],
-    *fields: str | Field,
-    **more: Any,
+    command: Ask[Any], shows: str, done: str | Mapping[str, str], *fields: str | Field, **more: Any
 ) -> Endpoint:
     """A verb that is one command: ``command(connection, *segments, **fields, **more)``.
 

@@ -20,13 +20,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.benchmarks.drains import (
-    Drain,
-    add_costs,
-    drain_with_bare_loop,
-    drain_with_node,
-    median,
-)
+from tests.benchmarks.drains import Drain, add_costs, drain_with_bare_loop, drain_with_node, median
 from tests.benchmarks.figures import Result, table
 from tests.benchmarks.place import Ground, Place, given_place, own_ground
 from tests.benchmarks.settings import described

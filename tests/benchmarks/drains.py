@@ -129,11 +129,7 @@ async def drain_with_node(
 
 
 def add_costs(
-    result: Result,
-    nodes: Sequence[Drain],
-    bases: Sequence[Drain],
-    goal: str = "",
-    name: str = "",
+    result: Result, nodes: Sequence[Drain], bases: Sequence[Drain], goal: str = "", name: str = ""
 ) -> None:
     """Processor time a run of worker, server, and both; `name` goes before their names."""
     worker, server = _costs(nodes)

@@ -27,9 +27,7 @@ _END_SECONDS = 120.0
 async def benchmark(ground: Ground, sizes: Sizes) -> Result:
     """In turn with the baseline."""
     result = Result(
-        "first_run",
-        "initdb and start of the same PostgreSQL alone",
-        {"rounds": sizes.first_runs},
+        "first_run", "initdb and start of the same PostgreSQL alone", {"rounds": sizes.first_runs}
     )
     demos: list[float] = []
     servers: list[float] = []

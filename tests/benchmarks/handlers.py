@@ -47,9 +47,7 @@ async def stamp(context: Context, asked_at: float | None = None) -> None:
     """Record the start; a fire was asked for by its schedule."""
     fire = context.fire_time
     _starts.record(
-        context.run_id,
-        context.attempt,
-        fire.timestamp() if fire is not None else asked_at or 0.0,
+        context.run_id, context.attempt, fire.timestamp() if fire is not None else asked_at or 0.0
     )
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from tests.benchmarks.drains import (
-    Drain,
-    add_costs,
-    drain_with_bare_loop,
-    drain_with_node,
-    median,
-)
+from tests.benchmarks.drains import Drain, add_costs, drain_with_bare_loop, drain_with_node, median
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground
 from tests.benchmarks.sizes import Sizes

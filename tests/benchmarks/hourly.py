@@ -156,7 +156,5 @@ async def _window(place: Place, node: NodeProcess, seconds: float) -> Window:
     used = difference(server, place.server_cpu())
     made = await place.observer.fetchval(ledger) - before
     return Window(
-        worker / seconds * 100,
-        None if used is None else used / seconds * 100,
-        made / seconds,
+        worker / seconds * 100, None if used is None else used / seconds * 100, made / seconds
     )

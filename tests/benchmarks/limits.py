@@ -43,11 +43,7 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
             concurrency_key="'tenant'",
         ),
         Way("a limited queue", say(f"SELECT pgcron.set_queue('default', {_MANY})")),
-        Way(
-            "beside a paused queue",
-            _pause(sizes.limit_paused_rows),
-            queues=("default", "paused"),
-        ),
+        Way("beside a paused queue", _pause(sizes.limit_paused_rows), queues=("default", "paused")),
     ]
     return await compare(result, ground, ways, sizes.limit_runs, sizes.limit_rounds)
 

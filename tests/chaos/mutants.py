@@ -360,10 +360,7 @@ MUTANTS: Final = (
         "once_is_retried",
         "what may start once never comes back (and the rule of its row)",
         functions={
-            "judge_attempt": (
-                (_ONCE, ""),
-                ("ELSIF run.delivery = 'at_most_once'", "ELSIF false"),
-            ),
+            "judge_attempt": ((_ONCE, ""), ("ELSIF run.delivery = 'at_most_once'", "ELSIF false")),
             "attempts_allowed": (("THEN 1", "THEN 5"),),
         },
         commands=(_NO_RULES,),

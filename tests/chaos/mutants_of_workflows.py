@@ -29,10 +29,7 @@ MUTANTS_OF_WORKFLOWS: Final = (
         "a step is told of ends in one order with others, and not by who would have to wait",
         functions={
             "count_ends": (
-                (
-                    _BEGINS,
-                    _BEGINS + _SLEEPS_BETWEEN.format(" ORDER BY random() FOR UPDATE OF s"),
-                ),
+                (_BEGINS, _BEGINS + _SLEEPS_BETWEEN.format(" ORDER BY random() FOR UPDATE OF s")),
             )
         },
         needs=("N1",),

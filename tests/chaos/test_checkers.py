@@ -365,16 +365,8 @@ LOG = """\
     [
         ("UPDATE pgcron.run SET state = 'running'", "all is well", True),
         ("LOCK TABLE pgcron.run IN ACCESS EXCLUSIVE MODE", "all is well", False),
-        (
-            "LOCK TABLE",
-            'duplicate key value violates unique constraint "run_overlap_slot"',
-            True,
-        ),
-        (
-            "LOCK TABLE",
-            'duplicate key value violates unique constraint "schedule_name_key"',
-            False,
-        ),
+        ("LOCK TABLE", 'duplicate key value violates unique constraint "run_overlap_slot"', True),
+        ("LOCK TABLE", 'duplicate key value violates unique constraint "schedule_name_key"', False),
     ],
 )
 def test_the_server_s_log_is_read(query: str, message: str, is_broken: bool) -> None:
@@ -416,9 +408,7 @@ def test_runs_whose_claim_was_not_answered_may_be_too_many_for_a_moment() -> Non
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
-def test_a_fire_that_was_cancelled_before_a_pause_took_it_away_was_owed(
-    is_cancelled: bool,
-) -> None:
+def test_a_fire_that_was_cancelled_before_a_pause_took_it_away_was_owed(is_cancelled: bool) -> None:
     versions = [
         Version(0.0, 0.0, "* * * * * *", "UTC", True),
         Version(10.5, 10.6, "* * * * * *", "UTC", False),

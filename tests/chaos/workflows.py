@@ -84,10 +84,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         share=8,
     ),
     "list": Shape(
-        (
-            _step("each", for_each="$.args.items", max_parallel=3, fail=0.05),
-            _step("last", "each"),
-        ),
+        (_step("each", for_each="$.args.items", max_parallel=3, fail=0.05), _step("last", "each")),
         args={"items": list(range(ITEMS))},
     ),
     "bad list": Shape(
@@ -159,7 +156,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             {"name": "pause", "wait_for": "timer", "deadline": "1 s", "after": "a"},
             _step("b", "go"),
             _step("c", "b", "pause"),
-        ),
+        )
     ),
     "sub": Shape(
         (
@@ -177,7 +174,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             *(_step(name, handler="py:step_transfer", delivery="transactional") for name in "abc"),
             _step("sum", *"abc", handler="py:step_transfer", delivery="transactional"),
             _step("last", "sum"),
-        ),
+        )
     ),
     "busy": Shape(
         (
@@ -199,11 +196,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
         {"parallelism": 3},
     ),
     "wide": Shape(
-        (
-            _step("head"),
-            *(_step(name, "head", seconds=0.0) for name in _FAN),
-            _step("join", *_FAN),
-        ),
+        (_step("head"), *(_step(name, "head", seconds=0.0) for name in _FAN), _step("join", *_FAN)),
         share=0,
     ),
 }

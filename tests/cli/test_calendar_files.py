@@ -153,10 +153,7 @@ def test_calendars_may_name_one_another_but_not_in_a_circle(
         ("calendars:\n  a b: sat\n", "line 2: calendar 'a b': it is not a name of a calendar"),
         ("calendars:\n  a: {days: sat}\n", "line 2: calendar 'a': it is no text"),
         ("calendars:\n  a: [sat, 2026-02-30]\n", "calendar 'a': line 2: "),
-        (
-            "calendars: {a: calendar b, b: calendar a}\n",
-            "calendar 'a' contains itself: a > b > a",
-        ),
+        ("calendars: {a: calendar b, b: calendar a}\n", "calendar 'a' contains itself: a > b > a"),
         ("calendars:\n  a: calendar b\n", "calendar 'a' names calendar 'b', which is not known"),
         (
             'schedules:\n  x: {spec: "@daily\\nnot in b", handler: py:x}\n',

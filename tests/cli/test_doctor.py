@@ -53,8 +53,7 @@ def test_the_doctor_names_servers_that_may_be_reached_unencrypted(
 
 
 @pytest.mark.parametrize(
-    "locking",
-    ["begin_apply('me')", "lock_calendars()", "ensure_partitions()"],
+    "locking", ["begin_apply('me')", "lock_calendars()", "ensure_partitions()"]
 )
 def test_the_doctor_names_who_holds_a_lock_of_the_engines(
     cli: Cli, database: str, monkeypatch: pytest.MonkeyPatch, locking: str

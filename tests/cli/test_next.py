@@ -117,12 +117,7 @@ def test_what_cannot_be_is_raised_with_all_three_sentences(
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["* * * * *", "--count", "0"],
-        ["* * * * *", "--count", "10001"],
-    ],
+    "arguments", [[], ["* * * * *", "--count", "0"], ["* * * * *", "--count", "10001"]]
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2

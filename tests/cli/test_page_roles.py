@@ -55,11 +55,7 @@ def sessions(execute: Execute) -> list[tuple[str, str]]:
 
 
 def test_pages_read_as_one_role_and_change_as_another(
-    start: Start,
-    database: str,
-    execute: Execute,
-    roles: Roles,
-    monkeypatch: pytest.MonkeyPatch,
+    start: Start, database: str, execute: Execute, roles: Roles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = serving(
         start,
@@ -79,11 +75,7 @@ def test_pages_read_as_one_role_and_change_as_another(
 
 
 def test_without_a_role_to_write_what_pages_change_is_refused(
-    start: Start,
-    database: str,
-    execute: Execute,
-    roles: Roles,
-    monkeypatch: pytest.MonkeyPatch,
+    start: Start, database: str, execute: Execute, roles: Roles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = serving(start, monkeypatch, web_dsn=dsn_of(roles["viewer"], database))
 
@@ -92,10 +84,7 @@ def test_without_a_role_to_write_what_pages_change_is_refused(
 
 
 def test_a_process_of_pages_needs_no_other_dsn(
-    start: Start,
-    database: str,
-    roles: Roles,
-    monkeypatch: pytest.MonkeyPatch,
+    start: Start, database: str, roles: Roles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web_dsn = dsn_of(roles["viewer"], database)
     url = serving(start, monkeypatch, web_dsn=web_dsn, dsn="postgresql://nobody@127.0.0.1:1/x")

@@ -49,10 +49,7 @@ WRONG_RUNS: dict[str, tuple[type[InvalidInput], dict[str, Any]]] = {
     "timeout of ages": (InvalidInput, {"timeout": "99999999999d"}),
     "no attempt": (InvalidInput, {"max_attempts": 0}),
     "delivery": (InvalidInput, {"delivery": "exactly_once"}),
-    "two attempts at most once": (
-        InvalidInput,
-        {"delivery": "at_most_once", "max_attempts": 2},
-    ),
+    "two attempts at most once": (InvalidInput, {"delivery": "at_most_once", "max_attempts": 2}),
 }
 
 WRONG_SCHEDULES: dict[str, tuple[type[InvalidInput], dict[str, Any]]] = {
@@ -106,9 +103,7 @@ def test_a_wrong_schedule_is_refused_where_it_is_written(case: str) -> None:
     assert app.schedules == {}
 
 
-async def test_python_and_sql_draw_the_line_for_args_at_the_same_byte(
-    connection: Reader,
-) -> None:
+async def test_python_and_sql_draw_the_line_for_args_at_the_same_byte(connection: Reader) -> None:
     app = App()
     for filler in ("x" * MOST, "ü" * (MOST // 2), "\\" * (MOST // 2), "\n" * (MOST // 2)):
         await app.enqueue("x", {"text": filler}, conn=connection)
@@ -147,10 +142,7 @@ async def test_sql_refuses_the_same_in_the_same_words(
 
     assert (
         (by_sql.value.message, type(by_sql.value))
-        == (
-            by_python.value.message,
-            type(by_python.value),
-        )
+        == (by_python.value.message, type(by_python.value))
         or "timeout" in given
         or "idempotency_key" in given
     )

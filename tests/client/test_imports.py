@@ -359,9 +359,7 @@ _cron_jobs = st.fixed_dictionaries(
             suspend=_values,
             jobTemplate=_some(
                 spec=_some(
-                    backoffLimit=_values,
-                    activeDeadlineSeconds=_values,
-                    template=_some(spec=_pods),
+                    backoffLimit=_values, activeDeadlineSeconds=_values, template=_some(spec=_pods)
                 )
             ),
         ),

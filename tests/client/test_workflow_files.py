@@ -92,9 +92,7 @@ def test_what_is_written_is_read_back_and_has_the_published_form(tmp_path: Path)
         (
             "workflows:\n  etl:\n    steps:\n    - {name: a, handler: py:a, after: b}\n"
             "    - name: b\n      handler: py:b\n      after: [a]\n",
-            [
-                "line 2: workflow 'etl': step 1 ('a') in line 4: it comes after itself: a → b → a",
-            ],
+            ["line 2: workflow 'etl': step 1 ('a') in line 4: it comes after itself: a → b → a"],
         ),
         (
             "workflows:\n  'a b': {steps: [{name: a, handler: py:a}]}\n  b: 7\n  c: {steps: [7]}\n",

@@ -173,10 +173,7 @@ def test_steps_are_put_in_an_order_in_which_they_can_be_executed(app: App) -> No
             lambda flow: [flow.step("abc"), flow.step("b", when="$.abd.rows > 1")],
             "step 2 ('b'): 'abd' is no step; did you mean 'abc'?",
         ),
-        (
-            lambda flow: [flow.step("a"), flow.step("a")],
-            "step 2 ('a'): another step has this name",
-        ),
+        (lambda flow: [flow.step("a"), flow.step("a")], "step 2 ('a'): another step has this name"),
         (
             lambda flow: [
                 flow.step("x"),

@@ -40,10 +40,7 @@ def dump(dsn: str, schema: str = "pgcron") -> str:
     """The schema of the database at `dsn`, in the form of the reviewed file."""
     binaries = find_binaries()
     answer = subprocess.run(
-        [
-            binaries.tool("pg_dump"),
-            *("--schema-only", "--no-owner", f"--schema={schema}", dsn),
-        ],
+        [binaries.tool("pg_dump"), *("--schema-only", "--no-owner", f"--schema={schema}", dsn)],
         capture_output=True,
         text=True,
         check=True,

@@ -203,8 +203,7 @@ CASES: Final[dict[str, Case]] = {
         *("resume", "cluster", None, None, {"paused_at": None}),
     ),
     "set_queue": Case(
-        "set_queue('mail', 3, actor => $1)",
-        *("set", "queue", "mail", None, {"max_running": 3}),
+        "set_queue('mail', 3, actor => $1)", *("set", "queue", "mail", None, {"max_running": 3})
     ),
     "pause_queue": Case(
         "pause_queue('mail', 'full', actor => $1)",
@@ -389,7 +388,7 @@ async def test_what_changes_nothing_is_not_recorded(connection: Connection) -> N
 
     assert await recorded(connection) == rows
     assert [f"{row['verb']} {row['kind']}" for row in rows] == [
-        *("cancel run", "set queue", "pause queue", "set breaker"),
+        *("cancel run", "set queue", "pause queue", "set breaker")
     ]
 
 

@@ -100,9 +100,7 @@ async def open_with(connection: Connection, node: Node, waiting: int = 3, **colu
     await time_is_over(connection)
 
 
-async def test_so_many_failures_within_the_time_open_it_and_say_why(
-    connection: Connection,
-) -> None:
+async def test_so_many_failures_within_the_time_open_it_and_say_why(connection: Connection) -> None:
     node = await join(connection)
     await guard(connection, failures=3)
     await fail_some(connection, node, 2)

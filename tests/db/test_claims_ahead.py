@@ -31,10 +31,7 @@ async def test_what_a_rate_counts_or_may_begin_only_once_is_never_claimed_ahead(
     assert len(claimed) == 2
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [{"concurrency_key": "a"}, {"requires": ["x=1"]}],
-)
+@pytest.mark.parametrize("columns", [{"concurrency_key": "a"}, {"requires": ["x=1"]}])
 async def test_a_few_more_are_claimed_ahead(
     connection: Connection, columns: dict[str, Any]
 ) -> None:

@@ -524,9 +524,7 @@ async def test_an_enqueue_that_is_rolled_back_leaves_nothing(
     assert await connection.fetchval("SELECT count(*) FROM pgcron.idempotency") == 0
 
 
-async def test_runs_are_made_by_copy_and_by_one_insert_of_many_rows(
-    connection: Connection,
-) -> None:
+async def test_runs_are_made_by_copy_and_by_one_insert_of_many_rows(connection: Connection) -> None:
     records: list[Any] = [("py:work", f'{{"n": {n}}}', 3) for n in range(100)]
     await connection.copy_records_to_table(
         "run", schema_name="pgcron", columns=["handler", "args", "priority"], records=records

@@ -64,11 +64,7 @@ async def test_the_policies_are_kept_versioned_and_taken_away(connection: Connec
         "SELECT content ->> 'jitter', content ->> 'max_runs'"
         " FROM pgcron.schedule_version ORDER BY version"
     )
-    assert [tuple(row) for row in kept] == [
-        ("00:05:00", "3"),
-        (None, "3"),
-        ("01:00:00", None),
-    ]
+    assert [tuple(row) for row in kept] == [("00:05:00", "3"), (None, "3"), ("01:00:00", None)]
 
 
 @pytest.mark.parametrize(

@@ -492,9 +492,7 @@ async def test_a_slot_of_a_key_that_another_node_takes_at_the_same_moment_is_lef
     assert await connection.fetchval("SELECT state FROM pgcron.run WHERE id = $1", first) == "ready"
 
 
-async def test_a_slot_of_a_key_has_one_holder_whatever_anybody_does(
-    connection: Connection,
-) -> None:
+async def test_a_slot_of_a_key_has_one_holder_whatever_anybody_does(connection: Connection) -> None:
     node = await join(connection)
     await enqueue(connection, 2, concurrency_key="a")
     [held] = await claim_limited(connection, node)

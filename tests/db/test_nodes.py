@@ -148,9 +148,7 @@ async def test_a_successor_buries_who_had_its_home_and_nobody_else(connection: C
     assert await beat(connection, other)
 
 
-async def test_a_burial_that_comes_late_does_not_bury_the_successor(
-    connection: Connection,
-) -> None:
+async def test_a_burial_that_comes_late_does_not_bury_the_successor(connection: Connection) -> None:
     old, new = [await join(connection, home="here:n1") for _ in range(2)]
     assert await bury(connection, new) == 1
 

@@ -391,10 +391,7 @@ async def test_with_a_key_or_labels_the_policies_are_the_same(
     )
     assert [row["overlap_slot"] for row in slots] == [1, 2]
     older, newest = await enqueue(connection, 2, **replace, **more)
-    assert await decide(connection, node, free=0) == {
-        "supersede": [older],
-        "wait": [a[2], newest],
-    }
+    assert await decide(connection, node, free=0) == {"supersede": [older], "wait": [a[2], newest]}
     await fail(connection, [await claimed(connection, holder)], kind="cancelled")
     await end(connection, a[0])
     assert await let_go(connection) == 2
@@ -439,9 +436,7 @@ async def test_one_manual_run_may_have_another_policy(connection: Connection, po
     assert (asked["cancel_at"] is not None) == (policy in ("replace", "terminate"))
 
 
-async def test_a_manual_run_with_a_policy_sees_what_runs_without(
-    connection: Connection,
-) -> None:
+async def test_a_manual_run_with_a_policy_sees_what_runs_without(connection: Connection) -> None:
     node = await join(connection)
     columns = await of(connection, overlap="allow")
     runs = await enqueue(connection, 2, **columns)

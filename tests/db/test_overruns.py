@@ -32,9 +32,7 @@ async def started(connection: Connection, seconds: float, runs: int = 20) -> tup
     return schedule_id, run["id"]
 
 
-async def test_a_run_overruns_after_half_as_long_again_as_most_took(
-    connection: Connection,
-) -> None:
+async def test_a_run_overruns_after_half_as_long_again_as_most_took(connection: Connection) -> None:
     schedule, _ = await started(connection, 29)
 
     expected = await connection.fetchval("SELECT pgcron.expected_duration($1)", schedule)

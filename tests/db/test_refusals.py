@@ -259,8 +259,7 @@ async def test_a_bad_call_is_refused_and_explained(
 
 async def test_a_zone_s_refusal_names_similar_ones(rolled_back: Connection) -> None:
     error = await refusal(
-        rolled_back,
-        "SELECT pgcron.put_schedule('job', '@daily', 'py:work', timezone => 'berlin')",
+        rolled_back, "SELECT pgcron.put_schedule('job', '@daily', 'py:work', timezone => 'berlin')"
     )
 
     assert "Europe/Berlin" in error.hint

@@ -9,11 +9,7 @@ import pytest
 
 from tests.db.control import Connection, claim, enqueue, fail, finish, join, run_row
 
-OWN = {
-    "timeout": timedelta(minutes=3),
-    "retry": '{"cap": 540, "base": 7}',
-    "max_attempts": 1,
-}
+OWN = {"timeout": timedelta(minutes=3), "retry": '{"cap": 540, "base": 7}', "max_attempts": 1}
 DEFAULT = {"timeout": None, "retry": None, "max_attempts": 1}
 
 

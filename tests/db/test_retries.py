@@ -108,8 +108,7 @@ async def test_no_number_of_attempts_makes_a_back_off_overflow(
     connection: Connection, backoff: Any
 ) -> None:
     delay = await connection.fetchval(
-        "SELECT pgcron.policy_delay($1, 2000)",
-        policy(backoff=backoff, base="1 day", cap="30 days"),
+        "SELECT pgcron.policy_delay($1, 2000)", policy(backoff=backoff, base="1 day", cap="30 days")
     )
 
     assert timedelta(0) <= delay <= timedelta(days=30)

@@ -22,9 +22,7 @@ async def changed(connection: Connection, *definitions: Any, **options: Any) -> 
     return {one["name"]: one["change"] for one in applied}
 
 
-async def test_what_a_file_does_not_say_is_what_a_new_schedule_has(
-    connection: Connection,
-) -> None:
+async def test_what_a_file_does_not_say_is_what_a_new_schedule_has(connection: Connection) -> None:
     await functions.put_schedule(connection, "plain", "0 3 * * *", "py:x")
     assert await changed(connection, NIGHTLY) == {"nightly": "added"}
     plain, nightly = sorted(

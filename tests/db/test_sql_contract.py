@@ -55,11 +55,7 @@ SQL = blocks("sql")
 READ_COMMITTED = r"-c default_transaction_isolation=read\ committed"
 # Not every machine has Node, or may install it: `make examples` does, and names what else is there.
 LANGUAGES = os.environ.get("PGCRON_HA_TEST_LANGUAGES", "").split()
-APPLICATIONS = [
-    *(["node"] if "PGCRON_HA_TEST_NODE" in os.environ else []),
-    *LANGUAGES,
-    *PYTHON,
-]
+APPLICATIONS = [*(["node"] if "PGCRON_HA_TEST_NODE" in os.environ else []), *LANGUAGES, *PYTHON]
 # What an example has before it, and prints after it; how it is run.
 AROUND = {
     "php": (
@@ -67,11 +63,7 @@ AROUND = {
         "echo $run;\n",
         ["php", "-d", "display_errors=stderr"],
     ),
-    "ruby": (
-        'require "pg"\nconnection = PG.connect\nrun = nil\n',
-        "puts run\n",
-        ["ruby"],
-    ),
+    "ruby": ('require "pg"\nconnection = PG.connect\nrun = nil\n', "puts run\n", ["ruby"]),
 }
 CONTRACT = ROOT / "tests" / "golden" / "contract.txt"
 # Functions, tables and views with whether they are public; NULL: nothing is said of them.

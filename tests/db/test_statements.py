@@ -49,9 +49,7 @@ def test_no_statement_is_written_twice() -> None:
     assert len(set(written)) == len(written)
 
 
-async def test_variants_of_a_statement_are_called_and_answer_alike(
-    connection: Connection,
-) -> None:
+async def test_variants_of_a_statement_are_called_and_answer_alike(connection: Connection) -> None:
     newest = load(revision=NEWEST)
     for older in every_variant():
         one = newest[older.name]

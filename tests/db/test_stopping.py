@@ -287,8 +287,7 @@ async def test_a_schedule_whose_runs_would_be_refused_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    "written",
-    ['{"silence": 3}', "[]", '{"give_up_after": 3}', '{"silence_timeout": "3"}', "3"],
+    "written", ['{"silence": 3}', "[]", '{"give_up_after": 3}', '{"silence_timeout": "3"}', "3"]
 )
 async def test_limits_that_nobody_can_read_are_refused(
     connection: Connection, written: str

@@ -198,9 +198,7 @@ async def test_the_janitor_forgets_times_that_are_over(connection: Connection) -
     assert await connection.fetchval("SELECT string_agg(key, ',') FROM pgcron.unique_period") == KEY
 
 
-async def test_a_debounced_run_is_pushed_on_and_has_the_newest_args(
-    connection: Connection,
-) -> None:
+async def test_a_debounced_run_is_pushed_on_and_has_the_newest_args(connection: Connection) -> None:
     minute = timedelta(minutes=1)
     first = await ask(connection, debounce=minute, args={"n": 1})
     row = await only(connection)
@@ -285,10 +283,7 @@ async def test_a_run_without_deadlines_has_none_when_it_is_pushed_on(
             {"debounce": timedelta(1), "unique_for": timedelta(1)},
             "debounce is given with unique_for",
         ),
-        (
-            {"debounce": timedelta(1), "on_conflict": "return"},
-            "debounce is given with on_conflict",
-        ),
+        ({"debounce": timedelta(1), "on_conflict": "return"}, "debounce is given with on_conflict"),
         ({"idempotency_key": "k"}, "idempotency_key is given with unique_key"),
         ({"handler": "work"}, "handler 'work' is not a handler name"),
         ({"handler": "x" * 9000, "unique_for": timedelta(1)}, "is not a handler name"),

@@ -166,21 +166,13 @@ async def without_a_free_slot(connection: Connection) -> int:
         ),
         (in_a_full_queue, "queue_limit", "queue default executes 1 already, as many as it may"),
         (of_a_full_key, "key_limit", "every slot of its concurrency key eu is taken"),
-        (
-            over_a_rate,
-            "rate",
-            "queue default has used up its rate; the next starts in 60 m",
-        ),
+        (over_a_rate, "rate", "queue default has used up its rate; the next starts in 60 m"),
         (
             over_the_rate_of_its_key,
             "rate",
             "concurrency key eu has used up its rate; the next starts in 2 h",
         ),
-        (
-            beside_a_node_that_claims_nothing,
-            "node_trouble",
-            "node n1 claims nothing: no rights",
-        ),
+        (beside_a_node_that_claims_nothing, "node_trouble", "node n1 claims nothing: no rights"),
         (without_a_free_slot, "slots", "it waits for a free slot"),
     ],
 )

@@ -110,9 +110,7 @@ async def test_a_weight_that_is_none_is_refused(connection: Connection, weight: 
         )
 
 
-async def test_a_heavy_run_that_is_written_without_a_key_is_refused(
-    connection: Connection,
-) -> None:
+async def test_a_heavy_run_that_is_written_without_a_key_is_refused(connection: Connection) -> None:
     with pytest.raises(
         asyncpg.PostgresError, match=r"^weight 4 without a concurrency key\n"
     ) as refused:
@@ -243,9 +241,7 @@ async def test_nobody_awaits_a_run_that_has_just_come_due(connection: Connection
     assert await awaits(connection, node) is None
 
 
-async def test_a_run_too_heavy_for_every_node_stands_in_nobodys_way(
-    connection: Connection,
-) -> None:
+async def test_a_run_too_heavy_for_every_node_stands_in_nobodys_way(connection: Connection) -> None:
     node = await join(connection, slots=8)
     await connection.execute("SELECT pgcron.set_queue('default', 2)")
     await heavy(connection, 9, 5, priority=0)

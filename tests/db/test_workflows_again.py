@@ -122,9 +122,7 @@ async def test_a_clear_lets_all_go_on_that_a_failure_had_ended(flow: Stage) -> N
     assert await flow.state(run) == "succeeded"
 
 
-async def test_a_clear_of_another_step_lets_nothing_begin_that_a_failure_keeps(
-    flow: Stage,
-) -> None:
+async def test_a_clear_of_another_step_lets_nothing_begin_that_a_failure_keeps(flow: Stage) -> None:
     run = await flow.run(step("a"), step("b"), step("c", "b"), step("d"), on_failure="stop")
     await flow.turn({"d": None})
     await end(flow, "a", ValueError())

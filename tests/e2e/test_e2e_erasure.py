@@ -173,10 +173,7 @@ async def test_what_schedules_were_is_erased_and_what_they_are_is_reported(
     for each in (args, others):
         put = "SELECT pgcron.put_schedule('greet', '0 3 * * *', 'py:greet', args => $1::jsonb)"
         await connection.execute(put, each)
-    await connection.execute(
-        f"SELECT pgcron.edit_occurrence('greet', {TOMORROW}, $1::jsonb)",
-        args,
-    )
+    await connection.execute(f"SELECT pgcron.edit_occurrence('greet', {TOMORROW}, $1::jsonb)", args)
     refused = cluster.command("erase", "--args-contain", args)
     assert "schedule 'greet'" in refused.stderr
     await connection.execute(f"SELECT pgcron.restore_occurrence('greet', {TOMORROW})")

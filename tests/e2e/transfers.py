@@ -190,12 +190,7 @@ async def _is_over(connection: Connection) -> bool:
 
 
 async def _judge(
-    cluster: Cluster,
-    connection: Connection,
-    count: int,
-    others: int,
-    kills: int,
-    seconds: float,
+    cluster: Cluster, connection: Connection, count: int, others: int, kills: int, seconds: float
 ) -> Report:
     broken: list[str] = []
     history = await connection.fetch("SELECT id, delivery, outcome, attempt FROM pgcron.history")

@@ -8,14 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgcron_ha.embedded import EmbeddedPostgres, find_binaries
-from tests.embedded.processes import (
-    Owner,
-    rows,
-    shows,
-    user_of,
-    wait_until_down,
-    write_row,
-)
+from tests.embedded.processes import Owner, rows, shows, user_of, wait_until_down, write_row
 from tests.embedded.users import normal_user
 
 StartOwner = Callable[..., Owner]

@@ -101,9 +101,7 @@ async def ended(connection: Connection, outcome: str = "succeeded") -> int:
 
 
 async def test_while_it_is_open_a_hundred_runs_wait_and_after_one_probe_all_go(
-    settings: Callable[..., Settings],
-    connection: Connection,
-    events: list[Event],
+    settings: Callable[..., Settings], connection: Connection, events: list[Event]
 ) -> None:
     fragile = Fragile(failures=3, open_for="8s")
     async with nodes(settings, fragile):
@@ -134,10 +132,7 @@ async def test_while_it_is_open_a_hundred_runs_wait_and_after_one_probe_all_go(
 
 
 async def test_who_locks_the_breaker_that_a_node_declares_delays_no_other(
-    settings: Callable[..., Settings],
-    connection: Connection,
-    another: Connect,
-    events: list[Event],
+    settings: Callable[..., Settings], connection: Connection, another: Connect, events: list[Event]
 ) -> None:
     await connection.execute("INSERT INTO pgcron.breaker (name) VALUES ($1), ('py:spare')", HANDLER)
     await connection.execute(

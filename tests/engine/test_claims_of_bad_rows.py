@@ -245,11 +245,7 @@ async def test_refused_runs_changes_nothing(connection: Connection) -> None:
     before = await control.run_row(connection, run)
 
     found = await control.call(
-        connection,
-        "refused_runs",
-        incarnation=node.incarnation,
-        queues=["default"],
-        at_most=100,
+        connection, "refused_runs", incarnation=node.incarnation, queues=["default"], at_most=100
     )
 
     assert found == []
@@ -276,11 +272,7 @@ async def test_a_backlog_of_one_kind_hides_no_refused_run_of_another(
     )
 
     found = await control.call(
-        connection,
-        "refused_runs",
-        incarnation=node.incarnation,
-        queues=["default"],
-        at_most=20,
+        connection, "refused_runs", incarnation=node.incarnation, queues=["default"], at_most=20
     )
 
     assert [row["run_id"] for row in found] == [bad]

@@ -416,9 +416,7 @@ async def test_an_idle_node_sleeps_until_the_next_run_is_due(
     assert 0 < wait <= 0.5
 
 
-async def test_an_idle_node_that_hears_notifications_looks_less_often(
-    workshop: Workshop,
-) -> None:
+async def test_an_idle_node_that_hears_notifications_looks_less_often(workshop: Workshop) -> None:
     await workshop.step()
     assert await workshop.dispatcher.run_once() == pytest.approx(1.0)
 

@@ -210,9 +210,7 @@ async def test_what_waits_for_several_slots_can_be_stopped_and_given_back(
     assert list(executor.executing) == [1]
 
 
-async def test_what_waited_behind_a_heavy_run_that_is_given_back_begins(
-    workshop: Workshop,
-) -> None:
+async def test_what_waited_behind_a_heavy_run_that_is_given_back_begins(workshop: Workshop) -> None:
     runner, executor = workshop.runner, workshop.executor
     runner.accept(rows(1, 2))
     runner.accept(rows(3), weights={3: SLOTS})

@@ -287,10 +287,7 @@ async def test_schedules_that_catch_up_share_a_pass_with_the_others(
     ("duty", "prepare"),
     [
         ("pending_edits", "UPDATE pgcron.cursor SET edit_is_pending = true"),
-        (
-            "outdated_plans",
-            "INSERT INTO pgcron.outdated_plan SELECT id FROM pgcron.schedule",
-        ),
+        ("outdated_plans", "INSERT INTO pgcron.outdated_plan SELECT id FROM pgcron.schedule"),
         (
             "overdue_pauses",
             "UPDATE pgcron.schedule SET enabled = false, paused_until = now() - interval '1 s'",
@@ -310,8 +307,7 @@ async def test_a_duty_of_one_schedule_holds_up_no_other(
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute("UPDATE pgcron.cursor SET is_paused = true, runs_made = 1")
         await connection.execute(
-            f"{prepare} WHERE {'schedule_id' if duty == 'pending_edits' else 'id'} = ANY($1)",
-            ids,
+            f"{prepare} WHERE {'schedule_id' if duty == 'pending_edits' else 'id'} = ANY($1)", ids
         )
         await connection.execute(
             "UPDATE pgcron.cursor SET is_paused = false WHERE schedule_id = $1", fine

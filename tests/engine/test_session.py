@@ -206,8 +206,7 @@ async def test_a_silent_database_ends_the_lease_and_its_return_gives_it_back(
     await workshop.join()
     proxy.stall()
     await until(
-        "the lease is over",
-        lambda: workshop.tick() and workshop.phases[-1] is LeasePhase.OVER,
+        "the lease is over", lambda: workshop.tick() and workshop.phases[-1] is LeasePhase.OVER
     )
     assert not workshop.session.may_claim()
 
@@ -350,9 +349,7 @@ async def test_a_node_without_a_folder_buries_nobody(
     await second.leave()
 
 
-async def test_a_database_without_the_schema_is_a_refusal_not_a_wait(
-    empty_database: str,
-) -> None:
+async def test_a_database_without_the_schema_is_a_refusal_not_a_wait(empty_database: str) -> None:
     workshop = Workshop(empty_database)
     workshop.session.start()
 

@@ -236,11 +236,7 @@ async def test_added_steps_that_fail_fail_their_step_and_a_clear_adds_them_again
     [({"after": "nobody"}, "nobody"), ({"rule": "some"}, "some"), ({"color": "red"}, "color")],
 )
 async def test_a_step_that_can_not_be_added_fails_the_run_with_a_sentence(
-    settings: Start,
-    handlers: Handlers,
-    connection: Connection,
-    keys: dict[str, Any],
-    reason: str,
+    settings: Start, handlers: Handlers, connection: Connection, keys: dict[str, Any], reason: str
 ) -> None:
     @handlers.app.handler("adds", max_attempts=1)
     async def adds(context: Context) -> None:

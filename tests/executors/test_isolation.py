@@ -247,8 +247,7 @@ async def test_a_run_that_waits_for_its_process_can_be_stopped(tmp_path: Path) -
 
 
 def test_a_daemon_that_a_run_leaves_behind_is_gone_before_the_run_is_done(
-    warm: Warm,
-    tmp_path: Path,
+    warm: Warm, tmp_path: Path
 ) -> None:
     running, record = warm
     run = context(next(_numbers), "py:leaves_a_daemon", {"path": str(tmp_path / "pid")})

@@ -229,7 +229,7 @@ async def test_an_isolation_that_no_session_can_change_is_a_problem(
     # The pooler's sessions are as the server began them.
     await connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
 
     answer = await asyncio.to_thread(cluster.command, "doctor")

@@ -177,12 +177,7 @@ REMOVED: Final = (
 
 # What is not promised, so that nobody believes it is.
 NOT_PROMISED: Final = (
-    Line(
-        "run early, then edited, then late",
-        "schedule",
-        DECIDED_TWICE,
-        {"STRICT": 1, "EDIT": 1},
-    ),
+    Line("run early, then edited, then late", "schedule", DECIDED_TWICE, {"STRICT": 1, "EDIT": 1}),
     Line("a failover that loses a reap", "run", TWICE, {"FAILOVER": 1, "LAPSES": 1}, tier=2),
 )
 

@@ -109,10 +109,7 @@ def test_every_promise_of_the_models_is_broken_by_some_line() -> None:
 
 
 # Broken only together with another guard, or the counterexample is found earlier by another one.
-UNBROKEN = {
-    "a fire is run that the schedule no longer named",
-    "a run has not ended",
-}
+UNBROKEN = {"a fire is run that the schedule no longer named", "a run has not ended"}
 
 
 def test_a_fault_in_the_model_changes_the_verdict() -> None:

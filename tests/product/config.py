@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.config.breaker import declare
 from pgcron_ha.config.capabilities import ShellTemplate
-from pgcron_ha.config.capability_table import (
-    DEFAULT_PATTERN,
-    _keys,
-    compile_pattern,
-    read_tables,
-)
+from pgcron_ha.config.capability_table import DEFAULT_PATTERN, _keys, compile_pattern, read_tables
 from pgcron_ha.config.http_destinations import (
     DEFAULT_RETRY,
     AnswerCheck,

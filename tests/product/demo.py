@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from pgcron_ha.demo.app import app
 
-__all__ = [
-    "app",
-]
+__all__ = ["app"]

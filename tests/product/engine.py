@@ -9,12 +9,7 @@ from pgcron_ha.engine.batches import BATCH_CHARACTERS, MOST_ASIDE, SetAside, iso
 from pgcron_ha.engine.claim import acceptance, dispatcher, search_order
 from pgcron_ha.engine.claim.dispatcher import IDLE_LOOKS, Dispatcher
 from pgcron_ha.engine.claim.prefetch import AHEAD_SECONDS, Prefetch
-from pgcron_ha.engine.claim.search_order import (
-    AGEING_EVERY,
-    PRIORITIES,
-    SWEEP_SECONDS,
-    SearchOrder,
-)
+from pgcron_ha.engine.claim.search_order import AGEING_EVERY, PRIORITIES, SWEEP_SECONDS, SearchOrder
 from pgcron_ha.engine.finish import completer
 from pgcron_ha.engine.finish.completer import BATCH as COMPLETER_BATCH
 from pgcron_ha.engine.finish.completer import (

@@ -16,8 +16,6 @@ async def send_invoice(context: Context, order: int) -> None:
     with executing(context):
         async with context.connection() as connection:
             await connection.execute(
-                "INSERT INTO invoices (order_id, run_id) VALUES ($1, $2)",
-                order,
-                context.run_id,
+                "INSERT INTO invoices (order_id, run_id) VALUES ($1, $2)", order, context.run_id
             )
             await asyncio.sleep(0.05)

@@ -53,11 +53,7 @@ def rows(owner: Owner, query: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"version_table_schema": "pgcron"},
-        {"pgcron_ha_schema": "public"},
-    ],
+    "options", [{"version_table_schema": "pgcron"}, {"pgcron_ha_schema": "public"}]
 )
 def test_two_histories_in_one_table_are_refused_before_anything_is_made(
     history: History, owner: Owner, options: dict[str, str]

@@ -12,13 +12,7 @@ from typing import Any, ClassVar, Final
 
 import asyncpg
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pgcron_ha.errors import Conflict, InvalidInput, NotFound
 from tests.product.client import verdict_of

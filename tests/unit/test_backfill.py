@@ -61,11 +61,7 @@ def test_a_range_without_an_instant_has_none() -> None:
 
 @pytest.mark.parametrize(
     ("since", "until"),
-    [
-        (SINCE, SINCE),
-        (SINCE, NOW + timedelta(seconds=1)),
-        (NOW - timedelta(days=3661), NOW),
-    ],
+    [(SINCE, SINCE), (SINCE, NOW + timedelta(seconds=1)), (NOW - timedelta(days=3661), NOW)],
 )
 def test_a_range_that_can_t_be_is_refused(since: datetime, until: datetime) -> None:
     with pytest.raises(InvalidInput) as refused:

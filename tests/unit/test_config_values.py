@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.product.config import (
-    choice,
-    directory,
-    duration,
-    integer,
-    parse_duration,
-    text_list,
-)
+from tests.product.config import choice, directory, duration, integer, parse_duration, text_list
 from tests.product.spec import duration_text
 
 

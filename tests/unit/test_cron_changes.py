@@ -17,14 +17,7 @@ from tests.product.spec import (
     previous_fire,
     zones,
 )
-from tests.unit.cron_oracle import (
-    ClockChange,
-    all_changes,
-    fires_of_walk,
-    job,
-    tzdata_zone,
-    walk,
-)
+from tests.unit.cron_oracle import ClockChange, all_changes, fires_of_walk, job, tzdata_zone, walk
 
 FIRST_YEAR, LAST_YEAR = 1990, 2040
 CHUNKS = 12

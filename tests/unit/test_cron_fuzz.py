@@ -91,12 +91,7 @@ def lines_executed(work: Callable[[], object]) -> int:
 
 
 def forget_everything() -> None:
-    for cached in (
-        parse_cron,
-        read_spec,
-        zones.changes_of_year,
-        cron_expression.from_monday,
-    ):
+    for cached in (parse_cron, read_spec, zones.changes_of_year, cron_expression.from_monday):
         cached.cache_clear()
 
 

@@ -127,24 +127,15 @@ def test_policies_are_clauses() -> None:
         ({"catchup": "latest 3"}, ["of late fires the newest 3 run"]),
         ({"after_pause": "drop"}, []),
         ({"after_pause": "catchup"}, ["what fires in a pause is late"]),
-        (
-            {"jitter": timedelta(minutes=5)},
-            ["each fire is due up to 5m later, all alike"],
-        ),
+        ({"jitter": timedelta(minutes=5)}, ["each fire is due up to 5m later, all alike"]),
         ({"max_runs": 3}, ["it ends after 3 runs"]),
-        (
-            {"depends_on_previous": True},
-            ["a fire does not run while the one before it has failed"],
-        ),
+        ({"depends_on_previous": True}, ["a fire does not run while the one before it has failed"]),
         ({"overlap": "skip", "max_running": 3}, ["if 3 runs are not over, the fire is skipped"]),
         (
             {"overlap": "allow", "max_running": 3},
             ["up to 3 of its runs overlap, and others wait, however many"],
         ),
-        (
-            {"overlap": "allow", "max_running": 1},
-            ["its runs wait for one another, however many"],
-        ),
+        ({"overlap": "allow", "max_running": 1}, ["its runs wait for one another, however many"]),
         (
             {"overlap": "queue", "max_running": 2, "max_queued": 1},
             [

@@ -159,11 +159,7 @@ async def _define(connection: asyncpg.Connection[asyncpg.Record], team: str, que
 
 
 async def _execute(
-    connection: asyncpg.Connection[asyncpg.Record],
-    team: str,
-    queue: str,
-    node: Node,
-    options: str,
+    connection: asyncpg.Connection[asyncpg.Record], team: str, queue: str, node: Node, options: str
 ) -> tuple[int, int, int]:
     """A run that executes, one that has ended, and a dead letter."""
     made = f"SELECT pgcron.run_now('{team}-nightly', actor => '{team}-ann')"

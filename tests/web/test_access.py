@@ -35,9 +35,7 @@ async def test_who_has_no_key_sees_only_what_is_open(read_site: Site, route: Web
         assert "it works once" in answer.text
 
 
-async def test_the_printed_key_lets_one_browser_in_and_then_there_is_another(
-    database: str,
-) -> None:
+async def test_the_printed_key_lets_one_browser_in_and_then_there_is_another(database: str) -> None:
     printed: list[str] = []
     key = LocalKey(announce=printed.append)
     server = WebServer(create_app(database, entry=Entry(key=key)), Address("127.0.0.1", 0))

@@ -167,10 +167,7 @@ async def test_a_refusal_has_the_verb_and_the_kind_of_what_was_not_done(
     read = await connection.fetch(
         "SELECT verb, kind, name FROM pgcron.audit ORDER BY id DESC LIMIT 2"
     )
-    assert [tuple(row) for row in read] == [
-        ("read", "audit", None),
-        ("read", "schedule", "job"),
-    ]
+    assert [tuple(row) for row in read] == [("read", "audit", None), ("read", "schedule", "job")]
 
 
 def test_each_verb_of_the_pages_has_a_form_here() -> None:

@@ -59,11 +59,7 @@ async def waiting(connection: Connection, token: str, lease_ttl: float = 60) -> 
 
 
 async def send(
-    client: httpx.AsyncClient,
-    run: Row,
-    body: Any = None,
-    token: str | None = TOKEN,
-    **headers: str,
+    client: httpx.AsyncClient, run: Row, body: Any = None, token: str | None = TOKEN, **headers: str
 ) -> httpx.Response:
     given = {} if token is None else {"Authorization": f"Bearer {token}"}
     content = body if isinstance(body, bytes | str) else json.dumps(body or {"status": "done"})

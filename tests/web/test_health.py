@@ -66,10 +66,7 @@ RUNNING = {"running_id": 7, "running_runs": 1, "running_timeout": 600.0}
         ("failing", schedule(outcomes=["dead"], enabled=False)),
         ("ok", schedule(outcomes=["succeeded", "dead"])),
         ("invalid", schedule(status="invalid", error="no such zone", outcomes=["dead"])),
-        (
-            "stuck",
-            schedule(**RUNNING, running_since=NOW - 11 * MINUTE, running_has_lease=True),
-        ),
+        ("stuck", schedule(**RUNNING, running_since=NOW - 11 * MINUTE, running_has_lease=True)),
         ("stuck", schedule(**RUNNING, running_since=NOW - MINUTE, running_has_lease=False)),
         ("ok", schedule(**RUNNING, running_since=NOW - 9 * MINUTE, running_has_lease=True)),
         ("late", schedule(oldest_late=NOW - 6 * MINUTE)),

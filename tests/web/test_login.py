@@ -118,10 +118,7 @@ async def test_what_ends_a_session_holds_for_the_next_request(
     assert (before.status_code, after.status_code) == (200, 303)
 
 
-@pytest.mark.parametrize(
-    "ends",
-    ["expires_at = now()", "last_seen_at = now() - idle"],
-)
+@pytest.mark.parametrize("ends", ["expires_at = now()", "last_seen_at = now() - idle"])
 async def test_a_session_is_over_after_its_time(login: Login, ends: str) -> None:
     await login.add("alice")
     async with login.serve(local=True) as url, Visitor(url) as visitor:
@@ -329,9 +326,7 @@ async def test_a_short_password_is_refused_on_the_command_line(
 
 
 async def test_who_was_let_in_goes_on_reading_while_the_database_is_away(
-    mortal: ThrowAwayServer,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    mortal: ThrowAwayServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dsn = mortal.create_database("web")
     await migrate(dsn)

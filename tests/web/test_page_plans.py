@@ -86,9 +86,6 @@ def rows_read(node: dict[str, Any]) -> Any:
     if "Relation Name" in node:
         kind = "(seq) " if node["Node Type"] == "Seq Scan" else ""
         thrown = node.get("Rows Removed by Filter", 0)
-        yield (
-            kind + node["Relation Name"],
-            (node["Actual Rows"] + thrown) * node["Actual Loops"],
-        )
+        yield (kind + node["Relation Name"], (node["Actual Rows"] + thrown) * node["Actual Loops"])
     for below in node.get("Plans", ()):
         yield from rows_read(below)

@@ -110,10 +110,7 @@ async def test_pause_and_resume_are_forms_with_a_note(full_site: Site, full_data
 
 
 async def test_a_cluster_that_is_paused_is_said_on_top(full_site: Site, full_database: str) -> None:
-    await execute(
-        full_database,
-        "SELECT pgcron.pause_cluster('move', 'ana')",
-    )
+    await execute(full_database, "SELECT pgcron.pause_cluster('move', 'ana')")
 
     listing = await full_site.get("/queues")
     queue = await full_site.get("/queues/default")

@@ -9,12 +9,7 @@ from pgcron_ha.assets import STATIC, TEMPLATES
 from pgcron_ha.errors import ConfigError
 from tests.house.checkout import ROOT
 from tests.product.config import Address
-from tests.product.web import (
-    MOST_BODY_BYTES,
-    ROUTES,
-    WebRoute,
-    require_loopback,
-)
+from tests.product.web import MOST_BODY_BYTES, ROUTES, WebRoute, require_loopback
 from tests.web.conftest import Site
 
 

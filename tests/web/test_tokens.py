@@ -37,13 +37,7 @@ async def test_a_program_reads_and_acts_by_its_token_alone(login: Login) -> None
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        "Bearer nonsense",
-        "Bearer",
-        "bearer pgc_aaaaaaaa_" + "a" * 43,
-        "SAME-ID",
-    ],
+    "given", ["Bearer nonsense", "Bearer", "bearer pgc_aaaaaaaa_" + "a" * 43, "SAME-ID"]
 )
 async def test_a_bad_token_is_nobody_s_whatever_else_the_request_brings(
     login: Login, given: str

@@ -14,13 +14,7 @@ IF_RAN: Final = ("skip", "failed", "all")
 STATES: Final = ("open", "paused", "stopping", "stopped", "done")
 
 backfill: Final = Call[int](
-    "backfill",
-    "schedule",
-    "since",
-    until=None,
-    direction="forward",
-    parallelism=1,
-    if_ran="skip",
+    "backfill", "schedule", "since", until=None, direction="forward", parallelism=1, if_ran="skip"
 )
 """The id of a backfill of the schedule's instants from `since` on and before `until` (now).
 

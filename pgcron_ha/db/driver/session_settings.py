@@ -73,10 +73,7 @@ def _own(statement: int, lock: int, idle: int) -> tuple[str, ...]:
 _UTC: Final = "timezone = 'UTC'"
 _KEPT: Final = (_UTC, "datestyle = 'ISO'")
 # An edit of a schedule needs READ COMMITTED to be whole at once.
-_LASTING: Final = (
-    "default_transaction_isolation = 'read committed'",
-    "idle_session_timeout = 0",
-)
+_LASTING: Final = ("default_transaction_isolation = 'read committed'", "idle_session_timeout = 0")
 # So that a dead client's row locks go away soon, and its statement with them.
 _KEEPALIVES: Final = (
     "tcp_keepalives_idle = 5",

@@ -159,9 +159,7 @@ def every_variant(schema: str = DEFAULT_SCHEMA) -> tuple[Statement, ...]:
     texts = (path.read_text(encoding="utf-8") for path in sorted(_FOLDER.glob("*.sql")))
     return tuple(
         replace(
-            each,
-            sql=in_schema(each.sql, schema),
-            scoped_sql=in_schema(each.scoped_sql, schema),
+            each, sql=in_schema(each.sql, schema), scoped_sql=in_schema(each.scoped_sql, schema)
         )
         for text in texts
         for each in _parse(text)

@@ -48,12 +48,7 @@ _ranges: Final = Rows("ranges_of_schedule", "schedule_id", "after", "until", "at
 
 
 async def ledger_of(
-    connection: Any,
-    schedule_id: int,
-    after: datetime,
-    *,
-    most: int,
-    **options: Any,
+    connection: Any, schedule_id: int, after: datetime, *, most: int, **options: Any
 ) -> LedgerOf | None:
     """What the tzdata of now has decided of a schedule after an instant; None: it was deleted
     meanwhile.

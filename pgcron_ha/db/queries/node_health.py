@@ -134,9 +134,7 @@ def without_words(each: Trouble) -> str:
     return f"the {each.service} goes on without it, tried {times}: {each.error}"
 
 
-def merged(
-    health: Iterable[tuple[str, NodeHealth]],
-) -> Sequence[tuple[tuple[str, ...], Trouble]]:
+def merged(health: Iterable[tuple[str, NodeHealth]]) -> Sequence[tuple[tuple[str, ...], Trouble]]:
     """What is wrong on nodes (names, and the health of each; a name may have several, of which one
     lives), each cause once with the nodes that have it.
     """

@@ -34,10 +34,7 @@ UNCUT: Final = 2**31 - 1
 # Due runs that are counted when the demand is asked for: some milliseconds.
 DEMAND_CAP: Final = 5000
 # All nodes with all that they offer.
-LISTED_NODES: Final[Mapping[str, Any]] = {
-    **UNRESPONSIVE,
-    "names": 10_000,
-}
+LISTED_NODES: Final[Mapping[str, Any]] = {**UNRESPONSIVE, "names": 10_000}
 
 
 attempts: Final = Rows("list_attempts", "run_id", most=UNCUT, limit=100)

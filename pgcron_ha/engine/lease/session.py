@@ -23,13 +23,7 @@ from pgcron_ha.engine.batches import known
 from pgcron_ha.engine.lease.lease import Lease, LeasePhase
 from pgcron_ha.engine.lease.reconcile import Beat
 from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES
-from pgcron_ha.errors import (
-    DatabaseUnavailable,
-    InvalidSpec,
-    PgcronError,
-    Refused,
-    SchemaError,
-)
+from pgcron_ha.errors import DatabaseUnavailable, InvalidSpec, PgcronError, Refused, SchemaError
 from pgcron_ha.executors.contract.coroutines import post, wait_at_most
 from pgcron_ha.operating_system import boottime
 from pgcron_ha.spec.zones import TZDATA, zone_names

@@ -80,9 +80,7 @@ class Runner:
         """Slots that new runs don't get, since too many ends are not acknowledged."""
 
     def use(
-        self,
-        executors: Mapping[str, Executor],
-        policies: Mapping[str, HandlerPolicy] | None = None,
+        self, executors: Mapping[str, Executor], policies: Mapping[str, HandlerPolicy] | None = None
     ) -> None:
         """The executors by what their feeds are called; before the first run is accepted.
         `policies` are those of handlers that do not have the default, by full name.

@@ -50,10 +50,7 @@ class Workflows(Service):
     async def run_once(self) -> float | None:
         """One look, and a transaction for each workflow that it finds."""
         [found] = await self._link.rows(
-            "workflows_to_advance",
-            most=WORKFLOWS,
-            aside=self.aside.waiting(),
-            after=self._last,
+            "workflows_to_advance", most=WORKFLOWS, aside=self.aside.waiting(), after=self._last
         )
         if found["newest"] != self._newest:
             await self._learn(found["newest"])

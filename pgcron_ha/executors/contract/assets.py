@@ -73,7 +73,4 @@ def declared_of(context: Attempt) -> dict[str, Any] | None:
     """
     if not (declared := context._declared):
         return None
-    return {
-        "assets": declared.get("assets", {}),
-        "steps": list(declared.get("steps", {}).values()),
-    }
+    return {"assets": declared.get("assets", {}), "steps": list(declared.get("steps", {}).values())}

@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get
 from pgcron_ha.config import key_ring
 from pgcron_ha.errors import ConfigError, InvalidInput
 from pgcron_ha.executors.contract.masking import Masker, are_left_to_the_node
-from pgcron_ha.executors.contract.outcome import (
-    MAX_RESULT_BYTES,
-    Failed,
-    Outcome,
-    Succeeded,
-)
+from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Outcome, Succeeded
 
 T = TypeVar("T")
 

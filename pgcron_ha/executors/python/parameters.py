@@ -159,9 +159,7 @@ class Parameters:
 
     def _refused(self, message: str, hint: str = _HINT) -> InvalidInput:
         return InvalidInput(
-            message,
-            f"The args are given by name; its parameters are {self}.",
-            hint,
+            message, f"The args are given by name; its parameters are {self}.", hint
         )
 
 

@@ -14,12 +14,7 @@ from typing import Any, Final, TypeAlias
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, session_words
 from pgcron_ha.db.queries.health import snapshot_holders
-from pgcron_ha.db.queries.node_health import (
-    in_turns,
-    merged,
-    unresponsive_words,
-    without_words,
-)
+from pgcron_ha.db.queries.node_health import in_turns, merged, unresponsive_words, without_words
 from pgcron_ha.db.queries.pages import dead_letters as ask_letters
 from pgcron_ha.db.queries.pages import nodes as ask_nodes
 from pgcron_ha.db.queries.pages import overview as ask

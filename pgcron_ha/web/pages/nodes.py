@@ -13,12 +13,7 @@ from starlette.responses import Response
 
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.driver.session import Session
-from pgcron_ha.db.queries.node_health import (
-    Trouble,
-    read_health,
-    unresponsive_words,
-    without_words,
-)
+from pgcron_ha.db.queries.node_health import Trouble, read_health, unresponsive_words, without_words
 from pgcron_ha.db.queries.pages import nodes as ask
 from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.rows import Row

@@ -30,12 +30,7 @@ from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.web.address import whole_number, wrong_page
 from pgcron_ha.web.failures import IN_FORM, status_in_form
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
-from pgcron_ha.web.pages.schedule_form import (
-    DefinitionForm,
-    judged,
-    look_ahead,
-    offered_for,
-)
+from pgcron_ha.web.pages.schedule_form import DefinitionForm, judged, look_ahead, offered_for
 from pgcron_ha.web.reading import Snapshot
 from pgcron_ha.web.verbs import Field, verb
 
@@ -86,11 +81,7 @@ async def create(page_request: PageRequest) -> Response:
         if form.is_preview:
             return _page(page_request, form)
         await page_request.do(
-            functions.put_schedule,
-            name,
-            expected_version=0,
-            enabled=not is_paused,
-            **changes,
+            functions.put_schedule, name, expected_version=0, enabled=not is_paused, **changes
         )
     except VersionConflict as taken:
         form.error = VersionConflict(taken.message, taken.detail, "Choose another name.")

@@ -9,16 +9,7 @@ from starlette.responses import Response
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.verbs import (
-    ARGS,
-    CHANGED_FIRE,
-    DUE_AT,
-    FIRE,
-    FIRE_TIME,
-    UNTIL,
-    run_verb,
-    verb,
-)
+from pgcron_ha.web.verbs import ARGS, CHANGED_FIRE, DUE_AT, FIRE, FIRE_TIME, UNTIL, run_verb, verb
 
 # One extra run of the schedule as it is defined, for the ``fire_time`` that the form says.
 run_now = run_verb(functions.run_now, "run", FIRE_TIME)

@@ -112,11 +112,7 @@ _DAY: Final = timedelta(days=1)
 
 
 async def newest_runs(
-    connection: Any,
-    wanted: RunFilter,
-    position: Position,
-    *,
-    schema: str = DEFAULT_SCHEMA,
+    connection: Any, wanted: RunFilter, position: Position, *, schema: str = DEFAULT_SCHEMA
 ) -> RunPage:
     """Runs below a position."""
     most = LOOK if position == Position() else FURTHER_LOOK
