@@ -267,7 +267,8 @@ class Runner:
             return
         self._stopped_at[run] = monotonic()
         try:
-            self._remove_waiting(context)
+            if not self.slots.remove(context):
+                self._line(context).remove(context)
         except ValueError:  # it is with its executor; if that fails it is killed after its grace
             with contextlib.suppress(Exception):
                 self._executor(context).stop(context, reason)
@@ -386,11 +387,6 @@ class Runner:
                 while len(batch) < self._batches[line]:
                     batch.append(waiting.popleft())
         return context
-
-    def _remove_waiting(self, context: Context) -> None:
-        """Raises ValueError for one that is with its executor."""
-        if not self.slots.remove(context):
-            self._line(context).remove(context)
 
     def _drain(self) -> list[Ended]:
         ended = self._ended
