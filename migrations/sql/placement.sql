@@ -100,7 +100,7 @@ END;
 -- that they are claimed by, at most `look` of each priority. Runs with a key, and those that
 -- require labels, are read key by key and requirement by requirement, at most 500 of either (or
 -- `look`, if that is more); with is_fair an equal part of `look` of each, so that none hides
--- another. `place` counts the runs of a way.
+-- another. `place` numbers the runs of a way.
 CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int,
     is_fair boolean DEFAULT false)
   RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint,
@@ -114,13 +114,11 @@ BEGIN ATOMIC
       waiting_runs.look, NULL, waiting_runs.since, waiting_runs.until) c
   UNION ALL
   (WITH pair AS MATERIALIZED (
-     SELECT p.*, row_number() OVER () AS nth
-     FROM pgcron.walk_pairs(waiting_runs.queue) p WHERE p.due_at <= waiting_runs.until)
+     SELECT p.* FROM pgcron.walk_pairs(waiting_runs.queue) p WHERE p.due_at <= waiting_runs.until)
    SELECT keyed.* FROM pair
    CROSS JOIN LATERAL (
        SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight,
-              pair.nth + (SELECT count(*) FROM pair)
-                * (row_number() OVER (ORDER BY r.due_at, r.id) - 1)
+              row_number() OVER (ORDER BY r.due_at, r.id)
        FROM pgcron.run r
        WHERE r.state = 'ready' AND r.concurrency_key = pair.concurrency_key
          AND r.queue = waiting_runs.queue AND r.priority = pair.priority
@@ -132,13 +130,12 @@ BEGIN ATOMIC
    LIMIT CASE WHEN NOT waiting_runs.is_fair THEN greatest(waiting_runs.look, 500) END)
   UNION ALL
   (WITH place AS MATERIALIZED (
-     SELECT p.*, row_number() OVER () AS nth
+     SELECT p.*
      FROM pgcron.walk_requirements(waiting_runs.queue, NULL) p WHERE p.due_at <= waiting_runs.until)
    SELECT placed.* FROM place
    CROSS JOIN LATERAL (
        SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight,
-              place.nth + (SELECT count(*) FROM place)
-                * (row_number() OVER (ORDER BY r.due_at, r.id) - 1)
+              row_number() OVER (ORDER BY r.due_at, r.id)
        FROM pgcron.run r
        WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires = place.requires
          AND r.queue = waiting_runs.queue AND r.priority = place.priority

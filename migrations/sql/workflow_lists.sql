@@ -153,10 +153,10 @@ CREATE FUNCTION pgcron.end_of_list(w pgcron.workflow_run, number int, failed int
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF failed + cancelled > tolerate OR (w.stopping IS NOT NULL AND cancelled > (
-        SELECT count(*) FROM pgcron.step s      -- by persons
+        SELECT count(*) FROM pgcron.step s      -- by persons or their handlers
         WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0
           AND s.state = 'cancelled' AND w.stopping IN ('stop', 'kill')
-          AND s.reason ~ '^(cancelled|killed) by ')) THEN
+          AND s.started_at IS NOT NULL AND s.reason IS DISTINCT FROM w.stop_reason)) THEN
     RETURN ROW(w.run, number, -1, CASE WHEN w.stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END,
              NULL, coalesce(w.stop_reason, concat_ws(', ', failed || ' of its items failed',
                         nullif(cancelled, 0) || ' cancelled')))::pgcron.step_end;

@@ -240,8 +240,10 @@ BEGIN
     PERFORM pgcron.stop_workflow(w.run, 'abort', 'its run is gone');
   END IF;
   UPDATE pgcron.workflow_run f SET look_at = NULL WHERE f.run = w.run AND f.look_at <= now();
-  SELECT pgcron.stop_steps(f) OR is_full INTO is_full FROM pgcron.workflow_run f WHERE run = w.run;
-  SELECT pgcron.clear_steps(f) OR is_full INTO is_full FROM pgcron.workflow_run f WHERE run = w.run;
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
+  is_full := pgcron.stop_steps(w) OR is_full;
+  SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
+  is_full := pgcron.clear_steps(w) OR is_full;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   PERFORM pgcron.release_steps(ARRAY(SELECT e FROM pgcron.overdue_steps(w, most) e));
   ready := ARRAY(SELECT s.number FROM pgcron.step s
@@ -262,7 +264,8 @@ BEGIN
                     AND (w.above IS NOT NULL
                       OR s.item = -1 AND ready[most] IS NULL AND s.number <> ALL (ready))) THEN
     UPDATE pgcron.workflow_run f SET look_at = coalesce(f.look_at, now() + least(greatest(
-        now() - (pgcron.held_by(w)).paused_at, interval '30 seconds'), interval '10 minutes'))
+        now() - (SELECT greatest(h.paused_at, w.started_at) FROM pgcron.held_by(w) h
+                 WHERE h.paused_at IS NOT NULL), interval '30 seconds'), interval '10 minutes'))
     WHERE f.run = w.run AND f.ended_at IS NULL;
   END IF;
   RETURN is_full;
@@ -369,8 +372,8 @@ BEGIN
   RETURN cardinality(free) >= most OR cardinality(taken) < cardinality(free);
 END $$;
 
--- A step that waits for a signal which came, or no longer; where it is both, the signal counts,
--- which is first. An approval has {"approved": true} or false, and perhaps a note.
+-- Steps whose signal came, or whose time is over; where both are true the signal counts. An
+-- approval has {"approved": true} or false, and perhaps a note.
 CREATE FUNCTION pgcron.overdue_steps(w pgcron.workflow_run, most int) RETURNS SETOF pgcron.step_end
 LANGUAGE sql STABLE AS $$
   SELECT w.run, d.number, -1, CASE d.answer WHEN 'rejected' THEN 'dead' ELSE 'succeeded' END,

@@ -292,8 +292,7 @@ BEGIN
       CASE WHEN octet_length(result::text) <= 262144 THEN result END);
 END $$;
 
--- Whether nothing of a workflow is left but what counts when a clear is over, which is looked at
--- later.
+-- Whether a workflow has nothing left to do now: all that waits counts only after its clear.
 CREATE FUNCTION pgcron.waits_for_clear(workflow bigint) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (

@@ -301,6 +301,8 @@ DECLARE
   list jsonb;
 BEGIN
   IF kind <> 'barrier' AND NOT (step.item < 0 AND definition.parents > 3
+        AND EXISTS (SELECT FROM pgcron.step s
+                    WHERE s.workflow = w.run AND s.item = -1 AND s.result IS NOT NULL)
         AND pgcron.results_exceed(1048576, w.run, ARRAY(
             SELECT e.parent FROM pgcron.workflow_edge e
             WHERE e.definition = step.definition AND e.child = step.number))) THEN

@@ -88,8 +88,9 @@ CREATE INDEX step_failed ON pgcron.step (workflow, number)
 
 -- What is still to be done for an end. run: that run of a step has ended so. parent: it ended so,
 -- which is to be counted for its children after the number `after`. child: so many ends are to be
--- counted for it, or (is_command) a person ends it, or without an outcome lets it run again: by its
--- number, as its run may be another one by then. None of them: its workflow is to be looked at.
+-- counted for it, or with is_command a person ends it, or without an outcome lets it run again; it
+-- is named by its number, as it may have another run by then. None of them: its workflow is to be
+-- looked at.
 CREATE TABLE pgcron.step_outbox (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   workflow bigint NOT NULL,

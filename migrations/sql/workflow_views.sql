@@ -57,9 +57,9 @@ LANGUAGE sql STABLE AS $$
                                  ELSE '' END
              || pgcron.is_paused_by(h.paused_by, h.paused_note)
       WHEN s.state = 'ready' AND s.number = ANY(w.clearing)
-        THEN 'what executes of the steps that are to run again has to end first'
+        THEN 'steps that are to run again still execute, and have to end first'
       WHEN s.state = 'ready' AND pgcron.comes_too_early(s, d)
-        THEN 'steps that have to be over first are not'
+        THEN 'steps before it are not over'
       WHEN s.state = 'ready' THEN 'as many steps execute as may'
       WHEN s.state = 'running' AND d.kind IN ('signal', 'approval', 'timer')
         THEN concat(CASE d.kind WHEN 'timer' THEN 'it waits' ELSE 'it waits for the ' || d.kind END,

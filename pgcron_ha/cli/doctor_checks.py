@@ -249,8 +249,8 @@ def check_lease(found: Diagnosis) -> Iterator[Finding]:
     if shortest < SHORTEST_ADVISED_LEASE:
         yield advice(
             f"a lease of {shortest:g} s is short",
-            "Use at least 5s, and 2.5 times the failover time of the database: shorter, a failover"
-            " stops handlers, and their runs are repeated.",
+            "Use at least 5s, and 2.5 times the failover time of the database. With less, a"
+            " failover stops handlers, and their runs are repeated.",
         )
     else:
         yield ok(f"{shortest:g} s")

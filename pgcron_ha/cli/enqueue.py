@@ -73,7 +73,7 @@ def enqueue_command(
     if file is not None:
         requests = _requests(file, given)
         if not Path(getattr(file, "name", "")).is_file():
-            # The transaction may not stay open until a slow program has written all.
+            # No transaction is to stay open while a slow program writes.
             requests = list(requests)
     run_ids = on_database(lambda session: _send(session, requests, wait))
     for run_id in run_ids:
@@ -112,14 +112,15 @@ def args_of(pairs: Sequence[str], args: str | None) -> str | None:
 async def _send(
     session: Session, requests: Iterable[tuple[str, RunRequest]], is_awaited: bool
 ) -> list[int]:
-    """Each request comes with what a refusal of it begins with. A role that may read its own runs
-    only is named itself as who enqueued them, and gets no note about handlers.
+    """Each request comes with its place (``line 7: ``), with which an error about it begins. A role
+    that may read only its own runs is itself recorded as who enqueued them, and gets no note about
+    handlers.
     """
     ids: list[int] = []
     wanted: dict[tuple[str, str], Sequence[str] | None] = {}
     # Before: what is read after the runs are there must not look as if they were not.
     reads_all = await session.call(may_read_history)
-    # It waits for its own, and the user of this machine may be called like another role.
+    # So it can wait for its runs. The user of this machine may have the name of another role.
     actor = session.actor if reads_all else None
     left = iter(requests)
     async with session.connection.transaction():

@@ -78,7 +78,7 @@ async def rotate_command(session: Session) -> None:
     if left:
         raise Conflict(
             f"{left} could not be encrypted again",
-            "A node executes them, a workflow passes them on, they are of an edited fire or a"
+            "A node executes them, a workflow passes them on, they belong to an edited fire or a"
             " backfill, their key is not in secrets.keys, or they changed meanwhile.",
             "Keep the old key until they have run, or add it; then rotate again.",
         )

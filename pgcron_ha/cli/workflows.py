@@ -148,7 +148,7 @@ def start_command(
     mistakes.raise_any()
 
     async def start(session: Session) -> int:
-        # As `enqueue`: who may read its own runs only is named itself.
+        # As in `enqueue`: a role that may read only its own runs is itself recorded.
         actor = session.actor if await session.call(may_read_history) else None
         return await session.call(
             commands.start_workflow, name, request.args, **request.options, actor=actor

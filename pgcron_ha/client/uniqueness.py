@@ -70,7 +70,8 @@ def unique_arguments(unique: object) -> dict[str, Any]:
             manner = {"on_conflict": "replace"} if trailing else {}
             return {"unique_key": key, "unique_for": period, **manner}
     raise InvalidInput(
-        f"unique is {type_words(unique)}, or has no key or no duration",
-        "It is a Unique, a Debounce or a Throttle of pgcron_ha.",
+        f"unique is {type_words(unique)} that can't be used",
+        "It is a Unique, a Debounce or a Throttle of pgcron_ha, with a key; a Debounce also has "
+        "a delay, a Throttle a period.",
         "Write for example Unique('customer-7').",
     )

@@ -270,7 +270,7 @@ class SetAside(dict[Key, Aside]):
         return [item for of, item in self.waiting() if of == duty]
 
     def forget_absent(self: SetAside[tuple[str, Item]], duty: str, present: set[Item]) -> None:
-        """Of what is held as (duty, item), what the duty would find by now, and does not."""
+        """Forget items (duty, item) of the duty that are not `present` and wait no longer."""
         gone = [key for key in self if key[0] == duty and key[1] not in present]
         self.forget(*(key for key in gone if not self.waits(key)))
 

@@ -62,7 +62,7 @@ _HELP: Final = {
     "set_aside": "Runs, schedules and other rows that a service goes on without, and tries again.",
     "breaker_state": "Breakers that this node saw open: 0 closed again, 1 half open, 2 open.",
     "attempts": "Attempts that ended here and were acknowledged by the database.",
-    "runs_finished": "Runs that this node ended; handler _other: those of dead nodes.",
+    "runs_finished": "Runs that this node ended; handler _other: of dead nodes or beyond 200.",
     "occurrences": "Fires by what this node decided; a run may still be skipped or expire.",
     "claims": "Claims by what they brought: all that was asked for, less, nothing, or an error.",
     "runs_released": "Claimed runs that were given back before they began.",

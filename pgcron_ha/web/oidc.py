@@ -237,7 +237,7 @@ class Provider:
 
 
 def usable_groups(named: Iterable[Any]) -> tuple[str, ...]:
-    """Those of the groups that somebody else says a user has that can be kept."""
+    """The groups that can be stored, of those that a provider or a proxy names."""
     return tuple(g for g in named if isinstance(g, str) and 0 < len(g) <= 200)[:_MOST_GROUPS]
 
 

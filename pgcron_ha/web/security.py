@@ -71,8 +71,8 @@ def require_loopback(address: Address) -> None:
 
 
 def peer_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The address without its zone; of an IPv4 address that an IPv6 socket shows, that. ValueError
-    for what is none.
+    """The address without its zone; an IPv4 address that an IPv6 socket shows becomes IPv4 again.
+    Raises ValueError if the text is no address.
     """
     found = ipaddress.ip_address(text.partition("%")[0])
     return getattr(found, "ipv4_mapped", None) or found

@@ -178,7 +178,7 @@ def test_a_dsn_without_a_password_is_for_the_line(cli: Cli) -> None:
         assert "has a password" not in cli("--dsn", dsn, "status").err
 
 
-def test_the_password_of_another_database_does_not_stand_there_either(cli: Cli) -> None:
+def test_a_password_in_the_dsn_of_another_database_is_refused_too(cli: Cli) -> None:
     dsn = "postgresql://ann:secret@127.0.0.1:1/d"
 
     answer = cli("schedules", "import", "pg_cron", "--from-dsn", dsn)

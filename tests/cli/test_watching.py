@@ -173,7 +173,7 @@ def test_a_producer_follows_what_it_enqueued(
     assert execute("SELECT created_by FROM pgcron.run WHERE handler = 'py:y'") == [(role,)]
 
 
-def test_a_producer_may_be_typed_by_a_user_who_is_called_like_another_role(
+def test_a_producer_enqueues_though_the_user_of_the_machine_has_the_name_of_another_role(
     cli: Cli, execute: Execute, database: str, role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execute(cli("grants", "producer", role, "--everything").out)

@@ -142,7 +142,7 @@ def test_what_a_crontab_loses_is_told_with_its_line(line: str, lost: str) -> Non
     "command",
     ["rm -rf $HOME/cache/*", "rm ${HOME}/x", "tar c ~/x", "bin/tidy", "./tidy", "cd jobs && x"],
 )
-def test_a_command_that_depends_on_home_is_told(command: str) -> None:
+def test_a_command_that_depends_on_home_is_reported(command: str) -> None:
     reported = "crontab, line 1: HOME and the working directory are the node's"
 
     assert losses(crontab(f"@daily {command}")) == [

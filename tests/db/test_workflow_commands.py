@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.db.control import fail
 from tests.db.test_workflows_again import a_second_passes, ask, end, flow, run_of
 from tests.db.workflows import Stage, step
 
@@ -130,12 +131,12 @@ async def test_a_step_that_could_begin_says_what_it_waits_for(flow: Stage) -> No
     await flow.turn({})
     await ask(flow, "skip_step", run, "d")
     [row] = await flow.connection.fetch(waits)
-    assert tuple(row) == ("e", "steps that have to be over first are not")
+    assert tuple(row) == ("e", "steps before it are not over")
 
     await ask(flow, "clear_step", run, "b")
     await end(flow, "a")
     rows = await flow.connection.fetch(f"{waits} ORDER BY name")
-    why = "what executes of the steps that are to run again has to end first"
+    why = "steps that are to run again still execute, and have to end first"
     assert [tuple(row) for row in rows] == [("c", why), ("e", why)]
 
     await end(flow, "b", ValueError())
@@ -173,3 +174,16 @@ async def test_a_list_whose_workflow_is_stopped_twice_has_not_succeeded(flow: St
     await flow.advance()
 
     assert await flow.states(run) == {"a": "cancelled", "b": "dead"}
+
+
+async def test_an_item_that_cancels_itself_was_executed_whatever_it_says(flow: Stage) -> None:
+    each = step("a", for_each="$.args.list", tolerate=1)
+    run = await flow.run(each, step("b"), args={"list": [1, 2]}, on_failure="stop")
+    await flow.turn({})
+    rows = await flow.connection.fetch("SELECT * FROM pgcron.run WHERE handler = 'py:a'")
+    await fail(flow.connection, rows[:1], kind="cancelled")
+    await end(flow, "b", ValueError())
+    await flow.end(rows[1:], {rows[1]["id"]: "a"}, {"a": None})
+    await flow.advance()
+
+    assert await flow.states(run) == {"a": "succeeded", "b": "dead"}

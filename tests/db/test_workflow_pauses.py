@@ -257,7 +257,8 @@ async def test_what_a_pause_above_has_held_for_long_is_looked_at_less_often(
     run = await begin_nested(flow)
     await pause(flow, run)
     await connection.execute(
-        "UPDATE pgcron.workflow_run SET paused_at = now() - $1::text::interval WHERE run = $2",
+        "UPDATE pgcron.workflow_run SET started_at = now() - $1::text::interval,"
+        " paused_at = CASE WHEN run = $2 THEN now() - $1::text::interval END",
         paused,
         run,
     )

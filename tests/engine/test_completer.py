@@ -140,7 +140,7 @@ async def test_a_lost_answer_counts_no_attempt_twice_and_is_told_as_no_fence(
     assert of(RunFenced, events) == []
 
 
-async def test_an_end_that_was_taken_is_not_told_as_fenced_when_the_connection_breaks_then(
+async def test_an_end_that_was_taken_is_not_reported_as_fenced_when_the_connection_breaks(
     shaky: Ending, proxy: Proxy, connection: Connection, events: list[Event]
 ) -> None:
     """While it is looked up whether another one of the batch was committed by its handler."""
@@ -149,7 +149,7 @@ async def test_an_end_that_was_taken_is_not_told_as_fenced_when_the_connection_b
     await control.finish(connection, [{"id": committed, "token": token}])  # type: ignore[list-item]
     await shaky.end([failed], Failed("ValueError", "no"))
     await shaky.end([committed], Doubtful("AnswerLost", "of a COMMIT"))
-    await until("both are to be told", lambda: len(shaky.completer._pending) == 2)
+    await until("both are to be reported", lambda: len(shaky.completer._pending) == 2)
     proxy.lose_answer_to("h.fence = given.fence")
 
     await shaky.report()

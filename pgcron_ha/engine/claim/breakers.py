@@ -80,7 +80,7 @@ class Breakers(Service):
         self._dispatcher.leave_out({each for row in not_here for each in row["handlers"]})
         for name in self._known.keys() - before.keys():
             row = self._known[name]
-            seconds = max(0.0, row["seconds"])
+            seconds = max(0.0, row["seconds"]) if row["state"] == "open" else 0.0
             emit(CircuitOpened(name, row["reason"], row["last_error"] or "", seconds))
         for name in before.keys() - self._known.keys():
             emit(CircuitClosed(name))

@@ -162,7 +162,7 @@ class Completer(Service):
         )
 
     async def _deliver(self, send: _Send, batch: Sequence[Ended]) -> list[Ended]:
-        """Those that the database has refused; with the others this is done."""
+        """Sends ends and settles those that were taken; returns those that were refused."""
         if monotonic() < self._asks_for_locks_until:
             batch = await self._not_locked(batch)
         if not batch:
@@ -259,7 +259,7 @@ class Completer(Service):
         return arrived.union(ended[0].run_id for ended in doubtful if is_release(ended))
 
     async def _look_into(self, refused: Sequence[Ended]) -> None:
-        """They are fenced, unless their end is accepted late or has arrived before."""
+        """Refused ends are fenced, unless they are accepted late or had arrived before."""
         pending = set(map(id, self._pending))  # a part that is halved may be settled in part
         refused = [ended for ended in refused if id(ended) in pending]
         refused = self._settle(refused, await self._accept_late(refused))
