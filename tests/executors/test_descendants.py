@@ -79,6 +79,10 @@ def test_a_successor_kills_what_is_left_before_it_joins(
     monkeypatch.setenv(MARK, "the first one's")
     bury_descendants(tmp_path)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as left:
+        # The kernel shows it a moment after the process is there.
+        entry = f"{MARK}=the first one's".encode()
+        environment = Path(f"/proc/{left.pid}/environ")
+        wait_for("its environment is there", lambda: entry in environment.read_bytes())
         monkeypatch.setenv(MARK, "the second one's")
         with subprocess.Popen(["sleep", "60"], start_new_session=True) as own:
             bury_descendants(tmp_path)
