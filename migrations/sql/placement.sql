@@ -50,10 +50,11 @@ BEGIN ATOMIC
 END;
 
 -- Which requirements wait in a queue, and since when (or from when on) for each priority: a walk
--- along the index from one to the next, never along their runs. The first label of a requirement
--- that these labels satisfy is one of them: the walk begins at each, and one behind it that they do
--- not satisfy is a step. labels NULL satisfy everything. At most a thousand steps from each
--- beginning: what no node satisfies is blocked, so that it does not stay in front for ever.
+-- along the index from one to the next, never along their runs. If these labels satisfy a
+-- requirement, its first label is one of them: so the walk begins at each label, and a requirement
+-- after it that they do not satisfy is a step, too. labels NULL satisfy everything. At most a
+-- thousand steps from each beginning: what no node satisfies is blocked, so that it does not stay
+-- in front for ever.
 CREATE FUNCTION pgcron.walk_requirements(queue text, labels text[])
   RETURNS TABLE (requires text[], priority smallint, due_at timestamptz)
 LANGUAGE sql STABLE ROWS 10
@@ -130,8 +131,8 @@ BEGIN ATOMIC
    LIMIT CASE WHEN NOT waiting_runs.is_fair THEN greatest(waiting_runs.look, 500) END)
   UNION ALL
   (WITH place AS MATERIALIZED (
-     SELECT p.*
-     FROM pgcron.walk_requirements(waiting_runs.queue, NULL) p WHERE p.due_at <= waiting_runs.until)
+     SELECT p.* FROM pgcron.walk_requirements(waiting_runs.queue, NULL) p
+     WHERE p.due_at <= waiting_runs.until)
    SELECT placed.* FROM place
    CROSS JOIN LATERAL (
        SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight,

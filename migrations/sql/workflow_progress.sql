@@ -256,8 +256,8 @@ BEGIN
   -- the last step that was written is the end
   IF pgcron.step_state(w.run, w.made) = 'succeeded' THEN PERFORM pgcron.end_workflow(w.run); END IF;
   IF is_full THEN INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run); END IF;
-  -- A pause above may keep some of it, and end before this is committed, or who has locked a step
-  -- may change nothing: then nobody wakes it. What is paused for long is looked at less often.
+  -- What is still ready may have nobody who wakes it: a pause above can end before this is
+  -- committed, and the lock of a step without a change. After a long pause it is looked at seldom.
   IF w.paused_at IS NULL
       AND EXISTS (SELECT FROM pgcron.step s
                   WHERE s.workflow = w.run AND s.state = 'ready'
@@ -293,8 +293,8 @@ BEGIN
 END $$;
 
 -- What people ask for: steps that are to be run again, or that end as they say. What executes of
--- these is asked to stop; below one that had ended otherwise all is run again. Of a step that is to
--- be run again an end counts after that, unless it is cleared once more.
+-- these is asked to stop; below one that had ended otherwise all is run again. An end of a
+-- step that is to run again counts after its clear, unless it is cleared once more.
 CREATE FUNCTION pgcron.obey(w pgcron.workflow_run, commands pgcron.step_outbox[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

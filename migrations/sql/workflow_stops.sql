@@ -125,8 +125,8 @@ RETURN pgcron.steps_below(w, numbers || ARRAY(
     SELECT u.step FROM pgcron.undone_steps(w.definition, w.run) u
     WHERE pgcron.repeats_what_was_undone(w.definition, numbers)));
 
--- All steps that are run again with those that are to be, also what the failure that is undone so
--- has ended or kept from beginning.
+-- All steps that run again when those to be cleared do, including those that their failure has
+-- ended or kept from beginning.
 CREATE FUNCTION pgcron.steps_to_clear(w pgcron.workflow_run) RETURNS int[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
