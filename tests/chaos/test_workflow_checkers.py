@@ -176,3 +176,22 @@ def test_a_step_of_a_redriven_workflow_may_rest_on_an_earlier_success() -> None:
     changed = History(history.events, history.tables, ttl=history.ttl)
 
     assert not [problem for problem in check_workflows(changed) if "before" in problem]
+
+
+def test_two_nodes_that_ended_excuse_the_workflow_above_too() -> None:
+    history = next(copy_of(seed) for seed in range(40) if run_of(copy_of(seed), "p0") is not None)
+    first = run_of(history, "p0")
+    [inner] = history.table("workflows")
+    assert first is not None
+    [inner_run] = [row for row in history.table("ended") if row["id"] == inner["run"]]
+    inner_run.update(origin="step", parent_run=9_000_000, args='{"step": "inner"}')
+    history.table("workflows").append({**inner, "run": 9_000_000, "outcome": "dead"})
+    history.table("ended").append({**inner_run, "id": 9_000_000, "origin": "enqueued"})
+    changed = History(history.events, history.tables, ttl=history.ttl)
+    ended = "C17: workflow 9000000 (c-joins) ended dead, not succeeded"
+    assert ended in list(check_workflows(changed))
+
+    loss = {"run_id": first["id"], "outcome": "lease_lost", "started_at": None}
+    history.table("attempts").extend((loss, loss))
+    changed = History(history.events, history.tables, ttl=history.ttl)
+    assert ended not in list(check_workflows(changed))

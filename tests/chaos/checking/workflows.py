@@ -75,7 +75,9 @@ class Workflows:
 
     @cached_property
     def broken_by_nodes(self) -> set[int]:
-        """Workflows with a run that died as two of its nodes ended before it had begun."""
+        """Workflows with a run, in them or within one of their steps, that died as two of its nodes
+        ended before it had begun.
+        """
         losses = Counter(
             row["run_id"]
             for row in self.history.table("attempts")
@@ -83,7 +85,8 @@ class Workflows:
         )
         runs = {run for run, count in losses.items() if count >= 2}
         found = {key[0] for key, rows in self.made.items() for row in rows if row["id"] in runs}
-        return found | {run for run in runs if run in self.runs}
+        found |= {run for run in runs if run in self.runs}
+        return {above for run in found for above in self.above(run)}
 
     def above(self, run: int) -> Iterator[int]:
         """A workflow, and those that it is a step of."""
