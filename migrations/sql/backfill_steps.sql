@@ -144,10 +144,10 @@ BEGIN
   made := 0;
   IF b.state = 'open' AND plan.id IS NOT NULL
       AND b.reached IS NOT DISTINCT FROM step_backfill.reached THEN
-    b.schedule := plan.name;      -- as runs that wait do, those that are made follow a new name
     -- the service that drops what is too much reads the schedule as it is now
     may_wait := coalesce(plan.max_queued, 1000);
-    plan := jsonb_populate_record(plan, b.definition);
+    -- as runs that wait do, those that are made follow a new name
+    plan := jsonb_populate_record(plan, b.definition - 'name');
     room := b.parallelism - still_open;
     policy := pgcron.run_overlap(b.overlap, plan);
     -- What would be dropped, or would stop what runs, is not made before there is a slot for it, or
@@ -185,26 +185,15 @@ BEGIN
         FROM numbered n WHERE n.is_claim ORDER BY n.fire_at
         ON CONFLICT (schedule_id, fire_at) DO NOTHING RETURNING run_id),
       fresh AS (
-        INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
-              parent_run, queue, priority, handler, args, delivery, max_attempts, timeout,
-              retry, overlap, concurrency_key, requires, weight, tags,
-              expire_at, time_limits, created_by)
-        SELECT n.run_id,
-               CASE WHEN n.is_claim
-                    THEN md5(plan.uuid::text || '/' || extract(epoch FROM n.fire_at)::text)::uuid
-               END,
-               CASE WHEN n.is_claim THEN 'backfill' ELSE 'rerun' END, b.schedule_id, b.schedule,
-               CASE WHEN n.is_claim THEN n.fire_at END, CASE WHEN NOT n.is_claim THEN n.fire_at END,
-               n.parent, plan.queue, plan.priority, plan.handler,
-               coalesce(b.args, o.args, plan.args), plan.delivery, plan.max_attempts,
-               nullif(plan.timeout, '1 hour'), plan.retry, policy,
-               pgcron.concurrency_key_of(plan.concurrency_key, plan.weight), plan.requires,
-               nullif(plan.weight, 1), plan.tags, now() + plan.give_up_after,
-               pgcron.time_limits(plan.give_up_after, plan.silence_timeout, now()),
-               format('backfill %s by %s', b.id, b.created_by)
+        INSERT INTO pgcron.run
+        SELECT r.*
         FROM numbered n
         LEFT JOIN pgcron.occurrence_override o ON n.is_claim AND o.schedule_id = b.schedule_id
           AND o.fire_at = n.fire_at
+        CROSS JOIN LATERAL pgcron.run_of_schedule(plan, n.run_id,
+            CASE WHEN n.is_claim THEN 'backfill' ELSE 'rerun' END, n.fire_at,
+            coalesce(b.args, o.args), policy, now(), NULL, n.parent,
+            format('backfill %s by %s', b.id, b.created_by)) r
         WHERE NOT n.is_claim OR n.run_id IN (SELECT l.run_id FROM ledger l)
         RETURNING id, coalesce(scheduled_for, nominal_for) AS fire_at),
       noted AS (

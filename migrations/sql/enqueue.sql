@@ -8,6 +8,36 @@ CREATE TYPE pgcron.run_request AS (handler text, args jsonb, queue text, priorit
   debounce_max interval, start_within interval, give_up_after interval, silence_timeout interval,
   weight int, tags text[]);
 
+-- The row of a run that is requested. What is as for most is NULL, so that rows are narrow.
+-- created_by: the claimed actor, or the login. Raises PC001 for time limits.
+CREATE FUNCTION pgcron.run_of_request(asked pgcron.run_request, id bigint, due_at timestamptz,
+    unique_scope text, namespace text, created_by text) RETURNS SETOF pgcron.run
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT run_of_request.id, run_of_request.due_at, now(), 0, coalesce(asked.priority, 5)::smallint,
+         NULL::uuid, 'enqueued', NULL::bigint, NULL::text, NULL::timestamptz, NULL::timestamptz,
+         NULL::bigint, coalesce(asked.queue, 'default'), coalesce(asked.handler, ''),
+         coalesce(asked.args, '{}'), coalesce(asked.delivery, 'at_least_once'), 'ready', NULL::text,
+         CASE WHEN num_nonnulls(asked.start_within, asked.give_up_after) > 0
+                THEN pgcron.expire_at(asked.start_within, asked.give_up_after,
+                       run_of_request.due_at) END,
+         asked.max_attempts,
+         -- a workflow has no timeout but what is given
+         CASE WHEN asked.timeout <> '1 hour' OR asked.handler LIKE 'workflow:%'
+              THEN asked.timeout END,
+         asked.retry, NULL::text, NULL::smallint, NULL::smallint,
+         pgcron.concurrency_key_of(asked.concurrency_key, asked.weight), NULL::int,
+         asked.unique_key, run_of_request.unique_scope, run_of_request.namespace,
+         nullif(asked.requires, '{}'), nullif(asked.weight, 1), nullif(asked.tags, '{}'),
+         NULL::uuid, NULL::uuid, NULL::bigint, NULL::timestamptz, NULL::timestamptz,
+         NULL::timestamptz, NULL::text, NULL::timestamptz,
+         CASE WHEN num_nonnulls(asked.give_up_after, asked.silence_timeout) > 0
+                THEN pgcron.time_limits(asked.give_up_after, asked.silence_timeout,
+                       run_of_request.due_at) END,
+         NULL::text, NULL::smallint, run_of_request.created_by,
+         nullif(session_user, run_of_request.created_by), NULL::boolean;
+END;
+
 CREATE FUNCTION pgcron.judge_lifetime(key_lifetime interval) RETURNS boolean
 LANGUAGE sql VOLATILE
 RETURN coalesce(key_lifetime > '0' AND key_lifetime <= '366 days', true)
@@ -36,8 +66,10 @@ DECLARE
   waits_for_ever boolean;
   new_id bigint;
   known_id bigint;
-  expires timestamptz;
-  limits jsonb;
+  asked pgcron.run_request := ROW(handler, args, queue, priority, due_at, NULL, NULL, timeout,
+      max_attempts, delivery, retry, concurrency_key, requires, unique_key, unique_scope,
+      unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after,
+      silence_timeout, weight, tags);
 BEGIN
   IF NOT has_table_privilege(pgcron.caller(), 'pgcron.run'::regclass, 'TRUNCATE') THEN
     p := pgcron.admit_caller(actor, coalesce(handler, ''), queue, priority, weight,
@@ -50,14 +82,7 @@ BEGIN
           'Each says which run a second call gets: an idempotency key the run it named, also after '
           'its end; a unique key the one that has it now.');
     END IF;
-    RETURN pgcron.enqueue_unique(ROW(handler, args, queue, priority, due_at, NULL, NULL, timeout,
-          max_attempts, delivery, retry, concurrency_key, requires, unique_key, unique_scope,
-          unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after,
-          silence_timeout, weight, tags)::pgcron.run_request, actor, p);
-  END IF;
-  IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN
-    limits := pgcron.time_limits(give_up_after, silence_timeout, coalesce(due_at, now()));
-    expires := pgcron.expire_at(start_within, give_up_after, coalesce(due_at, now()));
+    RETURN pgcron.enqueue_unique(asked, actor, p);
   END IF;
   new_id := nextval('pgcron.run_id_seq');
   IF idempotency_key IS NOT NULL THEN
@@ -77,18 +102,10 @@ BEGIN
     END IF;
   END IF;
   IF p.backlog IS NOT NULL THEN PERFORM pgcron.judge_backlog(p, 1); END IF;
-  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-        delivery, retry, namespace, created_by, created_login, concurrency_key, requires, expire_at,
-        time_limits, weight, tags)
-  VALUES (new_id, coalesce(handler, ''), coalesce(args, '{}'), coalesce(queue, 'default'),
-          coalesce(priority, 5), coalesce(due_at, now()),
-          -- NULL is that of most; a workflow has none but what is given
-          CASE WHEN timeout <> '1 hour' OR handler LIKE 'workflow:%' THEN timeout END, max_attempts,
-          coalesce(delivery, 'at_least_once'), retry,
-          pgcron.namespace_of(p), coalesce(actor, session_user),
-          CASE WHEN actor <> session_user THEN session_user END,
-          pgcron.concurrency_key_of(concurrency_key, weight), nullif(requires, '{}'), expires,
-          limits, nullif(weight, 1), nullif(tags, '{}'));
+  INSERT INTO pgcron.run
+  SELECT r.*
+  FROM pgcron.run_of_request(asked, new_id, coalesce(due_at, now()), NULL, pgcron.namespace_of(p),
+      coalesce(actor, session_user)) r;
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue IS
@@ -234,7 +251,7 @@ DECLARE
   has_keys boolean := pgcron.judge_requests(runs);
   p pgcron.producer := pgcron.admit_caller(enqueue_many.actor);
   maker text := coalesce(enqueue_many.actor, session_user);
-  maker_login text := nullif(session_user, maker);
+  owner_of_keys text := pgcron.namespace_of(p);
   new_ids bigint[];
   ids bigint[];
 BEGIN
@@ -248,27 +265,15 @@ BEGIN
     PERFORM pgcron.judge_backlog(p, count(*)::int) FROM unnest(new_ids, ids) i(made, given)
       WHERE i.made = i.given;
   END IF;
-  INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-        delivery, retry, namespace, created_by, created_login, concurrency_key, requires, expire_at,
-        time_limits, weight, tags)
-  SELECT new_ids[options.ordinality], coalesce(options.handler, ''), coalesce(options.args, '{}'),
-         coalesce(options.queue, 'default'), coalesce(options.priority, 5),
-         coalesce(options.due_at, now()),
-         CASE WHEN options.timeout <> '1 hour' OR options.handler LIKE 'workflow:%'
-              THEN options.timeout END, options.max_attempts,
-         coalesce(options.delivery, 'at_least_once'), options.retry,
-         pgcron.namespace_of(p), maker, maker_login,
-         pgcron.concurrency_key_of(options.concurrency_key, options.weight),
-         nullif(options.requires, '{}'),
-         CASE WHEN num_nonnulls(options.start_within, options.give_up_after) > 0
-                THEN pgcron.expire_at(options.start_within, options.give_up_after,
-                       coalesce(options.due_at, now())) END,
-         CASE WHEN num_nonnulls(options.give_up_after, options.silence_timeout) > 0
-                THEN pgcron.time_limits(options.give_up_after, options.silence_timeout,
-                       coalesce(options.due_at, now())) END,
-         nullif(options.weight, 1), nullif(options.tags, '{}')
-  FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) WITH ORDINALITY options
-  WHERE new_ids[options.ordinality] = ids[options.ordinality];
+  INSERT INTO pgcron.run
+  SELECT r.*
+  FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) WITH ORDINALITY o
+  CROSS JOIN LATERAL pgcron.run_of_request(ROW(o.handler, o.args, o.queue, o.priority, o.due_at,
+      NULL, NULL, o.timeout, o.max_attempts, o.delivery, o.retry, o.concurrency_key, o.requires,
+      NULL, NULL, NULL, NULL, NULL, NULL, o.start_within, o.give_up_after, o.silence_timeout,
+      o.weight, o.tags)::pgcron.run_request, new_ids[o.ordinality], coalesce(o.due_at, now()), NULL,
+      owner_of_keys, maker) r
+  WHERE new_ids[o.ordinality] = ids[o.ordinality];
   RETURN ids;
 EXCEPTION WHEN OTHERS THEN
   IF SQLSTATE ~ '^(PC|22)' AND SQLERRM !~ '^(run \d+ of \d+: |producer )' THEN

@@ -175,6 +175,37 @@ BEGIN
   RETURN pgcron.run_overlap(coalesce(overlap, schedule.overlap), schedule.max_running);
 END $$;
 
+-- The row of a run of a schedule, for one instant. origin: `schedule` and `backfill` are fires, which
+-- have the instant to themselves. args NULL: those of the schedule. overlap: as run_overlap returns
+-- it. start_by: its start deadline.
+CREATE FUNCTION pgcron.run_of_schedule(s pgcron.schedule, id bigint, origin text,
+    fire_time timestamptz, args jsonb, overlap text, due_at timestamptz, start_by timestamptz,
+    parent_run bigint, created_by text) RETURNS SETOF pgcron.run
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT run_of_schedule.id, run_of_schedule.due_at, now(), 0, s.priority,
+         CASE WHEN is_fire
+                THEN md5(s.uuid::text || '/' || extract(epoch FROM fire_time)::text)::uuid END,
+         origin, s.id, s.name, CASE WHEN is_fire THEN fire_time END,
+         CASE WHEN NOT is_fire THEN fire_time END, parent_run, s.queue, s.handler,
+         coalesce(run_of_schedule.args, s.args), s.delivery,
+         CASE WHEN waits THEN 'blocked' ELSE 'ready' END, CASE WHEN waits THEN 'previous' END,
+         least(start_by, run_of_schedule.due_at + s.give_up_after), s.max_attempts,
+         nullif(s.timeout, '1 hour'), s.retry, run_of_schedule.overlap, NULL::smallint,
+         NULL::smallint, pgcron.concurrency_key_of(s.concurrency_key, s.weight), NULL::int,
+         NULL::text, NULL::text, NULL::text, s.requires, nullif(s.weight, 1), s.tags, NULL::uuid,
+         NULL::uuid, NULL::bigint, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz,
+         NULL::text, NULL::timestamptz,
+         CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0
+                THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, run_of_schedule.due_at)
+         END,
+         NULL::text, NULL::smallint, run_of_schedule.created_by,
+         CASE WHEN origin = 'manual' THEN nullif(session_user, run_of_schedule.created_by) END,
+         NULL::boolean
+  FROM (SELECT origin IN ('schedule', 'backfill') AS is_fire,
+               origin = 'schedule' AND s.depends_on_previous AS waits) kind;
+END;
+
 -- A run of the schedule beside its fires, under the same overlap policy; returns its id. fire_time:
 -- for which instant it is, whenever it runs. A deletion under way is waited for: it would not see
 -- this run, which would be executed after it. overlap: another policy than the schedule's, for this
@@ -186,19 +217,13 @@ LANGUAGE sql SECURITY DEFINER AS $$
            'Schedules fire in the years 1900 to 9998.', 'Leave it out for now.')
   WHERE fire_time NOT BETWEEN '1900-01-01 00:00Z' AND '9998-12-31 00:00Z';
   WITH made AS (
-    INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, queue, priority, handler,
-          args, delivery, max_attempts, timeout, retry, overlap, concurrency_key,
-          requires, tags, expire_at, time_limits, weight, created_by,
-          created_login)
-    SELECT 'manual', s.id, s.name, coalesce(run_now.fire_time, now()), s.queue, s.priority,
-           s.handler, coalesce(run_now.args, s.args), s.delivery, s.max_attempts,
-           nullif(s.timeout, '1 hour'), s.retry, pgcron.run_overlap(run_now.overlap, s),
-           pgcron.concurrency_key_of(s.concurrency_key, s.weight), s.requires, s.tags,
-           now() + s.give_up_after,
-           pgcron.time_limits(s.give_up_after, s.silence_timeout, now()), nullif(s.weight, 1),
-           coalesce(run_now.actor, session_user),
-           CASE WHEN run_now.actor <> session_user THEN session_user END
-    FROM pgcron.hold_schedule(run_now.schedule) s RETURNING id),
+    INSERT INTO pgcron.run
+    SELECT r.*
+    FROM pgcron.hold_schedule(run_now.schedule) s
+    CROSS JOIN LATERAL pgcron.run_of_schedule(s, nextval('pgcron.run_id_seq'), 'manual',
+        coalesce(run_now.fire_time, now()), run_now.args, pgcron.run_overlap(run_now.overlap, s),
+        now(), NULL, NULL, coalesce(run_now.actor, session_user)) r
+    RETURNING id),
   recorded AS MATERIALIZED (
     SELECT pgcron.record_audit('run', 'schedule', run_now.schedule, run_now.actor,
              after => jsonb_strip_nulls(jsonb_build_object('run_id', m.id, 'args', run_now.args,
@@ -214,15 +239,12 @@ COMMENT ON FUNCTION pgcron.run_now IS
 CREATE FUNCTION pgcron.judge_runs_of(s pgcron.schedule) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  made pgcron.run := jsonb_populate_record(NULL::pgcron.run,
-      -- that of a run is a node
-      to_jsonb(s) - 'owner'::text || jsonb_build_object('origin', 'schedule', 'schedule_id', s.id,
-          'schedule', s.name, 'scheduled_for', now(), 'state', 'blocked', 'gate', 'no_node',
-          'attempt', 0, 'due_at', now(), 'overlap', pgcron.run_overlap(s.overlap, s.max_running),
-          'concurrency_key', pgcron.concurrency_key_of(s.concurrency_key, s.weight),
-          'weight', nullif(s.weight, 1),
-          'time_limits', pgcron.time_limits(s.give_up_after, s.silence_timeout, now())));
+  made pgcron.run;
 BEGIN
-  made.args := s.args; made.retry := s.retry;      -- a JSON null is none
+  PERFORM pgcron.time_limits(s.give_up_after, s.silence_timeout, now());
+  SELECT r.* INTO made
+  FROM pgcron.run_of_schedule(s, 0, 'schedule', now(), NULL,
+      pgcron.run_overlap(s.overlap, s.max_running), now(), NULL, NULL, 'schedule') r;
+  made.state := 'blocked'; made.gate := 'no_node';      -- it has no overlap slot
   RETURN pgcron.judge_run(made);
 END $$;

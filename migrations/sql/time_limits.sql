@@ -37,12 +37,13 @@ RETURN format('it is given up %s after it was due',
 -- Until when a run may wait for its first attempt. Raises PC001.
 CREATE FUNCTION pgcron.expire_at(start_within interval, give_up_after interval,
     due_at timestamptz) RETURNS timestamptz
-LANGUAGE sql VOLATILE
+LANGUAGE sql STABLE
 RETURN CASE WHEN pgcron.is_within('start_within', start_within, '1 microsecond', '366 days',
                    'A run that has not started so long after it was due expires: more than '
                    'nothing, at most 366 days.',
                    'Leave it out to wait for ever.')
-              THEN least(due_at + start_within, due_at + give_up_after) END;
+              THEN least(due_at + start_within, pgcron.give_up_at(pgcron.time_limits(
+                     give_up_after, NULL, due_at))) END;
 
 -- What a producer wrote by itself is read here as it will be when the run ends: a value that passes
 -- can't raise there.

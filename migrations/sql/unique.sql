@@ -175,7 +175,6 @@ DECLARE
   asked_handler text := coalesce(asked.handler, '');
   space text := coalesce(p.namespace, '');
   wanted timestamptz := coalesce(now() + asked.debounce, asked.due_at);
-  due timestamptz;
   waits_for_ever boolean := current_setting('lock_timeout') = '0';
   met bigint;
   met_until timestamptz;
@@ -222,22 +221,12 @@ BEGIN
       CONTINUE WHEN made IS NULL;
       wanted := coalesce(met_until, wanted);
     END IF;
-    due := coalesce(wanted, now());
     IF p.backlog IS NOT NULL THEN PERFORM pgcron.judge_backlog(p, 1); END IF;
-    INSERT INTO pgcron.run (id, handler, args, queue, priority, due_at, timeout, max_attempts,
-          delivery, retry, namespace, created_by, created_login, concurrency_key, requires, weight,
-          unique_key, unique_scope, expire_at, time_limits, tags)
-    VALUES (coalesce(made, nextval('pgcron.run_id_seq')), asked_handler, coalesce(asked.args, '{}'),
-            coalesce(asked.queue, 'default'), coalesce(asked.priority, 5), due,
-            CASE WHEN asked.timeout <> '1 hour' OR asked_handler LIKE 'workflow:%'
-                 THEN asked.timeout END, asked.max_attempts,
-            coalesce(asked.delivery, 'at_least_once'), asked.retry, p.namespace,
-            coalesce(actor, session_user), CASE WHEN actor <> session_user THEN session_user END,
-            pgcron.concurrency_key_of(asked.concurrency_key, asked.weight),
-            nullif(asked.requires, '{}'), nullif(asked.weight, 1), asked.unique_key, scope,
-            pgcron.expire_at(asked.start_within, asked.give_up_after, due),
-            pgcron.time_limits(asked.give_up_after, asked.silence_timeout, due),
-            nullif(asked.tags, '{}'))
+    made := coalesce(made, nextval('pgcron.run_id_seq'));
+    INSERT INTO pgcron.run
+    SELECT r.*
+    FROM pgcron.run_of_request(asked, made, coalesce(wanted, now()), scope, p.namespace,
+        coalesce(actor, session_user)) r
     ON CONFLICT (unique_key, handler, coalesce(namespace, ''))
     WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO made;
     EXIT WHEN made IS NOT NULL;

@@ -7,25 +7,19 @@
 -- them.
 WITH ended AS (
   DELETE FROM pgcron.run r
-  USING unnest(:run_ids::bigint[], :tokens::uuid[], :elapsed_seconds::float8[],
-               :results::text[]) given(id, token, elapsed, result)
+  USING unnest(:run_ids::bigint[], :tokens::uuid[]) given(id, token)
   WHERE r.id = ANY(:run_ids) AND r.id = given.id AND r.token = given.token
-  RETURNING r.*, given.elapsed, given.result),
+  RETURNING r.*),
 finished AS (
-INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for,
-    parent_run, queue, concurrency_key, unique_key, unique_scope, requires, weight, tags, priority,
-    handler, args, delivery, outcome, attempt, max_attempts, timeout, retry, snoozes,
-    time_limits, due_at, created_at, created_by, created_login, namespace, claimed_at,
-    started_at, owner, node, fence, cancel_reason, result)
-SELECT id, uuid, origin, schedule_id, schedule, scheduled_for, nominal_for, parent_run, queue,
-       concurrency_key, unique_key, unique_scope, requires, weight, tags, priority, handler,
-       CASE WHEN id = ANY(:without_args::bigint[]) THEN NULL ELSE args END, delivery, 'succeeded',
-       attempt, max_attempts, timeout, retry, snoozes, time_limits, due_at, created_at,
-       created_by, created_login, namespace, claimed_at,
-       coalesce(started_at, now() - elapsed * interval '1 second'), owner, :node, fence,
-       cancel_reason, result::jsonb
-FROM ended
-RETURNING id, origin, result),
+  INSERT INTO pgcron.history
+  SELECT h.*
+  FROM ended e
+  JOIN unnest(:run_ids, :elapsed_seconds::float8[], :results::text[]) given(id, elapsed, result)
+    ON given.id = e.id
+  CROSS JOIN LATERAL pgcron.history_of(ROW(e.*)::pgcron.run, 'succeeded', NULL, :node,
+      given.result::jsonb, now(), now() - given.elapsed * interval '1 second',
+      e.id <> ALL(:without_args::bigint[])) h
+  RETURNING id, origin, result),
 released AS (
   SELECT pgcron.release_succeeded(array_agg(f.id), array_agg(f.result::text)) FROM finished f
   WHERE f.origin = 'step' HAVING count(*) > 0)

@@ -106,28 +106,15 @@ used AS (
   UPDATE pgcron.schedule_asset d SET updated_at = NULL FROM ledger l
   WHERE :uses_updates::boolean AND d.schedule_id = l.schedule_id),
 fresh AS (
-  INSERT INTO pgcron.run (id, uuid, origin, schedule_id, schedule, scheduled_for, queue, priority,
-                          handler, args, delivery, max_attempts, timeout, retry, overlap,
-                          concurrency_key, requires, weight, tags, state, gate,
-                          due_at, expire_at, time_limits, created_by)
-  SELECT l.run_id, md5(s.uuid::text || '/' || extract(epoch FROM l.fire_at)::text)::uuid,
-         'schedule', s.id, s.name, l.fire_at, s.queue, s.priority, s.handler,
-         coalesce(o.args, s.args), s.delivery, s.max_attempts, nullif(s.timeout, '1 hour'),
-         s.retry, pgcron.run_overlap(s.overlap, s.max_running),
-         pgcron.concurrency_key_of(s.concurrency_key, s.weight),
-         s.requires, nullif(s.weight, 1), s.tags,
-         CASE WHEN s.depends_on_previous THEN 'blocked' ELSE 'ready' END,
-         CASE WHEN s.depends_on_previous THEN 'previous' END,
-         greatest(due.at, now()),
-         least(due.at + CASE WHEN s.start_deadline <= '36525 days' THEN s.start_deadline END,
-               greatest(due.at, now()) + s.give_up_after),
-         CASE WHEN num_nonnulls(s.give_up_after, s.silence_timeout) > 0
-              THEN pgcron.time_limits(s.give_up_after, s.silence_timeout, greatest(due.at, now()))
-         END, 'schedule'
+  INSERT INTO pgcron.run
+  SELECT r.*
   FROM ledger l JOIN pgcron.schedule s ON s.id = l.schedule_id
   JOIN planned p ON p.schedule_id = l.schedule_id
   LEFT JOIN pgcron.occurrence_override o ON o.schedule_id = l.schedule_id AND o.fire_at = l.fire_at
   CROSS JOIN LATERAL (SELECT coalesce(o.due_at, l.fire_at + p.delay) AS at) due
+  CROSS JOIN LATERAL pgcron.run_of_schedule(s, l.run_id, 'schedule', l.fire_at, o.args,
+      pgcron.run_overlap(s.overlap, s.max_running), greatest(due.at, now()),
+      due.at + s.start_deadline, NULL, 'schedule') r
   WHERE l.run_id IS NOT NULL
   ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING
   RETURNING id, schedule_id, overlap)
