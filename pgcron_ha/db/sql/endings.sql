@@ -18,7 +18,7 @@ finished AS (
     ON given.id = e.id
   CROSS JOIN LATERAL pgcron.history_of(ROW(e.*)::pgcron.run, 'succeeded', NULL, :node,
       given.result::jsonb, now(), now() - given.elapsed * interval '1 second',
-      e.id <> ALL(:without_args::bigint[])) h
+      e.id = ANY(:without_args::bigint[])) h
   RETURNING id, origin, result),
 released AS (
   SELECT pgcron.release_succeeded(array_agg(f.id), array_agg(f.result::text)) FROM finished f
