@@ -213,19 +213,16 @@ def _bad_result(kind: str, returned: str) -> Failed:
 
 def _message(error: BaseException, own: Masker | None) -> str:
     # Of a KeyError the text is the key alone.
-    name, text = type(error).__name__, _text(error)
-    if text is None:
-        return f"{name} (its text could not be read)"
+    name = type(error).__name__
     kind = f"{name}: " if isinstance(error, KeyError) else ""
-    return bounded_text(f"{kind}{text}", own=own) or name
+    return bounded_text(f"{kind}{_text(error)}", own=own) or name
 
 
-def _text(error: BaseException) -> str | None:
-    """None for a `__str__` of the user's that raises."""
+def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except BaseException:
-        return None
+    except BaseException:  # of a `__str__` of the user's
+        return f"{type(error).__name__} (its text could not be read)"
 
 
 def _traceback(error: BaseException, own: Masker | None) -> str:
@@ -257,10 +254,12 @@ def fingerprint_of(failure: Failed, handler: str) -> str:
 
 def fingerprint_of_error(error: BaseException, handler: str, own: Masker | None = None) -> str:
     """Of an exception, also by where in the user's code it was raised."""
-    message = normalized(mask(_text(error) or "", MAX_MESSAGE_CHARACTERS, own))
-    frames = list(_functions(error))[-_MAX_FRAMES:]
-    users = [name for name, is_own in frames if is_own]
-    places = (users or [name for name, _ in frames])[-_FRAMES:]
+    message = normalized(mask(_text(error), MAX_MESSAGE_CHARACTERS, own))
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-_MAX_FRAMES:]
+    users = [frame for frame in frames if not _is_library(frame)]
+    places = [
+        f"{_module_of(frame)}.{frame.f_code.co_qualname}" for frame in (users or frames)[-_FRAMES:]
+    ]
     kind = type(error)
     return _digest(f"{kind.__module__}.{kind.__qualname__}", message, handler, *places)
 
@@ -274,17 +273,14 @@ def normalized(message: str) -> str:
     return _NUMBER.sub("<n>", first)[:_MESSAGE_CHARACTERS]
 
 
-def _functions(error: BaseException) -> Iterator[tuple[str, bool]]:
-    """``module.function`` of each frame, outermost first, and whether it is the user's."""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        module = str(frame.f_globals.get("__name__", ""))
-        yield f"{module}.{frame.f_code.co_qualname}", not _is_library(frame, module)
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
-def _is_library(frame: FrameType, module: str) -> bool:
+def _is_library(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
     is_frozen = path.startswith("<") and path != "<string>"
-    return is_frozen or module.startswith(_OWN) or path.startswith(_LIBRARIES)
+    return is_frozen or _module_of(frame).startswith(_OWN) or path.startswith(_LIBRARIES)
 
 
 def _digest(*parts: str) -> str:
