@@ -12,6 +12,8 @@ from typing import Any
 
 from pgcron_ha.errors import InvalidInput
 
+_MAX_CLOSES = 100  # for a coroutine that swallows even the end of itself
+
 
 @types.coroutine
 def go_on(
@@ -57,6 +59,16 @@ async def wait_uncancelled(future: asyncio.Future[Any]) -> None:
     while not future.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({future})
+
+
+def close_coroutine(task: asyncio.Task[Any]) -> None:
+    """No code of the task runs any more. When it is woken next it finds its coroutine closed."""
+    coroutine: Any = task.get_coro()
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # that is no failure to report
+    for _ in range(_MAX_CLOSES):
+        with contextlib.suppress(BaseException):  # it goes on all the same
+            coroutine.close()
+            break
 
 
 def submit(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Future[Any]:

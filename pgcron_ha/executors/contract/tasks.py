@@ -24,7 +24,7 @@ from pgcron_ha.executors.contract import failures
 from pgcron_ha.executors.contract.attempt import RunServices, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
-from pgcron_ha.executors.contract.coroutines import post, wait_uncancelled
+from pgcron_ha.executors.contract.coroutines import close_coroutine, post, wait_uncancelled
 from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.contract.outcome import (
     Committed,
@@ -44,7 +44,6 @@ _LOOK_SECONDS = 0.5
 """Between two looks at the lease: its clock goes on while the machine is suspended, timers do not.
 """
 
-_MAX_CLOSES = 100  # for a coroutine that swallows even the end of itself
 _SHUT_SECONDS = 2.0
 _END_SECONDS = 5.0
 
@@ -316,14 +315,8 @@ class TaskExecutor(LoopExecutor):
     def _end_by_force(self, context: Context, task: asyncio.Task[None]) -> None:
         if self._live.get(context) is not task:
             return
-        coroutine: Any = task.get_coro()
-        # The task finds its coroutine closed when it is woken next; that is no failure to report.
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        for _ in range(_MAX_CLOSES):
-            with contextlib.suppress(BaseException):  # it goes on all the same
-                coroutine.close()  # `_execute` sees GeneratorExit, and finishes the run
-                break
+        close_coroutine(task)  # `_execute` sees GeneratorExit, and finishes the run
 
     def _look_at_lease(self) -> None:
         if self._look is not None:

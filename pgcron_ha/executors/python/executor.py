@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NoReturn
 
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, StopReason
-from pgcron_ha.executors.contract.coroutines import go_on
+from pgcron_ha.executors.contract.coroutines import close_coroutine, go_on
 from pgcron_ha.executors.contract.outcome import stopped_early
 from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
@@ -78,7 +78,7 @@ class PythonExecutor(LoopExecutor):
         """Hand the async ones over to the loop, and each plain one to a thread."""
         for context in contexts:
             # Of a run that is refused the slot takes the next one.
-            if (ready := self._prepare(context) or self._next()) is not None:
+            if (ready := _passed(context, self._is_ready) or self._next()) is not None:
                 self._start(ready)
 
     def kill(self, context: Context) -> bool:
@@ -114,11 +114,8 @@ class PythonExecutor(LoopExecutor):
         capture.uninstall()
         del IN_FORKED_CHILD[self]
 
-    def _prepare(self, context: Context) -> Context | None:
-        """What is to be executed, ready for it; None if all of it is refused, and done with."""
-        return _first([each for each in _all_of(context) if self._is_ready(each)])
-
     def _is_ready(self, context: Context) -> bool:
+        """Whether it is to be executed; else it is refused, and done with."""
         context._services = self._services
         self._live[context] = None
         refused = self._refusal(context)
@@ -135,11 +132,8 @@ class PythonExecutor(LoopExecutor):
             )
         return True
 
-    def _begun(self, context: Context) -> Context | None:
-        """What of it begins now; the rest is refused, or was stopped meanwhile, and done with."""
-        return _first([each for each in _all_of(context) if self._may_begin(each)])
-
     def _may_begin(self, context: Context) -> bool:
+        """Whether it begins now; else it is refused, or was stopped meanwhile, and done with."""
         refused = self._refusal(context) or context._work.refusal(context)
         if refused is not None:
             self._report_end(context, refused)
@@ -153,7 +147,7 @@ class PythonExecutor(LoopExecutor):
     def _next(self) -> Context | None:
         """What the slot that became free does now."""
         while not self._closing and (context := self._feed()) is not None:
-            if (ready := self._prepare(context)) is not None:
+            if (ready := _passed(context, self._is_ready)) is not None:
                 return ready
         return None
 
@@ -200,7 +194,7 @@ class PythonExecutor(LoopExecutor):
     async def _execute(self, context: Context, task: asyncio.Task[None]) -> bool:
         """Whether the handler has waited."""
         waiting = None
-        if (begun := self._begun(context)) is None:
+        if (begun := _passed(context, self._may_begin)) is None:
             return False
         variables = self._variables.copy()
         try:
@@ -230,11 +224,7 @@ class PythonExecutor(LoopExecutor):
         """End what ignored its cancellation: no code of it runs after this."""
         self._take_inbox()
         for task in asyncio.all_tasks(self._loop):
-            coroutine: Any = task.get_coro()
-            # The end of the loop is no failure of the task; we report its outcome.
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            with contextlib.suppress(BaseException):
-                coroutine.close()
+            close_coroutine(task)
         for context in list(self._live):
             if self._handlers[context.handler].is_async:  # it had not begun
                 self._report_end(context, stopped_early(StopReason.SHUTDOWN))
@@ -242,7 +232,7 @@ class PythonExecutor(LoopExecutor):
     # The threads' side.
 
     def _execute_plain(self, context: Context) -> Context | None:
-        if (begun := self._begun(context)) is not None:
+        if (begun := _passed(context, self._may_begin)) is not None:
             outcomes = self._variables.copy().run(_call_plain, begun)
             if begun._transaction is not None:
                 outcomes = [begun._transaction.settle_in_thread(outcomes[0])]
@@ -312,8 +302,9 @@ def _all_of(context: Context) -> Sequence[Context]:
     return context._batch or (context,)
 
 
-def _first(runs: list[Context]) -> Context | None:
-    """The first of them, which stands for all; each knows its batch."""
+def _passed(context: Context, test: Callable[[Context], bool]) -> Context | None:
+    """The first of its runs that pass, which stands for all; each of them knows its batch."""
+    runs = [each for each in _all_of(context) if test(each)]
     if not runs:
         return None
     if runs[0]._work.policy.batch is not None:
