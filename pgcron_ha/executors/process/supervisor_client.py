@@ -24,15 +24,11 @@ MARK: Final = "PGCRON_NODE_PROCESS"
 
 _END_SECONDS = 5.0
 
-# Isolated (-I) and without site (-S): it imports three small modules by their path, and not our
-# packages' __init__, which import more than a supervisor should hold in memory.
+# Isolated (-I) and without site (-S): what it imports is the standard library's, and three small
+# modules of ours.
 _PROGRAM = """
-import sys, types
-root = sys.argv.pop(1)
-for folder in ("", "/executors", "/executors/process"):
-    name = "pgcron_ha" + folder.replace("/", ".")
-    package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = [root + folder]
+import sys
+sys.path.append(sys.argv.pop(1))
 from pgcron_ha.executors.process.supervisor import main
 main()
 """
@@ -47,11 +43,11 @@ class SupervisorClient(Conversation):
 
     def __init__(self, inherit: Sequence[int], directory: Path | None, mark: str = "") -> None:
         super().__init__()
-        package = Path(__file__).resolve().parents[2]
+        root = Path(__file__).resolve().parents[3]
         with self.theirs as theirs:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(package)),
+                    *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(root)),
                     *(str(theirs.fileno()), str(os.getpid()), str(directory or ""), mark),
                 ],
                 stdin=subprocess.DEVNULL,
