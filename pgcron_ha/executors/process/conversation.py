@@ -22,10 +22,6 @@ RECEIVE_BYTES: Final = 65536
 _UNREADABLE: Final = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
 
 
-class BadMessage(Exception):
-    """What arrived is no message of this protocol."""
-
-
 class Incoming:
     """Bytes as they arrive, messages as they are complete."""
 
@@ -33,11 +29,11 @@ class Incoming:
         self._bytes = bytearray()
 
     def take(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """The messages that these bytes complete. Raises `BadMessage` and `json.loads`'s."""
+        """The messages that these bytes complete. Raises ValueError and RecursionError."""
         self._bytes += data
         *complete, self._bytes = self._bytes.split(b"\n")
         if len(self._bytes) > MAX_MESSAGE_BYTES:
-            raise BadMessage(f"a message of more than {MAX_MESSAGE_BYTES} bytes")
+            raise ValueError(f"a message of more than {MAX_MESSAGE_BYTES} bytes")
         for line in complete:
             yield json.loads(line)
 
@@ -89,7 +85,7 @@ class Conversation:
         try:
             for message in self._incoming.take(data):
                 self._hear(message)
-        except (BadMessage, *_UNREADABLE) as error:
+        except _UNREADABLE as error:
             problem = f"{type(error).__name__}: {error}"
         if problem is not None or not data:
             self._ignore()

@@ -34,7 +34,7 @@ from pgcron_ha.executors.contract.outcome import (
     Succeeded,
     stopped_early,
 )
-from pgcron_ha.executors.process.conversation import BadMessage, Conversation
+from pgcron_ha.executors.process.conversation import Conversation
 from pgcron_ha.executors.process.supervision import SupervisedProcess, outcome_of_force
 from pgcron_ha.executors.python.handler import Isolation
 from pgcron_ha.operating_system import how_it_ended
@@ -136,7 +136,7 @@ class ChildProcess(SupervisedProcess):
         elif event == "ended":
             self._note_end(context, message)
         else:
-            raise BadMessage(f"an event of no known kind: {message!r:.200}")
+            raise ValueError(f"an event of no known kind: {message!r:.200}")
 
     def _note_end(self, context: Context, message: dict[str, Any]) -> None:
         outcome, memory = outcome_from(message["outcome"]), self.isolation.memory
@@ -148,7 +148,7 @@ class ChildProcess(SupervisedProcess):
             for step in dict(message["declared"].get("steps", {})).values():
                 context.add_step(**step)
         except InvalidInput as error:
-            raise BadMessage(error.message) from error
+            raise ValueError(error.message) from error
         for pipe in self.pipes:  # what was written before the run ended
             pipe.read_rest()
         if dropped and (log := context._open_log()) is not None:
