@@ -23,7 +23,7 @@ from pgcron_ha.db.driver.pool import HandlerPool, cut
 from pgcron_ha.db.driver.session_settings import PROFILE
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.driver.transactions import HeldConnection, raise_own
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.errors import InvalidInput, PgcronError
 
 _NUMBERS: Final = ("int2", "int4", "int8", "oid")
 _TEXTS: Final = (
@@ -190,7 +190,8 @@ class SqlSession(HeldConnection):
         self, text: str, values: Sequence[Any], keep: int, say: Say
     ) -> list[dict[str, Any]]:
         """Executes one statement; returns its first `keep` rows. Notices and the number of rows go
-        to `say`. Raises SqlError, InvalidValue, and Unanswered.
+        to `say`. Raises SqlError, Unanswered, and InvalidInput for a value that a parameter's type
+        does not take.
         """
 
         def heard(_: Any, message: Any) -> None:
@@ -277,10 +278,6 @@ class SqlSession(HeldConnection):
         return reported(error)
 
 
-class InvalidValue(PgcronError):
-    """A value that a parameter's type does not take."""
-
-
 def reported(error: BaseException) -> BaseException:
     """An error of the driver as one of pgcron_ha; others as they are."""
     if isinstance(error, asyncpg.PostgresError) and not isinstance(
@@ -291,7 +288,7 @@ def reported(error: BaseException) -> BaseException:
         parts += [f"hint: {error.hint}"] if error.hint else []
         return SqlError(error.sqlstate or "XX000", "\n".join(parts))
     if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
-        return InvalidValue(str(error))
+        return InvalidInput(str(error))
     if isinstance(error, CONNECTION_ERRORS) and not isinstance(error, PgcronError):
         return unanswered(error)
     return error
@@ -303,7 +300,7 @@ def _fitting(value: Any, kind: Any) -> Any:
         return value
     if kind.kind == "array":
         if not isinstance(value, list):
-            raise InvalidValue(f"a {kind.name} is given as a JSON array, not {str(value)[:80]!r}")
+            raise InvalidInput(f"a {kind.name} is given as a JSON array, not {str(value)[:80]!r}")
         is_json = kind.name.startswith("json")
         return [each if each is None or is_json else as_text(each) for each in value]
     return as_text(value) if kind.schema != "pg_catalog" else value

@@ -149,12 +149,7 @@ class RunTransaction:
             problem = Failed("ConnectionInUse", message)
         else:
             try:
-                if held.was_ended:
-                    raise TransactionEnded
                 return await complete(held, self.context, self.flush, outcome, outcome.text)
-            except TransactionEnded:
-                message = "the handler ended the run's transaction with a statement of its own"
-                problem = Failed("TransactionEnded", message, retry=False)
             except Fenced as error:
                 problem = Failed("Fenced", error.message)
             except Exception as error:
@@ -246,11 +241,16 @@ async def complete(
     try:
         kept = result if context.keeps_result else None
         claim = context.run_id, context.token, context.elapsed
+        if held.was_ended:
+            raise TransactionEnded("a statement of the run's own ended its transaction")
         await held.finish(*claim, kept, context.keeps_args, declared_of(context))
         await held.commit()
     except Unanswered as error:
         held.drop()
         return _doubtful(f"{error.message}: {error.detail}")
+    except TransactionEnded as error:
+        await held.roll_back()
+        return Failed("TransactionEnded", str(error), retry=False)
     return Committed(outcome.result, outcome.text)
 
 

@@ -21,9 +21,8 @@ from typing import Any, ClassVar, Final
 from pgcron_ha.config.secret_references import SecretReference
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.sql_profiles import SqlProfile
-from pgcron_ha.db.driver.sql_session import InvalidValue, SqlDatabase, SqlError, SqlSession
-from pgcron_ha.db.driver.transactions import TransactionEnded
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.db.driver.sql_session import SqlDatabase, SqlError, SqlSession
+from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
@@ -57,11 +56,11 @@ class SqlRun:
     _place: str = ""
     """What a message says of the statement under way, if there are several."""
 
-    def refusal(self) -> Failed | None:
-        """Why it is not even begun; None in the usual case."""
+    def check(self) -> None:
+        """Raises InvalidInput for a run that can't even be begun."""
         context, profile = self.context, self.profile
         if context.delivery == "transactional" and not profile.transactional:
-            return _invalid(
+            raise InvalidInput(
                 f"the profile {profile.name!r} is not transactional",
                 "a run with that delivery needs a profile with transactional = true",
             )
@@ -71,11 +70,11 @@ class SqlRun:
         if wrong:
             problem = "is missing" if wrong[0] in needed else "is no parameter of the profile"
             names = ", ".join(sorted(needed)) or "no args"
-            return _invalid(f"the arg {wrong[0]!r} {problem}", f"the profile takes {names}")
-        return None
+            raise InvalidInput(f"the arg {wrong[0]!r} {problem}", f"the profile takes {names}")
 
     async def execute(self) -> Outcome:
         """Execute to the end; after it, it is committed or rolled back."""
+        self.check()
         context, profile, facts = self.context, self.profile, run_facts(self.context)
         settings = {f"pgcron.{name}": as_text(each) for name, each in facts.items()}
         values = {**context.results, **context.args}
@@ -137,18 +136,13 @@ class SqlRun:
         if isinstance(error, SqlError):
             retry = not error.code.startswith(_FINAL)
             return Failed(error.code, self._place + error.message, retry=retry)
-        if isinstance(error, TransactionEnded):
-            return Failed("TransactionEnded", str(error), retry=False)
-        if isinstance(error, InvalidValue):
-            return _invalid(self._place + error.message, None)
+        if isinstance(error, InvalidInput):
+            message = self._place + error.message
+            return Failed("InvalidInput", message, error.detail, retry=False)
         if isinstance(error, PgcronError):
             message = error.message if error.detail is None else f"{error.message}: {error.detail}"
             return Failed(type(error).__name__, self._place + message)
         return outcome_of_error(error, context)
-
-
-def _invalid(message: str, detail: str | None) -> Failed:
-    return Failed("InvalidInput", message, detail, retry=False)
 
 
 Warn = Callable[[str], None]
@@ -186,7 +180,7 @@ class SqlExecutor(TaskExecutor):
         run = SqlRun(context, profile, self._databases[context.handler], self._flush)
         context._work = run
         try:
-            return run.refusal() or await run.execute()
+            return await run.execute()
         except (asyncio.CancelledError, Exception) as error:
             return run.outcome_of(error)
         finally:
