@@ -41,15 +41,13 @@ from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_resul
 from pgcron_ha.executors.http.client import HttpAnswer, HttpClient
 from pgcron_ha.executors.http.request import HttpRequest
 from pgcron_ha.executors.http.work_reports import (
+    MAX_RETRY_AFTER_SECONDS,
     delay_of,
     failure_of,
     percent_of,
     read_json,
     work_status_of,
 )
-
-MAX_RETRY_AFTER: Final = timedelta(hours=24)
-"""The longest pause a service may ask for."""
 
 MAX_LINES: Final = 100
 """Lines of an answer that is text, kept in the run's log."""
@@ -136,7 +134,7 @@ def json_of(answer: HttpAnswer) -> Any:
 
 
 def retry_after(answer: HttpAnswer) -> timedelta | None:
-    """The pause the service asks for, in seconds or as a date, between 0 and `MAX_RETRY_AFTER`."""
+    """The pause the service asks for, in seconds or as a date, from 0 to a day."""
     text = answer.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         seconds = float(text[:12])
@@ -147,7 +145,7 @@ def retry_after(answer: HttpAnswer) -> timedelta | None:
         # The service's own clock gives the delay from now.
         now = _date(answer.headers.get("date", "")) or datetime.now(UTC)
         seconds = (instant - now).total_seconds()
-    return min(timedelta(seconds=max(0.0, min(seconds, 1e9))), MAX_RETRY_AFTER)
+    return timedelta(seconds=max(0.0, min(seconds, MAX_RETRY_AFTER_SECONDS)))
 
 
 def _date(text: str) -> datetime | None:
@@ -284,14 +282,14 @@ class Operation:
             document = json_of(answer)
         except NotJson:
             document = None
-        status = work_status_of(document)
-        if status.kind == "running":
+        kind, ended = work_status_of(document)
+        if kind == "running":
             if (percent := percent_of(document)) is not None:
                 self._context.progress(percent, 100)
             return None
-        if status.kind == "succeeded":
-            self._context.log(status.error)
+        if kind == "succeeded":
+            self._context.log(ended)
             return outcome_of_document(document.get("result"), self._context)
-        if status.kind is None:
+        if kind is None:
             return outcome_of_answer(self._client.destination, answer, self._context)
-        return failure_of(status.kind, status.error, delay_of(document))
+        return failure_of(kind, ended, delay_of(document))

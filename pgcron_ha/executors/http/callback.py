@@ -74,12 +74,15 @@ class Callback:
 
     async def close(self) -> Outcome | None:
         """From now on no callback is taken; the outcome, if the service was quicker."""
-        if self._context.stop_reason is StopReason.LEASE_LOST:
+        context = self._context
+        if context.stop_reason is StopReason.LEASE_LOST:
             return None  # the node that takes the run over looks for it
         if not self._ended.done():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._desk.close(self)
+                    rows = await self._desk.insist("close_callback", context, fence=context.fence)
+                    for row in rows:
+                        self.take(row)
         return self._ended.result() if self._ended.done() else None
 
     def take(self, row: Row) -> None:
@@ -122,18 +125,12 @@ class CallbackDesk:
         run, fence = context.run_id, context.fence
         callback = Callback(self, context, self._public_url + PATH.format(run=run, fence=fence))
         hashed = hash_of_token(callback.token)
-        if not await self._insist("open_callback", context, token=context.token, token_hash=hashed):
+        if not await self.insist("open_callback", context, token=context.token, token_hash=hashed):
             raise Stopped(StopReason.LEASE_LOST)
         self._waiting[callback.key] = callback
         if self._listening is None or self._listening.done():
             self._listening = asyncio.get_running_loop().create_task(self._listen())
         return callback
-
-    async def close(self, callback: Callback) -> None:
-        """Accept no further reports for it; pass on what was reported before."""
-        rows = await self._insist("close_callback", callback._context, fence=callback.key[1])
-        for row in rows:
-            callback.take(row)
 
     def forget(self, callback: Callback) -> None:
         """Nobody waits for it any more."""
@@ -145,7 +142,7 @@ class CallbackDesk:
             self._listening.cancel()
         await self._link.close()
 
-    async def _insist(self, statement: str, context: Context, **parameters: Any) -> list[Row]:
+    async def insist(self, statement: str, context: Context, **parameters: Any) -> list[Row]:
         """Its rows, when the database answers again; a stop of the run ends the waiting."""
         while True:
             try:

@@ -21,10 +21,11 @@ ignored.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pgcron_ha.db.commands.callbacks import CallbackAnswer, End
 from pgcron_ha.errors import InvalidInput, TooLarge
@@ -57,19 +58,13 @@ MAX_LINES: Final = 100
 
 MAX_LINE_CHARACTERS: Final = 8192
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
+"""The longest pause that a service may ask for: a day."""
 
 
-class WorkStatus(NamedTuple):
-    """A status report. ``kind`` is None for a status that is not known; ``error`` says how the work
-    ended, with the service's reason for a failure.
+def work_status_of(document: Any) -> tuple[Kind | None, str]:
+    """What an object with ``status`` says of the work, None for any other document or status; and
+    how the work ended, with the service's reason for a failure.
     """
-
-    kind: Kind | None
-    error: str
-
-
-def work_status_of(document: Any) -> WorkStatus:
-    """From an object with ``status``; another document has no kind."""
     known: dict[str, Any] = document if isinstance(document, dict) else {}
     status, error = known.get("status"), known.get("error")
     word = re.sub("[ _-]", "", status).lower() if isinstance(status, str) else ""
@@ -80,7 +75,7 @@ def work_status_of(document: Any) -> WorkStatus:
     kind = _KINDS.get(word)
     if kind == "failed" and known.get("retry") is False:
         kind = "discarded"
-    return WorkStatus(kind, bounded_text(ended))
+    return kind, bounded_text(ended)
 
 
 def failure_of(end: End, error: str, retry_after: float | None) -> Failed:
@@ -97,14 +92,12 @@ def failure_of(end: End, error: str, retry_after: float | None) -> Failed:
 
 def percent_of(document: dict[str, Any]) -> float | None:
     """Its ``percentComplete``, if that is a number."""
-    percent = _number(document.get("percentComplete"))
-    return None if percent is None else min(percent, 100.0)
+    return _number(document.get("percentComplete"), 100.0)
 
 
 def delay_of(document: dict[str, Any]) -> float | None:
     """Its ``retry_after``, if that is a number."""
-    seconds = _number(document.get("retry_after"))
-    return None if seconds is None else min(seconds, MAX_RETRY_AFTER_SECONDS)
+    return _number(document.get("retry_after"), MAX_RETRY_AFTER_SECONDS)
 
 
 def read_json(body: bytes) -> Any:
@@ -116,40 +109,33 @@ def read_callback(body: bytes) -> CallbackAnswer:
     """The answer in a body. Raises `InvalidInput`, or `TooLarge` for a result over its bound."""
     try:
         document = read_json(body)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as unreadable:
         raise InvalidInput(
-            "the body is no JSON", str(error)[:200], 'Send {"status": "succeeded"}.'
+            "the body is no JSON", str(unreadable)[:200], 'Send {"status": "succeeded"}.'
         ) from None
     if not isinstance(document, dict):
         raise InvalidInput(
             "the body is no JSON object", "It reports the state of the work.", 'Send {"status": …}.'
         )
-    end, reason = _end(document)
-    done, total, note = _progress(document)
-    return CallbackAnswer(
-        status=end,
-        result=_result(document) if end == "succeeded" else None,
-        error=reason,
-        retry_after=None if end in (None, "succeeded") else _retry_after(document),
-        done=done,
-        total=total,
-        note=note,
-        lines=_lines(document.get("log", [])),
-    )
-
-
-def _end(document: dict[str, Any]) -> tuple[End | None, str | None]:
-    """How it has ended, if it has, and the reason of a failure."""
-    status = work_status_of(document)
-    if status.kind is None:
+    kind, error = work_status_of(document)
+    if kind is None:
         raise InvalidInput(
             f"the status is {json.dumps(document.get('status'))[:100]}",
             "A status is one of succeeded, failed, retry and progress, or a synonym.",
             'Send {"status": "succeeded"}.',
         )
-    if status.kind == "running":
-        return None, None
-    return status.kind, None if status.kind == "succeeded" else status.error
+    has_failed = kind not in ("running", "succeeded")
+    done, total, note = _progress(document)
+    return CallbackAnswer(
+        status=None if kind == "running" else kind,
+        result=_result(document) if kind == "succeeded" else None,
+        error=error if has_failed else None,
+        retry_after=_retry_after(document) if has_failed else None,
+        done=done,
+        total=total,
+        note=note,
+        lines=_lines(document.get("log", [])),
+    )
 
 
 def _result(document: dict[str, Any]) -> str | None:
@@ -201,11 +187,11 @@ def _lines(reported: Any) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _number(value: Any) -> float | None:
-    """None for what is no number from 0 on."""
+def _number(value: Any, most: float = math.inf) -> float | None:
+    """At most so much; None for what is no number from 0 on."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     found = checked(value, None, None) if is_number else None
-    return None if found is None else found.done
+    return None if found is None else min(found.done, most)
 
 
 def _refuse_constant(name: str) -> Any:
