@@ -96,7 +96,8 @@ class Attempt:
     _masker: Masker | None = field(default=None, init=False)
     """Knows its secret args, once they were decrypted."""
     _transaction: Any = field(default=None, init=False)
-    _previous_found: Any = field(default=None, init=False)
+    _previous_found: dict[str, Any] | None = field(default=None, init=False)
+    """Of a template that asks for it: the document of the run before."""
     _declared: dict[str, dict[str, Any]] | None = field(default=None, init=False)
     """What its handler says with its success: ``assets`` that it has updated (the metadata by
     name), and ``steps`` that it adds to its workflow, by name."""

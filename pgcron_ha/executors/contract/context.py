@@ -15,7 +15,7 @@ from pgcron_ha.executors.contract.assets import (
 )
 from pgcron_ha.executors.contract.attempt import Attempt, Stream
 from pgcron_ha.executors.contract.log_lines import RunLog
-from pgcron_ha.executors.contract.previous import AskedPrevious, Previous
+from pgcron_ha.executors.contract.previous import AskedPrevious
 from pgcron_ha.executors.contract.progress import checked
 from pgcron_ha.executors.contract.transaction import RunTransaction, TransactionBlock
 
@@ -42,7 +42,6 @@ class Context(Attempt):
     __slots__ = ()
     _log: RunLog | None
     _transaction: RunTransaction | None
-    _previous_found: Previous | None  # of a template that asks for it
 
     def connection(self, isolation: Isolation = "read_committed") -> TransactionBlock:
         """A connection to the product's database, inside the transaction that completes this run.
@@ -90,13 +89,8 @@ class Context(Attempt):
         call counts. Thread-safe. Raises `InvalidInput` for a name or metadata that no asset has,
         and beyond 100 assets.
         """
-        updated = self._declare("assets", name, checked_metadata(name, metadata, self._masker))
-        if updated > MOST_UPDATES:
-            raise InvalidInput(
-                f"run {self.run_id} has updated {updated} assets",
-                f"A run updates at most {MOST_UPDATES} of them.",
-                "Name what they make up together.",
-            )
+        kept = checked_metadata(name, metadata, self._masker)
+        self._declare("assets", name, kept, MOST_UPDATES, "Name what they make up together.")
 
     def add_step(
         self, name: str, handler: str, args: dict[str, Any] | None = None, **keys: Any
@@ -119,20 +113,20 @@ class Context(Attempt):
                 "Start a workflow of them: `await app.start(…)`.",
             )
         step = {"name": name, "handler": handler, "args": args or {}, **keys}
-        if self._declare("steps", name, checked_step(name, step)) > MOST_STEPS:
-            raise InvalidInput(
-                f"run {self.run_id} adds more than {MOST_STEPS} steps",
-                f"A run adds at most {MOST_STEPS} of them.",
-                "Return a list, and let a step with `for_each` go through it.",
-            )
+        instead = "Return a list, and let a step with `for_each` go through it."
+        self._declare("steps", name, checked_step(name, step), MOST_STEPS, instead)
 
-    def _declare(self, kind: str, name: str, value: Any) -> int:
-        """How many of the kind the run has declared, with this one."""
+    def _declare(self, kind: str, name: str, value: Any, most: int, instead: str) -> None:
         with _creation:
             declared = self._declared = self._declared or {}
             of_kind = declared.setdefault(kind, {})
             of_kind[name] = value
-            return len(of_kind)
+        if len(of_kind) > most:
+            raise InvalidInput(
+                f"run {self.run_id} has named {len(of_kind)} {kind}",
+                f"A run names at most {most} {kind}.",
+                instead,
+            )
 
     def log(self, line: str, stream: Stream = "log") -> None:
         """Add to the run's log; a text of several lines becomes several. Thread-safe."""

@@ -34,11 +34,10 @@ class Previous(NamedTuple):
         return self._asdict() | {name: rfc3339(each) for name, each in instants.items()}
 
 
-def facts_of(previous: Previous | None) -> dict[str, str]:
-    """Its small facts as texts, by the words of their names; all empty without one."""
-    document: Mapping[str, Any] = {} if previous is None else previous.document()
+def facts_of(document: Mapping[str, Any] | None) -> dict[str, str]:
+    """The small facts of its document as texts, by the words of their names; all empty without."""
     names = ("run_id", "outcome", "fire_time", "finished_at")
-    return {name: str(document.get(name, "")) for name in names}
+    return {name: str((document or {}).get(name, "")) for name in names}
 
 
 def run_facts(context: Attempt) -> dict[str, str | int | None]:
@@ -78,12 +77,13 @@ async def find_previous(database: Transactions, context: Attempt) -> Previous | 
 
 
 async def note_previous(database: Transactions | None, context: Attempt) -> Failed | None:
-    """Find it for a template that asks for it, before its run begins. The outcome, a retry, of a
-    run for which the database does not answer.
+    """Find it for a template that asks for it, before its run begins, and keep its document. The
+    outcome, a retry, of a run for which the database does not answer.
     """
     if database is not None:
         try:
-            context._previous_found = await find_previous(database, context)
+            previous = await find_previous(database, context)
+            context._previous_found = previous and previous.document()
         except DatabaseUnavailable as error:
             return Failed(type(error).__name__, f"the run before is not known: {error}")
     return None

@@ -44,13 +44,11 @@ from pgcron_ha.executors.http.work_reports import (
     MAX_RETRY_AFTER_SECONDS,
     delay_of,
     failure_of,
+    first_lines,
     percent_of,
     read_json,
     work_status_of,
 )
-
-MAX_LINES: Final = 100
-"""Lines of an answer that is text, kept in the run's log."""
 
 MAX_EXCERPT_CHARACTERS: Final = 2048
 """Of the body of an answer that is a failure, kept with the error."""
@@ -72,7 +70,8 @@ def outcome_of_answer(
     except NotJson as error:
         if destination.check is not None:
             return _unexpected(answer, f"{error}, and the check needs JSON")
-        _log_text(answer, context)
+        for line in first_lines(_text_of(answer).splitlines(), "answer"):
+            context.log(line)
         return SUCCEEDED
     if destination.check is not None:
         found = _value_at(document, destination.check)
@@ -176,14 +175,6 @@ def _unexpected(answer: HttpAnswer, why: str) -> Failed:
 
 def _excerpt(answer: HttpAnswer) -> str | None:
     return bounded_text(_text_of(answer), MAX_EXCERPT_CHARACTERS) or None
-
-
-def _log_text(answer: HttpAnswer, context: Context) -> None:
-    lines = _text_of(answer).splitlines()
-    for line in lines[:MAX_LINES]:
-        context.log(line)
-    if len(lines) > MAX_LINES:
-        context.log(f"{len(lines) - MAX_LINES} more lines of the answer are not kept")
 
 
 def _text_of(answer: HttpAnswer) -> str:

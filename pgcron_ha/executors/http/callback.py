@@ -57,14 +57,17 @@ _PAUSE_SECONDS: Final = 0.5
 class Callback:
     """The end of one attempt, as its service will report it."""
 
-    def __init__(self, desk: CallbackDesk, context: Context, url: str) -> None:
+    def __init__(self, desk: CallbackDesk, context: Context, public_url: str) -> None:
         self._desk = desk
         self._context = context
         self.key = context.run_id, context.fence
         """The attempt."""
         self.token = secrets.token_urlsafe(32)
-        self.address = {"callback_url": url, "callback_token": self.token}
         self.masker = Masker((self.token,))
+        self.address = {
+            "callback_url": public_url + PATH.format(run=context.run_id, fence=context.fence),
+            "callback_token": self.token,
+        }
         self._ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> Outcome:
@@ -122,8 +125,7 @@ class CallbackDesk:
 
     async def open(self, context: Context) -> Callback:
         """Before the service is called. Raises `Stopped` when the run is not held any more."""
-        run, fence = context.run_id, context.fence
-        callback = Callback(self, context, self._public_url + PATH.format(run=run, fence=fence))
+        callback = Callback(self, context, self._public_url)
         hashed = hash_of_token(callback.token)
         if not await self.insist("open_callback", context, token=context.token, token_hash=hashed):
             raise Stopped(StopReason.LEASE_LOST)
@@ -153,14 +155,9 @@ class CallbackDesk:
     async def _listen(self) -> None:
         while self._waiting:
             self.rung.clear()
-            keys = list(self._waiting)
+            runs, fences = zip(*self._waiting, strict=True)
             with contextlib.suppress(PgcronError):  # asked again soon
-                rows = await self._link.rows(
-                    "hear_callbacks",
-                    run_ids=[run for run, _ in keys],
-                    fences=[fence for _, fence in keys],
-                )
-                for row in rows:
+                for row in await self._link.rows("hear_callbacks", run_ids=runs, fences=fences):
                     callback = self._waiting.get((row["run_id"], row["fence"]))
                     if callback is not None:
                         callback.take(row)

@@ -64,21 +64,20 @@ def render_request(
     headers = {"User-Agent": "pgcron-ha", **run_headers(context)}
     if destination.is_in_the_clear:
         del headers["Pgcron-Token"]
-    made: dict[str, Any] = dict(callback or {})
-    headers |= {f"Pgcron-{_in_header(name)}": each for name, each in made.items()}
+    called_back = dict(callback or {})
+    headers |= {f"Pgcron-{_in_header(name)}": each for name, each in called_back.items()}
+    reported: dict[str, Any] = {}
     if destination.previous:
-        previous = context._previous_found
-        made[PREVIOUS_PLACEHOLDER] = None if previous is None else previous.document()
-        headers |= _headers("Pgcron-Previous", facts_of(previous))
+        reported[PREVIOUS_PLACEHOLDER] = context._previous_found
+        headers |= _headers("Pgcron-Previous", facts_of(context._previous_found))
     if destination.results:
-        made[RESULTS_PLACEHOLDER] = dict(context.results)
+        reported[RESULTS_PLACEHOLDER] = dict(context.results)
+    made = {**called_back, **reported}
     # So that the same header is the same key, however it was written.
     headers |= {name.title(): value for name, value in destination.headers.items()}
     content: bytes | None = None
     if sends_args:
         headers.setdefault("Content-Type", "application/json")
-        sent = (PREVIOUS_PLACEHOLDER, RESULTS_PLACEHOLDER)
-        reported = {each: made[each] for each in made if each in sent}
         content = compact({**args, **reported}).encode()
     elif isinstance(destination.body, str):
         headers.setdefault("Content-Type", "text/plain; charset=utf-8")

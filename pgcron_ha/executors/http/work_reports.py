@@ -54,7 +54,7 @@ MAX_BODY_BYTES: Final = MAX_RESULT_BYTES + 64 * 1024
 """Of one callback: a whole result, and what else it may say."""
 
 MAX_LINES: Final = 100
-"""Lines of one callback that are kept."""
+"""Lines of one callback, or of an answer that is text, that are kept in the run's log."""
 
 MAX_LINE_CHARACTERS: Final = 8192
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
@@ -180,11 +180,15 @@ def _lines(reported: Any) -> tuple[str, ...]:
         raise InvalidInput(
             "log is neither a text nor a list of texts", None, 'Send {"log": ["first", "second"]}.'
         )
-    lines = [line for text in texts for line in text.splitlines()]
-    kept = [storable(line, MAX_LINE_CHARACTERS) for line in lines[:MAX_LINES]]
-    if len(lines) > MAX_LINES:
-        kept.append(f"{len(lines) - MAX_LINES} more lines of the callback are not kept")
-    return tuple(kept)
+    kept = first_lines([line for text in texts for line in text.splitlines()], "callback")
+    return tuple(storable(line, MAX_LINE_CHARACTERS) for line in kept)
+
+
+def first_lines(lines: list[str], whose: str) -> list[str]:
+    """At most `MAX_LINES`, and one that counts the others."""
+    more = len(lines) - MAX_LINES
+    last = [f"{more} more lines of the {whose} are not kept"] if more > 0 else []
+    return lines[:MAX_LINES] + last
 
 
 def _number(value: Any, most: float = math.inf) -> float | None:

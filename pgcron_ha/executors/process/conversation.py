@@ -18,8 +18,6 @@ MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 invalid."""
 
 RECEIVE_BYTES: Final = 65536
-# What reading a message raises that is no JSON, no object, or has other members than it should.
-_UNREADABLE: Final = (LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
 
 
 class Incoming:
@@ -85,7 +83,7 @@ class Conversation:
         try:
             for message in self._incoming.take(data):
                 self._hear(message)
-        except _UNREADABLE as error:
+        except Exception as error:  # it is no JSON, or has other members than it should
             problem = f"{type(error).__name__}: {error}"
         if problem is not None or not data:
             self._ignore()

@@ -189,9 +189,8 @@ class ShellExecutor(ProcessExecutor):
             facts["results_file"] = str(results_file)
             files[results_file] = dict(context.results)
         if template.previous:
-            found = context._previous_found
-            files[previous_file] = None if found is None else found.document()
-            previous = facts_of(found) | {"file": str(previous_file)}
+            files[previous_file] = context._previous_found
+            previous = facts_of(context._previous_found) | {"file": str(previous_file)}
             facts |= {f"previous_{name}": each for name, each in previous.items()}
         # Of the node's own variables only allowed ones are taken.
         node = {"PATH": DEFAULT_PATH, **os.environ}

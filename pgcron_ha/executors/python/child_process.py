@@ -23,7 +23,6 @@ from time import monotonic
 from typing import Any, Final
 from uuid import UUID
 
-from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.attempt import StopReason
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.outcome import (
@@ -142,13 +141,10 @@ class ChildProcess(SupervisedProcess):
         outcome, memory = outcome_from(message["outcome"]), self.isolation.memory
         self.left, dropped = int(message["left"]), int(message["dropped"])
         self._resident_bytes = int(message["resident"])
-        try:
-            for name, metadata in dict(message["declared"].get("assets", {})).items():
-                context.update_asset(name, metadata)
-            for step in dict(message["declared"].get("steps", {})).values():
-                context.add_step(**step)
-        except InvalidInput as error:
-            raise ValueError(error.message) from error
+        for name, metadata in dict(message["declared"].get("assets", {})).items():
+            context.update_asset(name, metadata)
+        for step in dict(message["declared"].get("steps", {})).values():
+            context.add_step(**step)
         for pipe in self.pipes:  # what was written before the run ended
             pipe.read_rest()
         if dropped and (log := context._open_log()) is not None:
