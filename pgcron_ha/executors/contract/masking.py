@@ -37,37 +37,32 @@ _NAMES: Final = (
 _VALUE: Final = (
     r"""(?:"(?:[^"\\\n]|\\.){1,4096}"|'(?:[^'\\\n]|\\.){1,4096}'|["']?[^\s"'&;,)\]}]{1,4096})"""
 )
-_PATTERNS: Final = tuple(
-    (words.split(), re.compile(pattern, re.IGNORECASE | re.DOTALL))
-    for words, pattern in (
-        # Each match of the pattern contains one of the words; its first group is no secret. This
-        # one finds a block with a key, also one that is cut off.
-        (
-            "-----begin",
-            r"()-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)",
-        ),
-        # scheme://name:password@host
-        ("://", r"(://[^\s:/@]{0,100}:)[^\s/@]{1,500}(?=@)"),
-        # Headers, and the word at any place.
-        (
-            "authorization",
-            rf"(authorization[\"']?\s{{0,3}}[=:]\s{{0,3}}[\"']?)(?:\w{{1,20}}\s{{1,3}})?{_VALUE}",
-        ),
-        ("bearer", r"\b(bearer\s{1,3})[A-Za-z0-9._~+/=-]{8,4096}"),
-        # name=value, name: value, "name": "value"; also with a word before it: DB_PASSWORD=…
-        (
-            "pass pwd secret key credential cookie session",
-            rf"((?:{_NAMES})[0-9]{{0,3}}[\"']?\s{{0,3}}(?:=>|[=:])\s{{0,3}}){_VALUE}",
-        ),
-        # "unexpected token: x" is no secret.
-        ("token", rf"(token(?:[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}){_VALUE}"),
-        # Keys that say by their beginning what they are.
-        (
-            "akia asia ghp_ gho_ ghu_ ghs_ ghr_ xox",
-            r"()\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}\b|gh[pousr]_\w{20,255}|xox[abprs]-[\w-]{10,255})",
-        ),
-    )
-)
+# By words of which each match contains one; the first group of a match is no secret.
+_SHAPES: Final = {
+    # A block with a key, also one that is cut off.
+    "-----begin": r"()-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)",
+    # scheme://name:password@host
+    "://": r"(://[^\s:/@]{0,100}:)[^\s/@]{1,500}(?=@)",
+    # Headers, and the word at any place.
+    "authorization": (
+        rf"(authorization[\"']?\s{{0,3}}[=:]\s{{0,3}}[\"']?)(?:\w{{1,20}}\s{{1,3}})?{_VALUE}"
+    ),
+    "bearer": r"\b(bearer\s{1,3})[A-Za-z0-9._~+/=-]{8,4096}",
+    # name=value, name: value, "name": "value"; also with a word before it: DB_PASSWORD=…
+    "pass pwd secret key credential cookie session": (
+        rf"((?:{_NAMES})[0-9]{{0,3}}[\"']?\s{{0,3}}(?:=>|[=:])\s{{0,3}}){_VALUE}"
+    ),
+    # "unexpected token: x" is no secret.
+    "token": rf"(token(?:[\"']\s{{0,3}}:|\s{{0,3}}=)\s{{0,3}}){_VALUE}",
+    # Keys that say by their beginning what they are.
+    "akia asia ghp_ gho_ ghu_ ghs_ ghr_ xox": (
+        r"()\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}\b|gh[pousr]_\w{20,255}|xox[abprs]-[\w-]{10,255})"
+    ),
+}
+_PATTERNS: Final = [
+    (words.split(), re.compile(shape, re.IGNORECASE | re.DOTALL))
+    for words, shape in _SHAPES.items()
+]
 
 
 class Masker:

@@ -239,11 +239,16 @@ async def complete(
         if flushed.done() and not flushed.cancelled():
             flushed.exception()
     try:
-        kept = result if context.keeps_result else None
-        claim = context.run_id, context.token, context.elapsed
         if held.was_ended:
             raise TransactionEnded("a statement of the run's own ended its transaction")
-        await held.finish(*claim, kept, context.keeps_args, declared_of(context))
+        await held.finish(
+            declared_of(context),
+            run_id=context.run_id,
+            token=str(context.token),
+            elapsed=context.elapsed,
+            result=result if context.keeps_result else None,
+            keep_args=context.keeps_args,
+        )
         await held.commit()
     except Unanswered as error:
         held.drop()
