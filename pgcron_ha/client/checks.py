@@ -17,7 +17,7 @@ from typing import Any, Final
 from pgcron_ha.config.values import HANDLER_NAME, LABEL_NAME, LABEL_VALUE, QUEUE_NAME, seconds_of
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
-from pgcron_ha.model.json_values import MOST_LEVELS, json_value, levels_of
+from pgcron_ha.model.json_values import MOST_LEVELS, json_value, levels_of, read_json
 
 MOST_ARGS_BYTES: Final = 256 * 1024
 MOST_KEY_CHARACTERS: Final = 500
@@ -282,7 +282,7 @@ def _is_address(value: object) -> bool:
 def parsed_json(what: str, text: str, hint: str) -> Any:
     """The value of a JSON text; `what` begins the message."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return read_json(text)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{what}'{text[:80]}' is not JSON", f"{error}.", hint) from None
 
@@ -298,13 +298,9 @@ def _hint_for_args(text: str) -> str:
 def json_or_text(text: str) -> Any:
     """The value of a JSON text, or the text if it is none."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return read_json(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _json_kind(value: object) -> str:

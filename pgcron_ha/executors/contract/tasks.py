@@ -247,10 +247,10 @@ class TaskExecutor(LoopExecutor):
     # The loop's side.
 
     def _leave_loop(self) -> None:
-        with contextlib.suppress(BaseException):
-            self._loop.run_until_complete(asyncio.wait_for(self.shut(), _SHUT_SECONDS))
-        with contextlib.suppress(BaseException):
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        shut = asyncio.wait_for(self.shut(), _SHUT_SECONDS)
+        for ending in (shut, self._loop.shutdown_asyncgens()):
+            with contextlib.suppress(BaseException):
+                self._loop.run_until_complete(ending)
 
     def _take_inbox(self) -> None:
         while self._inbox:

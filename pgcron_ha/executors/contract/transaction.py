@@ -141,21 +141,18 @@ class RunTransaction:
         return held
 
     async def _settle(self, held: HeldConnection, outcome: Outcome) -> Outcome:
-        problem: Outcome
-        if not isinstance(outcome, Succeeded):
-            problem = outcome
-        elif self._is_entered:
+        if isinstance(outcome, Succeeded) and self._is_entered:
             message = "the handler returned while something of it still used the run's connection"
-            problem = Failed("ConnectionInUse", message)
-        else:
+            outcome = Failed("ConnectionInUse", message)
+        if isinstance(outcome, Succeeded):
             try:
                 return await complete(held, self.context, self.flush, outcome, outcome.text)
             except Fenced as error:
-                problem = Failed("Fenced", error.message)
+                outcome = Failed("Fenced", error.message)
             except Exception as error:
-                problem = outcome_of_error(error, self.context)
+                outcome = outcome_of_error(error, self.context)
         await held.roll_back()
-        return problem
+        return outcome
 
 
 class TransactionBlock:

@@ -46,9 +46,9 @@ from pgcron_ha.executors.http.work_reports import (
     failure_of,
     first_lines,
     percent_of,
-    read_json,
     work_status_of,
 )
+from pgcron_ha.model.json_values import read_json
 
 MAX_EXCERPT_CHARACTERS: Final = 2048
 """Of the body of an answer that is a failure, kept with the error."""
@@ -127,7 +127,7 @@ def json_of(answer: HttpAnswer) -> Any:
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise NotJson(f"the answer is of type {media_type[:100]!r}")
     try:
-        return answer.request.masker.mask_document(read_json(answer.body))
+        return answer.request.masker.mask_document(read_json(answer.body.decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:
         raise NotJson(f"the answer is no JSON ({str(error)[:200]})") from None
 

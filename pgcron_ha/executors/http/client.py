@@ -74,12 +74,12 @@ def is_allowed(address: Address, allowed: tuple[Network, ...]) -> bool:
 
     An address that embeds an IPv4 address (mapped, 6to4, Teredo, NAT64) is as public as that one.
     """
-    if any(address.version == network.version and address in network for network in allowed):
+    if any(address in network for network in allowed):
         return True
     behind = _behind(address)
     if behind is not None:
         return is_allowed(behind, allowed)
-    special = any(address.version == each.version and address in each for each in _NOT_PUBLIC)
+    special = any(address in network for network in _NOT_PUBLIC)
     return address.is_global and not (special or address.is_multicast or address.is_reserved)
 
 

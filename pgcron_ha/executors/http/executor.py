@@ -86,8 +86,7 @@ class HttpExecutor(TaskExecutor):
         try:
             outcome = await self._exchange(client, context, callback)
         except asyncio.CancelledError:
-            reported = await callback.close()
-            if reported is None:
+            if (reported := await callback.close()) is None:
                 raise
             return reported  # the service was quicker than the stop
         finally:

@@ -33,6 +33,7 @@ from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY, bounded_text, 
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Succeeded
 from pgcron_ha.executors.contract.progress import MOST_NOTE, checked
 from pgcron_ha.harmless import storable
+from pgcron_ha.model.json_values import read_json
 
 Kind: TypeAlias = Literal["running"] | End
 
@@ -100,15 +101,10 @@ def delay_of(document: dict[str, Any]) -> float | None:
     return _number(document.get("retry_after"), MAX_RETRY_AFTER_SECONDS)
 
 
-def read_json(body: bytes) -> Any:
-    """As JSON has it, without NaN and Infinity. Raises ValueError or RecursionError."""
-    return json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
-
-
 def read_callback(body: bytes) -> CallbackAnswer:
     """The answer in a body. Raises `InvalidInput`, or `TooLarge` for a result over its bound."""
     try:
-        document = read_json(body)
+        document = read_json(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as unreadable:
         raise InvalidInput(
             "the body is no JSON", str(unreadable)[:200], 'Send {"status": "succeeded"}.'
@@ -196,7 +192,3 @@ def _number(value: Any, most: float = math.inf) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     found = checked(value, None, None) if is_number else None
     return None if found is None else min(found.done, most)
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")

@@ -119,7 +119,7 @@ class ShellExecutor(ProcessExecutor):
             return unknown
         context._log = RunLog(context, self._services.sink, reads_progress=True)
         process = SupervisedProcess(context)
-        files: dict[Path, Any] = {}
+        files: list[Path] = []
         try:
             self._start_program(process, context, files)
             context._work = process
@@ -171,42 +171,41 @@ class ShellExecutor(ProcessExecutor):
             await self._transactions.close()
 
     def _start_program(
-        self, process: SupervisedProcess, context: Context, files: dict[Path, Any]
+        self, process: SupervisedProcess, context: Context, files: list[Path]
     ) -> None:
-        """Adds to `files` what it writes, by the path. Raises `InvalidInput` for args that don't
+        """Adds to `files` what it writes. Raises `InvalidInput` for args that don't
         fit: one that the template has neither a placeholder nor stdin for, one that is missing, and
         a value that does not match its pattern; OSError when the system has no room.
         """
         template, account = self._offered[context.handler]
-        # The fence number names the claim, as its token does, and is no secret.
-        args_file = self._directory / f"{context.run_id}-{context.fence}.json"
-        results_file = args_file.with_suffix(".results.json")
-        previous_file = args_file.with_suffix(".previous.json")
-        facts = {name: as_text(each) for name, each in run_facts(context).items()}
-        facts |= {"args_file": str(args_file), "results_file": ""}
-        files[args_file] = context.args
-        if context.origin == "step":
-            facts["results_file"] = str(results_file)
-            files[results_file] = dict(context.results)
-        if template.previous:
-            files[previous_file] = context._previous_found
-            previous = facts_of(context._previous_found) | {"file": str(previous_file)}
-            facts |= {f"previous_{name}": each for name, each in previous.items()}
-        # Of the node's own variables only allowed ones are taken.
-        node = {"PATH": DEFAULT_PATH, **os.environ}
-        allowed = {name: node[name] for name in ("PATH", *template.environment) if name in node}
         # Where the program reads all args, what they are is its affair.
         reads_args = template.stdin == "args"
         values = placeholder_texts(template.placeholders, context, _INSTEAD, reads_args)
         argv = [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
+        # Of the node's own variables only allowed ones are taken.
+        node = {"PATH": DEFAULT_PATH, **os.environ}
+        allowed = {name: node[name] for name in ("PATH", *template.environment) if name in node}
 
-        for path, value in files.items():
+        facts = {name: as_text(each) for name, each in run_facts(context).items()}
+        facts["results_file"] = ""
+        documents: dict[str, Any] = {"args": context.args}
+        if context.origin == "step":
+            documents["results"] = dict(context.results)
+        if template.previous:
+            documents["previous"] = context._previous_found
+            previous = facts_of(context._previous_found)
+            facts |= {f"previous_{name}": each for name, each in previous.items()}
+        for name, document in documents.items():
+            # The fence number names the claim, as its token does, and is no secret.
+            path = self._directory / f"{context.run_id}-{context.fence}.{name}.json"
+            facts[f"{name}_file"] = str(path)
+            files.append(path)
             # A new file that only the run's user can read.
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with open(descriptor, "w", encoding="utf-8") as file:
                 if account is not None:
                     os.fchown(descriptor, account.pw_uid, account.pw_gid)
-                json.dump(value, file, ensure_ascii=False)
+                json.dump(document, file, ensure_ascii=False)
         self._start_process(
             process,
             mark="PGCRON_FENCE",

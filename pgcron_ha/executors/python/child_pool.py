@@ -77,7 +77,6 @@ class ChildPool(ProcessExecutor):
             )
         self._program = program
         self._offered = handlers
-        self._isolations = {name: each.isolation or Isolation() for name, each in handlers.items()}
         self._limit = executor_services.slots
         self._waiting = 0
         self._failures: list[Outcome] = []
@@ -119,7 +118,8 @@ class ChildPool(ProcessExecutor):
 
     async def _execute_in(self, child: ChildProcess, context: Context) -> Outcome | None:
         """None if the process had died before it saw the run."""
-        child.begin(context, self._isolations[context.handler], self._services.deadline)
+        isolation = self._offered[context.handler].isolation or Isolation()
+        child.begin(context, isolation, self._services.deadline)
         if context.outlives_lease:
             self._say("spare", child.number, outlives_lease=True)
         context._work = child
