@@ -336,12 +336,9 @@ class ScheduleIsInvalid(ErrorEvent):
 class SchedulePausedItself(WarningEvent):
     """A schedule is paused because its runs failed."""
 
+    text = "schedule {schedule} is {note}"
     schedule: int
     note: str
-
-    def sentence(self) -> str:
-        """The reason is in the note."""
-        return f"schedule {self.schedule} is {' '.join(self.note.split())}"
 
 
 class TzdataTaken(Event):
@@ -363,14 +360,10 @@ class TzdataTaken(Event):
 class BackfillIsOver(Event):
     """A backfill is done, or has stopped: its last run has ended."""
 
+    text = "backfill {backfill} of schedule {schedule!r} is {state}"
     backfill: int
     schedule: str
     state: str
-
-    def sentence(self) -> str:
-        """Which, and how it ended."""
-        ended = "is done" if self.state == "done" else "has stopped"
-        return f"backfill {self.backfill} of schedule {self.schedule!r} {ended}"
 
 
 class BackfillCantGoOn(ErrorEvent):

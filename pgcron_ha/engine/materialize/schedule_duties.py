@@ -116,7 +116,7 @@ class ScheduleDuties:
         schedule = row["schedule_id"]
         verdict = (await self._link.rows("judge_failures", schedule_id=schedule))[0]["verdict"]
         if verdict is not None:
-            emit(SchedulePausedItself(schedule, verdict))
+            emit(SchedulePausedItself(schedule, " ".join(verdict.split())))
 
     async def _make_early_fire(self, row: Row) -> None:
         """Unless it is none any more: the schedule was edited, or SQL was given an instant that it

@@ -57,14 +57,12 @@ class Interrupted:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
 class Committed(Succeeded):
     """The handler returned, and the run's completion was committed with what it did: the database
     knows it already.
     """
 
 
-@dataclass(frozen=True, slots=True)
 class Doubtful(Failed):
     """The answer to a COMMIT with the run's completion got lost: a success if the database has the
     completion, else a failure that left nothing.

@@ -98,13 +98,12 @@ def failure_of_status(destination: HttpDestination, answer: HttpAnswer) -> Faile
     message = f"{_asked(answer)} answered {answer.status} {answer.reason}".rstrip()
     if "location" in answer.headers and 300 <= answer.status < 400:
         message += f" to {answer.headers['location'][:500]}, which is not followed"
-    after = retry_after(answer) if retry else None
     return Failed(
         f"Http{answer.status}",
         answer.mask(message),
         _excerpt(answer),
         retry=retry,
-        after=after,
+        after=retry_after(answer) if retry else None,
         causes=(f"http:{answer.status}", f"http:{answer.status // 100}xx"),
     )
 

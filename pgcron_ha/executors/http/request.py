@@ -64,15 +64,14 @@ def render_request(
     headers = {"User-Agent": "pgcron-ha", **run_headers(context)}
     if destination.is_in_the_clear:
         del headers["Pgcron-Token"]
-    called_back = dict(callback or {})
-    headers |= {f"Pgcron-{_in_header(name)}": each for name, each in called_back.items()}
+    headers |= _headers("Pgcron", callback or {})
     reported: dict[str, Any] = {}
     if destination.previous:
         reported[PREVIOUS_PLACEHOLDER] = context._previous_found
         headers |= _headers("Pgcron-Previous", facts_of(context._previous_found))
     if destination.results:
         reported[RESULTS_PLACEHOLDER] = dict(context.results)
-    made = {**called_back, **reported}
+    made = {**(callback or {}), **reported}
     # So that the same header is the same key, however it was written.
     headers |= {name.title(): value for name, value in destination.headers.items()}
     content: bytes | None = None
@@ -115,12 +114,9 @@ def _headers(prefix: str, facts: Mapping[str, str | int | None]) -> dict[str, st
     """``run_id`` is called Run. A name may have any character; what no header may have is
     percent-encoded.
     """
-    words = {_in_header(name.removesuffix("_id")): as_text(each) for name, each in facts.items()}
-    return {f"{prefix}-{word}": quote(each, safe=_OF_HEADERS) for word, each in words.items()}
-
-
-def _in_header(name: str) -> str:
-    return name.replace("_", "-").title()
+    texts = {name: quote(as_text(each), safe=_OF_HEADERS) for name, each in facts.items()}
+    words = {name: name.removesuffix("_id").replace("_", "-").title() for name in texts}
+    return {f"{prefix}-{words[name]}": each for name, each in texts.items()}
 
 
 def authorization_header(auth: HttpAuthorization, secret: str) -> tuple[str, str]:

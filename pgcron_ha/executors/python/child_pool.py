@@ -25,7 +25,7 @@ from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Failed, Outcome, StopReason
 from pgcron_ha.executors.contract.secret_values import sealed
 from pgcron_ha.executors.process.supervision import ProcessExecutor
-from pgcron_ha.executors.python.child_process import ChildProcess, State
+from pgcron_ha.executors.python.child_process import ChildProcess
 from pgcron_ha.executors.python.handler import Isolation, PythonHandler
 
 MOST_STARTING: Final = 4
@@ -133,11 +133,11 @@ class ChildPool(ProcessExecutor):
             if child.left > 0:
                 context.log(f"{child.left} processes that the handler left behind are killed")
                 self._kill_process(child)
-            if child.state is State.LEAVING:
+            if child.state == "leaving":
                 await child.ended  # only when what it left behind is gone, too, the run is over
         finally:
             context._work = self
-        if child.state is State.BUSY and not child.ended.done():
+        if child.state == "busy" and not child.ended.done():
             if context.outlives_lease:
                 self._say("spare", child.number, outlives_lease=False)
             if child.is_fit() and not self._closing:
@@ -150,8 +150,8 @@ class ChildPool(ProcessExecutor):
 
     def _spawn_for_those_who_wait(self) -> None:
         states = [child.state for child in self._processes.values()]
-        starting = states.count(State.STARTING)
-        room = self._limit - len(states) + states.count(State.LEAVING)
+        starting = states.count("starting")
+        room = self._limit - len(states) + states.count("leaving")
         for _ in range(min(self._waiting - starting, MOST_STARTING - starting, room)):
             self._spawn()
 
@@ -170,38 +170,38 @@ class ChildPool(ProcessExecutor):
             self._refuse_one(Failed("CouldNotStart", message))
             return
         fault = f"it was not ready within {START_SECONDS:g} s"
-        child.change(State.STARTING, START_SECONDS, partial(self._kill_process, fault=fault))
+        child.change("starting", START_SECONDS, partial(self._kill_process, fault=fault))
         child.ended.add_done_callback(lambda ended: self._remove(child, ended.result()))
         level = logging.getLogger().level
         child.conversation.send({"do": "open", "log_level": level, **self._program.opening})
 
     def _rest(self, child: ChildProcess) -> None:
         """It waits for its next run."""
-        child.change(State.IDLE, IDLE_SECONDS, self._leave)
+        child.change("idle", IDLE_SECONDS, self._leave)
         self._failures.clear()  # processes can be started
         self._changed.set()
 
     def _leave(self, child: ChildProcess) -> None:
         """Let it run its exit handlers."""
-        child.change(State.LEAVING, LEAVE_SECONDS, self._kill_process)
+        child.change("leaving", LEAVE_SECONDS, self._kill_process)
         child.conversation.hang_up()
 
     def _kill_process(self, child: ChildProcess, fault: str | None = None) -> None:
         child.fault = child.fault or fault
-        if child.state is not State.STARTING:
-            child.change(State.LEAVING)
+        if child.state != "starting":
+            child.change("leaving")
         super()._kill_process(child)
 
     def _lose_child(self, child: ChildProcess, problem: str | None) -> None:
         """It says no more: it has ended, its handler has closed the connection, or it is mad."""
         if problem is not None:
             self._kill_process(child, f"it sent what a child does not say: {problem}")
-        elif child.state is not State.LEAVING:
+        elif child.state != "leaving":
             fault = "it closed the connection to its node"
             child.change(child.state, _SILENT_SECONDS, partial(self._kill_process, fault=fault))
 
     def _remove(self, child: ChildProcess, ended: dict[str, Any] | None) -> None:
-        if child.state is State.STARTING:
+        if child.state == "starting":
             self._refuse_one(child.why_it_did_not_start(ended))
         self._changed.set()
 

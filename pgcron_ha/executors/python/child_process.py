@@ -17,10 +17,9 @@ import math
 import signal
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from enum import Enum
 from functools import partial
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from pgcron_ha.executors.contract.attempt import StopReason
@@ -45,13 +44,8 @@ MOST_GROWTH_BYTES: Final = 128 * 1024 * 1024
 """What a process may hold after a run beyond what it held when it was warm."""
 
 
-class State(Enum):
-    """What a child is doing."""
-
-    STARTING = "starting"
-    IDLE = "idle"
-    BUSY = "busy"
-    LEAVING = "leaving"
+State: TypeAlias = Literal["starting", "idle", "busy", "leaving"]
+"""What a child is doing."""
 
 
 class ChildProcess(SupervisedProcess):
@@ -69,7 +63,7 @@ class ChildProcess(SupervisedProcess):
         """
         super().__init__()
         self._ready, self._lost = ready, lost
-        self.state = State.STARTING
+        self.state: State = "starting"
         self.isolation = Isolation()
         self.fault: str | None = None
         self.over: asyncio.Future[Outcome]
@@ -103,7 +97,7 @@ class ChildProcess(SupervisedProcess):
         limits = {"memory": isolation.memory, "cpu": isolation.cpu, "lease": lease}
         members = {name: getattr(context, name) for name in _OF_A_CONTEXT}
         self.conversation.send({"do": "run", "run": self._runs + 1, "context": members, **limits})
-        self.change(State.BUSY)
+        self.change("busy")
         self.context, self.isolation = context, isolation
         self.over = self.ended.get_loop().create_future()
         self._runs += 1
@@ -117,7 +111,7 @@ class ChildProcess(SupervisedProcess):
     def _hear(self, message: dict[str, Any]) -> None:
         """Takes nothing for granted: code of a handler may have written the message."""
         event, context = message["event"], self.context
-        if event == "ready" and self.state is State.STARTING:
+        if event == "ready" and self.state == "starting":
             self._warm_bytes = int(message["resident"])
             self._ready(self)
         elif event == "failed":
@@ -158,7 +152,7 @@ class ChildProcess(SupervisedProcess):
     @property
     def is_idle(self) -> bool:
         """Whether it can execute a run now."""
-        return self.state is State.IDLE and self.conversation.is_heard
+        return self.state == "idle" and self.conversation.is_heard
 
     def is_fit(self) -> bool:
         """Whether it can execute another run; else a fresh one takes its place."""
