@@ -52,8 +52,8 @@ class Plain(TaskExecutor):
 
 
 class SaysDoneTwice(Plain):
-    def _finish(self, context: Context, outcome: Outcome) -> None:
-        super()._finish(context, outcome)
+    def _report_end(self, context: Context, outcome: Outcome) -> None:
+        super()._report_end(context, outcome)
         self._done(context, outcome)
 
 
@@ -71,11 +71,15 @@ class NeverAsksForMore(Plain):
 
 
 class AsksBeforeItIsDone(Plain):
-    def _finish(self, context: Context, outcome: Outcome) -> None:
+    def _report_end(self, context: Context, outcome: Outcome) -> None:
         following, feed = self._feed(), self._feed
-        self._feed = lambda: following
-        super()._finish(context, outcome)
-        self._feed = feed
+        super()._report_end(context, outcome)
+
+        def give() -> Context | None:
+            self._feed = feed
+            return following
+
+        self._feed = give
 
 
 class ForgetsItsLease(Plain):

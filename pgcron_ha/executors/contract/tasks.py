@@ -283,18 +283,13 @@ class TaskExecutor(LoopExecutor):
                 timer.cancel()
             if (ending := self._endings.get(context)) is not None:
                 await wait_uncancelled(ending)  # it is over when it has been killed
+        self._endings.pop(context, None)
         try:
-            self._finish(context, outcome)
+            self._report_end(context, outcome)
+            if not self._closing:
+                self._begin(self._feed())
         except Exception as error:  # the engine's own: the slot is lost
             self._failed(error)
-
-    def _finish(self, context: Context, outcome: Outcome) -> None:
-        if context not in self._live:
-            return  # it was ended by force
-        self._endings.pop(context, None)
-        self._report_end(context, outcome)
-        if not self._closing:
-            self._begin(self._feed())
 
     def _cancel(self, context: Context) -> None:
         # A task that has not begun sees the reason itself; cancelled now it would never begin.

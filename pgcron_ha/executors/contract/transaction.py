@@ -60,8 +60,13 @@ class RunTransaction:
         self._is_entered = True
         try:
             if self._held is None:
-                self._held = await self._begin(isolation)
+                context = self.context
+                context.check()
+                claim = context.run_id, context.token, context.elapsed
+                self._held = await self.transactions.begin(*claim, isolation)
                 self._savepoint = None
+                if self._is_over:  # something the handler left behind asked while it returned
+                    self._held.drop()
             elif isolation != self._held.isolation:
                 raise InvalidInput(
                     f"isolation {isolation!r} after {self._held.isolation!r}",
@@ -129,16 +134,6 @@ class RunTransaction:
         except BaseException as error:
             held.drop()
             return _doubtful(f"{type(error).__name__} during the commit")
-
-    async def _begin(self, isolation: Isolation) -> HeldConnection:
-        context = self.context
-        context.check()
-        held = await self.transactions.begin(
-            context.run_id, context.token, context.elapsed, isolation
-        )
-        if self._is_over:  # something the handler left behind asked while it returned
-            held.drop()
-        return held
 
     async def _settle(self, held: HeldConnection, outcome: Outcome) -> Outcome:
         if isinstance(outcome, Succeeded) and self._is_entered:
