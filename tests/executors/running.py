@@ -14,8 +14,17 @@ from typing import Any
 
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Stream
 from tests.product.config import ShellTemplate
+from tests.product.db import Transactions
 from tests.product.executors import Attempt, Progress
 from tests.waiting import DEADLINE_SECONDS
+
+NOWHERE = "postgresql://127.0.0.1:1/nobody"
+"""Where no database is."""
+
+
+def no_transactions() -> Transactions:
+    """For executors of which no run asks for the one before it."""
+    return Transactions(NOWHERE, 1)
 
 
 class Record:

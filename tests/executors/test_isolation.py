@@ -27,7 +27,7 @@ from pgcron_ha.executors.contract.base import (
 )
 from pgcron_ha.operating_system import boottime
 from tests.executors.isolated_handlers import app
-from tests.executors.running import Record, alive, context, readable_pid
+from tests.executors.running import NOWHERE, Record, alive, context, readable_pid
 from tests.product.client import child_program
 from tests.product.executors import ChildPool, Progress
 from tests.waiting import wait_for
@@ -35,7 +35,6 @@ from tests.waiting import wait_for
 PLACE = "tests.executors.isolated_handlers:app"
 Warm: TypeAlias = tuple[ChildPool, Record]
 _numbers = itertools.count(1)
-NOWHERE = "postgresql://127.0.0.1:1/nobody"
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ import pytest
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Succeeded
 from tests.executors.http.calls import destination
 from tests.executors.isolated_handlers import app
-from tests.executors.running import Record, context, template
+from tests.executors.running import Record, context, no_transactions, template
 from tests.product.client import child_program
 from tests.product.config import HttpDestination, read_tables
 from tests.product.executors import ChildPool, ShellExecutor, render_request
@@ -57,7 +57,8 @@ async def test_a_process_of_its_own_has_them() -> None:
 async def test_a_program_has_them_in_a_file(results: str | None, line: str, tmp_path: Path) -> None:
     record = Record()
     reads = template("sh", "-c", 'cat "${PGCRON_RESULTS_FILE:-/dev/null}" | grep . || echo nothing')
-    running = ShellExecutor({"t": reads}, record.services(directory=tmp_path))
+    place = record.services(directory=tmp_path)
+    running = ShellExecutor({"t": reads}, place, no_transactions())
     try:
         run = step("shell:t", results)
         running.start([run])

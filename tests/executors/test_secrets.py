@@ -12,7 +12,7 @@ import pytest
 from pgcron_ha.executors.contract.base import Context, Failed
 from pgcron_ha.executors.contract.failures import outcome_of_result
 from tests.executors.isolated_handlers import app
-from tests.executors.running import Record, context, template
+from tests.executors.running import NOWHERE, Record, context, no_transactions, template
 from tests.product.client import child_program
 from tests.product.executors import (
     MAX_LINE_BYTES,
@@ -27,7 +27,6 @@ from tests.product.executors import (
 
 SECRET = 'Zk4"Q/tr7 ö+Xw9'
 PIECE = 5  # so many characters of it in a row are not seen by chance
-NOWHERE = "postgresql://127.0.0.1:1/nobody"
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +136,7 @@ async def test_a_program_leaves_none_of_it_also_in_the_end_of_its_stderr() -> No
         )
         for n in range(2020, 2056, 3)
     }
-    running = ShellExecutor(offered, record.services())
+    running = ShellExecutor(offered, record.services(), no_transactions())
     try:
         runs = [context(number, f"shell:{name}") for number, name in enumerate(offered)]
         running.start(runs)

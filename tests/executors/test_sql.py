@@ -54,7 +54,7 @@ async def executor(
         {"t": SqlDatabase(lambda: dsn, None, profile.connections, node="a node")},
         record.services(16),
         flushed,
-        None if warnings is None else warnings.append,
+        [].append if warnings is None else warnings.append,
     )
     try:
         yield running, record

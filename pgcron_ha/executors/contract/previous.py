@@ -76,16 +76,15 @@ async def find_previous(database: Transactions, context: Attempt) -> Previous | 
     return Previous(**{**row, "result": json.loads(row["result"] or "null")})
 
 
-async def note_previous(database: Transactions | None, context: Attempt) -> Failed | None:
+async def note_previous(database: Transactions, context: Attempt) -> Failed | None:
     """Find it for a template that asks for it, before its run begins, and keep its document. The
     outcome, a retry, of a run for which the database does not answer.
     """
-    if database is not None:
-        try:
-            previous = await find_previous(database, context)
-            context._previous_found = previous and previous.document()
-        except DatabaseUnavailable as error:
-            return Failed(type(error).__name__, f"the run before is not known: {error}")
+    try:
+        previous = await find_previous(database, context)
+        context._previous_found = previous and previous.document()
+    except DatabaseUnavailable as error:
+        return Failed(type(error).__name__, f"the run before is not known: {error}")
     return None
 
 

@@ -56,11 +56,11 @@ class HttpExecutor(TaskExecutor):
         self,
         destinations: Mapping[str, HttpDestination],
         executor_services: ExecutorServices,
-        desk: CallbackDesk | None = None,
-        transactions: Transactions | None = None,
+        desk: CallbackDesk,
+        transactions: Transactions,
     ) -> None:
-        """``desk`` is required if a destination has callbacks, ``transactions`` if one has
-        ``previous = true``.
+        """``transactions`` read the previous run for destinations with ``previous = true``; they
+        and ``desk`` are closed with it.
         """
         self._desk = desk
         self._transactions = transactions
@@ -80,7 +80,7 @@ class HttpExecutor(TaskExecutor):
         destination = client.destination
         if destination.previous and (unknown := await note_previous(self._transactions, context)):
             return unknown
-        if self._desk is None or destination.completion != "callback":
+        if destination.completion != "callback":
             return await self._exchange(client, context)
         callback = await self._desk.open(context)
         try:
@@ -104,15 +104,12 @@ class HttpExecutor(TaskExecutor):
         """Close the idle connections."""
         for client in self._clients.values():
             await client.close()
-        if self._desk is not None:
-            await self._desk.shut()
-        if self._transactions is not None:
-            await self._transactions.close()
+        await self._desk.shut()
+        await self._transactions.close()
 
     def callbacks_came(self) -> None:
         """A service has called back, perhaps for a run of this executor. Thread-safe."""
-        if self._desk is not None:
-            self._post(self._desk.rung.set)
+        self._post(self._desk.rung.set)
 
     async def _exchange(
         self, client: HttpClient, context: Context, callback: Callback | None = None
@@ -141,16 +138,13 @@ class HttpExecutor(TaskExecutor):
 
 
 def http_executor(settings: Settings, executor_services: ExecutorServices) -> HttpExecutor:
-    """Start the executor. It has its own connection for callbacks, if a destination has them, and
+    """Start the executor. It has its own connection for callbacks, once a run waits for one, and
     another one, while it is used, that reads previous runs.
 
     Raises `ConfigError` for what `HttpExecutor` can't use, and for callbacks without an address.
     """
-    transactions = Transactions(settings.required_dsn(), 1, settings.schema)
     called_back = [each.name for each in settings.http.values() if each.completion == "callback"]
-    if not called_back:
-        return HttpExecutor(settings.http, executor_services, None, transactions)
-    if settings.web.public_url is None:
+    if called_back and settings.web.public_url is None:
         raise ConfigError(
             f"http.{called_back[0]}.completion: its service has no address to call back",
             'With completion = "callback" each request says where the callback goes, and'
@@ -159,7 +153,8 @@ def http_executor(settings: Settings, executor_services: ExecutorServices) -> Ht
             " HOST:PORT` serves.",
         )
     link = Link(settings.required_dsn(), settings.schema)
-    desk = CallbackDesk(link, settings.web.public_url, settings.node.poll_interval)
+    desk = CallbackDesk(link, settings.web.public_url or "", settings.node.poll_interval)
+    transactions = Transactions(settings.required_dsn(), 1, settings.schema)
     return HttpExecutor(settings.http, executor_services, desk, transactions)
 
 

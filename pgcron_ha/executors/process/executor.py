@@ -96,7 +96,7 @@ class ShellExecutor(ProcessExecutor):
         self,
         templates: Mapping[str, ShellTemplate],
         executor_services: ExecutorServices,
-        transactions: Transactions | None = None,
+        transactions: Transactions,
     ) -> None:
         self._offered = {
             f"shell:{each.name}": (each, account_of(each)) for each in templates.values()
@@ -167,8 +167,7 @@ class ShellExecutor(ProcessExecutor):
         """Leave no process, and no file."""
         await super().shut()
         shutil.rmtree(self._directory, ignore_errors=True)
-        if self._transactions is not None:
-            await self._transactions.close()
+        await self._transactions.close()
 
     def _start_program(
         self, process: SupervisedProcess, context: Context, files: list[Path]

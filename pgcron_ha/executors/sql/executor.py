@@ -163,7 +163,7 @@ class SqlExecutor(TaskExecutor):
         databases: Mapping[str, SqlDatabase],
         executor_services: ExecutorServices,
         flush: FlushLines,
-        warn: Warn | None = None,
+        warn: Warn,
     ) -> None:
         self._profiles = {f"sql:{name}": profile for name, profile in profiles.items()}
         self._databases = {f"sql:{name}": database for name, database in databases.items()}
@@ -171,8 +171,7 @@ class SqlExecutor(TaskExecutor):
         self._tasks: set[asyncio.Task[None]] = set()
         self.time_limits = {name: profile.timeout for name, profile in self._profiles.items()}
         super().__init__("sql", self._profiles, executor_services)
-        if warn is not None:
-            self._post(lambda: self._keep(asyncio.ensure_future(self._look_at_roles(warn))))
+        self._post(lambda: self._keep(asyncio.ensure_future(self._look_at_roles(warn))))
 
     async def execute(self, context: Context) -> Outcome:
         """The profile's statements, one after the other."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from pgcron_ha.executors.contract.base import Context, Outcome
 from tests.executors.http.service import Service
-from tests.executors.running import Record, context
+from tests.executors.running import NOWHERE, Record, context, no_transactions
 from tests.product.config import HttpDestination, read_tables
-from tests.product.db import Transactions
-from tests.product.executors import HttpExecutor
+from tests.product.db import Link, Transactions
+from tests.product.executors import CallbackDesk, HttpExecutor
 
 
 def destination(url: str, name: str = "d", **table: Any) -> HttpDestination:
@@ -24,13 +24,19 @@ def destination(url: str, name: str = "d", **table: Any) -> HttpDestination:
     return found[name]
 
 
+def no_desk() -> CallbackDesk:
+    """For destinations that do not call back."""
+    return CallbackDesk(Link(NOWHERE), "", 60)
+
+
 @asynccontextmanager
 async def executor(
     *offered: HttpDestination, transactions: Transactions | None = None
 ) -> AsyncIterator[tuple[HttpExecutor, Record]]:
     record = Record()
     place = record.services(16, directory=Path())
-    running = HttpExecutor({each.name: each for each in offered}, place, None, transactions)
+    asked = transactions or no_transactions()
+    running = HttpExecutor({each.name: each for each in offered}, place, no_desk(), asked)
     try:
         yield running, record
     finally:
