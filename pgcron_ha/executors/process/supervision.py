@@ -115,8 +115,7 @@ class SupervisedProcess:
     def __init__(self, context: Context | None = None) -> None:
         self.context = context
         self.pid = 0
-        self.ended: asyncio.Future[dict[str, Any] | None]
-        self.ended = asyncio.get_running_loop().create_future()
+        self.ended = asyncio.Future[dict[str, Any] | None]()
         self.pipes: tuple[OutputPipe, ...] = ()
 
     def open(self) -> tuple[int, ...]:

@@ -213,15 +213,10 @@ _OF_A_CONTEXT: Final = tuple(inspect.signature(Context).parameters)
 
 def context_from(members: dict[str, Any]) -> Context:
     """The context with these members, of which ids and instants are texts."""
-    fire_time = members["fire_time"]
-    return Context(
-        **members
-        | {
-            "run_uuid": UUID(members["run_uuid"]),
-            "token": UUID(members["token"]),
-            "fire_time": None if fire_time is None else datetime.fromisoformat(fire_time),
-        }
-    )
+    members["run_uuid"], members["token"] = UUID(members["run_uuid"]), UUID(members["token"])
+    if members["fire_time"] is not None:
+        members["fire_time"] = datetime.fromisoformat(members["fire_time"])
+    return Context(**members)
 
 
 def outcome_members(outcome: Outcome) -> dict[str, Any]:
@@ -241,9 +236,7 @@ def outcome_from(members: dict[str, Any]) -> Outcome:
         return SUCCEEDED if text is None else Succeeded(json.loads(text))
     if "reason" in members:
         return Interrupted(StopReason(members["reason"]), str(members["message"]))
-    after, causes = members["after"], members["causes"]
-    read = {
-        "after": None if after is None else timedelta(seconds=after),
-        "causes": tuple(map(str, causes)),
-    }
-    return Failed(**members | read)
+    if members["after"] is not None:
+        members["after"] = timedelta(seconds=members["after"])
+    members["causes"] = tuple(map(str, members["causes"]))
+    return Failed(**members)

@@ -18,7 +18,7 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from pgcron_ha.config.values import did_you_mean
@@ -86,7 +86,8 @@ class Parameters:
         ]
         rest = (each.name for each in self._own if each.kind is each.VAR_KEYWORD)
         self._rest = next(rest, None)
-        # Made at the first use: a handler may name a class that is defined below it.
+        # Of the parameters whose annotation can be checked. Made at the first use: a handler may
+        # name a class that is defined below it.
         self._readers: dict[str, Reader] | None = None
         if not all(map(is_plain, self._own)):
             importlib.import_module("pydantic")  # here, and not while the first run waits
@@ -98,15 +99,18 @@ class Parameters:
         """
         self._check_names(args)
         if self._readers is None:
-            self._readers = readers_of(self._function, self._own)
+            self._readers = {
+                name: _reader(unmarked(hint))
+                for name, hint in self._hints()
+                if hint is not Any and not isinstance(hint, str)
+            }
         if not self._readers:
             return args
         return {name: self._value(name, value, self._readers) for name, value in args.items()}
 
     @functools.cached_property
     def _secrets(self) -> frozenset[str]:
-        hints = _hints_of(self._function, {each.name: each.annotation for each in self._own})
-        return frozenset(name for name, hint in hints if is_marked(hint))
+        return frozenset(name for name, hint in self._hints() if is_marked(hint))
 
     @property
     def has_secrets(self) -> bool:
@@ -121,10 +125,13 @@ class Parameters:
         """As a person reads them: ``(day: date, copies: int = 1)``."""
         return str(self._signature.replace(parameters=self._own, return_annotation=_EMPTY))
 
+    def _hints(self) -> Iterator[tuple[str, Any]]:
+        return _hints_of(self._function, {each.name: each.annotation for each in self._own})
+
     def _value(self, name: str, value: Any, readers: Mapping[str, Reader]) -> Any:
         # Names that only **rest takes are checked by its annotation.
         reader = readers.get(name if name in self._names else self._rest or "")
-        is_secret = self.has_secrets and self.is_secret(name)
+        is_secret = self.is_secret(name)
         if reader is None or (is_secret and is_encrypted(value)):
             return value
         try:
@@ -158,9 +165,8 @@ class Parameters:
                 raise self._refused(f"the arg '{name}' of {self._name} is missing")
 
     def _refused(self, message: str, hint: str = _HINT) -> InvalidInput:
-        return InvalidInput(
-            message, f"The args are given by name; its parameters are {self}.", hint
-        )
+        rule = f"The args are given by name; its parameters are {self}."
+        return InvalidInput(message, rule, hint)
 
 
 def _takes_context(signature: inspect.Signature) -> bool:
@@ -171,18 +177,6 @@ def _takes_context(signature: inspect.Signature) -> bool:
     # Under `from __future__ import annotations` it is text, with or without a module before it.
     named = isinstance(annotation, str) and annotation.rpartition(".")[2] == "Context"
     return first.name in _CONTEXT_NAMES or annotation is Context or named
-
-
-def readers_of(
-    function: Callable[..., Any], parameters: Iterable[inspect.Parameter]
-) -> dict[str, Reader]:
-    """For the parameters whose annotation can be checked, by their names."""
-    annotations = {each.name: each.annotation for each in parameters}
-    return {
-        name: _reader(unmarked(hint))
-        for name, hint in _hints_of(function, annotations)
-        if hint is not Any and not isinstance(hint, str)
-    }
 
 
 def _hints_of(
