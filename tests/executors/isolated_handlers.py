@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import json
 import logging
 import os
 import signal
@@ -108,6 +109,12 @@ def dies(how: str) -> None:
         os.close(3)
     if how == "babbles":
         os.write(3, b"nonsense\n")
+        time.sleep(60)
+    if how == "forges":
+        ended = {"event": "ended", "outcome": {"text": None}, "declared": ["no", "object"]}
+        for run in range(1, 100):  # one of them is this one
+            message = {**ended, "run": run, "left": 0, "dropped": 0, "resident": 0}
+            os.write(3, json.dumps(message).encode() + b"\n")
         time.sleep(60)
 
 

@@ -162,6 +162,7 @@ def test_wrong_args_are_refused_before_the_call(warm: Warm) -> None:
         ("killed", "KilledBySignal", -signal.SIGKILL, "had no memory left"),
         ("silent", "ExitStatus", 1, "exited with status 1 before"),
         ("babbles", "BadChild", None, "what a child does not say"),
+        ("forges", "BadChild", None, "what a child does not say"),
     ],
 )
 def test_a_process_that_dies_fails_its_run_and_the_next_one_takes_over(
