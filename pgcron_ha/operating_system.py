@@ -34,13 +34,14 @@ def boottime() -> float:
     return time.clock_gettime(_BOOTTIME_CLOCK)
 
 
-def within_hard_limit(wanted: int | None, hard: int) -> int:
-    """The limit to set: ``wanted`` (None: no limit but the hard one), and no more than the hard
-    limit.
+def set_limit(kind: int, wanted: int | None, *, is_hard: bool = False) -> None:
+    """Set the soft limit of this process, or both: ``wanted`` (None: no limit but the hard one),
+    and no more than the hard limit.
     """
-    if wanted is None:
-        return hard
-    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    hard = resource.getrlimit(kind)[1]
+    if wanted is None or (hard != resource.RLIM_INFINITY and hard < wanted):
+        wanted = hard
+    resource.setrlimit(kind, (wanted, wanted if is_hard else hard))
 
 
 def set_parent_death_signal(number: int) -> bool:

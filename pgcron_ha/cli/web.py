@@ -19,7 +19,7 @@ from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import SocketPath
 from pgcron_ha.db.driver.dsn import unprotected_hosts
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.operating_system import hide_from_others, within_hard_limit
+from pgcron_ha.operating_system import hide_from_others, set_limit
 from pgcron_ha.telemetry import log
 from pgcron_ha.telemetry.events import DatabaseUnprotected
 from pgcron_ha.telemetry.log import emit
@@ -178,7 +178,6 @@ def allow_descriptors() -> None:
     """Raises the limit of open files as far as the system lets it: the usual 1,024 are too few
     for sessions, programs and their output, and connections of others.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = within_hard_limit(_DESCRIPTORS, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < _DESCRIPTORS:
+        set_limit(resource.RLIMIT_NOFILE, _DESCRIPTORS)

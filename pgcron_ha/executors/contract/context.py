@@ -7,12 +7,7 @@ from typing import Any
 
 from pgcron_ha.db.driver.transactions import Isolation
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.executors.contract.assets import (
-    MOST_STEPS,
-    MOST_UPDATES,
-    checked_metadata,
-    checked_step,
-)
+from pgcron_ha.executors.contract import assets
 from pgcron_ha.executors.contract.attempt import Attempt, Stream
 from pgcron_ha.executors.contract.log_lines import RunLog
 from pgcron_ha.executors.contract.previous import AskedPrevious
@@ -89,8 +84,8 @@ class Context(Attempt):
         call counts. Thread-safe. Raises `InvalidInput` for a name or metadata that no asset has,
         and beyond 100 assets.
         """
-        kept = checked_metadata(name, metadata, self._masker)
-        self._declare("assets", name, kept, MOST_UPDATES, "Name what they make up together.")
+        kept = assets.checked_metadata(name, metadata, self._masker)
+        self._declare("assets", name, kept, assets.MOST_UPDATES, "Name what they make up together.")
 
     def add_step(
         self, name: str, handler: str, args: dict[str, Any] | None = None, **keys: Any
@@ -114,7 +109,7 @@ class Context(Attempt):
             )
         step = {"name": name, "handler": handler, "args": args or {}, **keys}
         instead = "Return a list, and let a step with `for_each` go through it."
-        self._declare("steps", name, checked_step(name, step), MOST_STEPS, instead)
+        self._declare("steps", name, assets.checked_step(name, step), assets.MOST_STEPS, instead)
 
     def _declare(self, kind: str, name: str, value: Any, most: int, instead: str) -> None:
         with _creation:

@@ -11,12 +11,7 @@ import warnings  # noqa: F401 - os.execvpe imports it as a user that can't read 
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pgcron_ha.operating_system import (
-    boottime,
-    gain_no_privileges,
-    set_parent_death_signal,
-    within_hard_limit,
-)
+from pgcron_ha import operating_system
 
 Cause = Literal["asked", "lease"]
 
@@ -45,7 +40,7 @@ class SupervisedRun:
         mark: str = message["mark"]
         self.mark = f"{mark}={message['environment'][mark]}".encode()
         self.outlives_lease: bool = message.get("outlives_lease", False)
-        self.born = boottime()
+        self.born = operating_system.boottime()
         self.pid = 0
         self.start_pipe = -1
         self.status: int | None = None
@@ -125,8 +120,7 @@ def _become(
     os.closerange(failure + 1, os.sysconf("SC_OPEN_MAX"))
     # Hard limits, which the program can only lower; those that hold already stay if lower.
     for name, wanted in message.get("limits", {}).items():
-        least = within_hard_limit(wanted, resource.getrlimit(_LIMITS[name])[1])
-        resource.setrlimit(_LIMITS[name], (least, least))
+        operating_system.set_limit(_LIMITS[name], wanted, is_hard=True)
     if message["account"] is not None:
         user, group = message["account"]
         os.setgroups([])
@@ -134,8 +128,9 @@ def _become(
         os.setuid(user)
     os.umask(_OTHERS_MAY_NOTHING)
     if not message.get("may_gain_privileges", False):
-        gain_no_privileges()
-    set_parent_death_signal(signal.SIGKILL)  # after the change of user, which clears it
+        operating_system.gain_no_privileges()
+    # After the change of user, which clears it.
+    operating_system.set_parent_death_signal(signal.SIGKILL)
     if os.getppid() != supervisor:
         os._exit(127)
     if (directory := message.get("directory")) is not None:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pgcron_ha import operating_system
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, StopReason, Stream
@@ -29,12 +30,6 @@ from pgcron_ha.executors.process.conversation import message_bytes
 from pgcron_ha.executors.python.child_process import context_from, outcome_members
 from pgcron_ha.executors.python.executor import PythonExecutor
 from pgcron_ha.executors.python.handler import PythonHandler
-from pgcron_ha.operating_system import (
-    living_children,
-    resident_bytes,
-    set_child_subreaper,
-    within_hard_limit,
-)
 
 CONTROL_DESCRIPTOR = 3
 """Where a child finds its end of the socket."""
@@ -51,8 +46,8 @@ def serve(offer: Offer) -> None:
     connection = socket.socket(fileno=CONTROL_DESCRIPTOR)
     connection.set_inheritable(False)  # it must end with this process
     leave_secrets_to_the_node()
-    set_child_subreaper()  # what a handler leaves behind becomes our child
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    operating_system.set_child_subreaper()  # what a handler leaves behind becomes our child
+    operating_system.set_limit(resource.RLIMIT_CORE, 0)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     Child(connection, offer).serve()
@@ -105,7 +100,7 @@ class Child:
         self._executor = PythonExecutor(
             handlers, ExecutorServices(self._done, lambda: None, self, 1), transactions
         )
-        self._say("ready", resident=resident_bytes())
+        self._say("ready", resident=operating_system.resident_bytes())
 
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:
         self._number, self._context = message["run"], context_from(message["context"])
@@ -126,8 +121,8 @@ class Child:
             outcome=outcome_members(outcome),
             dropped=dropped,
             declared=context._declared or {},
-            resident=resident_bytes(),
-            left=len(living_children()),
+            resident=operating_system.resident_bytes(),
+            left=len(operating_system.living_children()),
         )
 
     def write(self, context: Attempt, stream: Stream, line: str) -> None:
@@ -168,8 +163,6 @@ def set_limits(memory: int | None, cpu: float | None) -> None:
     Of memory what the process allocates is counted, not what it maps of files. Beyond it
     allocation fails (MemoryError); beyond ``cpu`` seconds from now SIGXCPU ends the process.
     """
-    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    resource.setrlimit(resource.RLIMIT_DATA, (within_hard_limit(memory, hard), hard))
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    operating_system.set_limit(resource.RLIMIT_DATA, memory)
     until = None if cpu is None else math.ceil(time.process_time() + cpu)
-    resource.setrlimit(resource.RLIMIT_CPU, (within_hard_limit(until, hard), hard))
+    operating_system.set_limit(resource.RLIMIT_CPU, until)
