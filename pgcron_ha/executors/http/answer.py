@@ -38,16 +38,9 @@ import httpx
 from pgcron_ha.config.http_destinations import AnswerCheck, HttpDestination, Statuses
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Outcome, Succeeded
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
+from pgcron_ha.executors.http import work_reports
 from pgcron_ha.executors.http.client import HttpAnswer, HttpClient
 from pgcron_ha.executors.http.request import HttpRequest
-from pgcron_ha.executors.http.work_reports import (
-    MAX_RETRY_AFTER_SECONDS,
-    delay_of,
-    failure_of,
-    first_lines,
-    percent_of,
-    work_status_of,
-)
 from pgcron_ha.model.json_values import read_json
 
 MAX_EXCERPT_CHARACTERS: Final = 2048
@@ -70,7 +63,7 @@ def outcome_of_answer(
     except NotJson as error:
         if destination.check is not None:
             return _unexpected(answer, f"{error}, and the check needs JSON")
-        for line in first_lines(_text_of(answer).splitlines(), "answer"):
+        for line in work_reports.first_lines(_text_of(answer).splitlines(), "answer"):
             context.log(line)
         return SUCCEEDED
     if destination.check is not None:
@@ -143,7 +136,7 @@ def retry_after(answer: HttpAnswer) -> timedelta | None:
         # The service's own clock gives the delay from now.
         now = _date(answer.headers.get("date", "")) or datetime.now(UTC)
         seconds = (instant - now).total_seconds()
-    return timedelta(seconds=max(0.0, min(seconds, MAX_RETRY_AFTER_SECONDS)))
+    return timedelta(seconds=max(0.0, min(seconds, work_reports.MAX_RETRY_AFTER_SECONDS)))
 
 
 def _date(text: str) -> datetime | None:
@@ -272,9 +265,9 @@ class Operation:
             document = json_of(answer)
         except NotJson:
             document = None
-        kind, ended = work_status_of(document)
+        kind, ended = work_reports.work_status_of(document)
         if kind == "running":
-            if (percent := percent_of(document)) is not None:
+            if (percent := work_reports.percent_of(document)) is not None:
                 self._context.progress(percent, 100)
             return None
         if kind == "succeeded":
@@ -282,4 +275,4 @@ class Operation:
             return outcome_of_document(document.get("result"), self._context)
         if kind is None:
             return outcome_of_answer(self._client.destination, answer, self._context)
-        return failure_of(kind, ended, delay_of(document))
+        return work_reports.failure_of(kind, ended, work_reports.delay_of(document))
