@@ -112,10 +112,9 @@ class Attempt:
     @property
     def args(self) -> dict[str, Any]:
         """The run's arguments: a JSON object, as the database has checked."""
-        if not isinstance(self._args, str):
-            return self._args
-        args: dict[str, Any] = {} if self._args == "{}" else json.loads(self._args)
-        self._args = args
+        args = self._args
+        if isinstance(args, str):
+            args = self._args = {} if args == "{}" else json.loads(args)
         return args
 
     @property

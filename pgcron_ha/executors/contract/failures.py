@@ -192,9 +192,8 @@ def names_of(error: BaseException) -> tuple[str, ...]:
     """
     names: list[str] = []
     for kind in type(error).__mro__[:-1][:_MAX_KINDS]:
-        names.append(kind.__name__)
-        if kind.__module__ != "builtins":
-            names.append(f"{kind.__module__}.{kind.__qualname__}")
+        whole = f"{kind.__module__}.{kind.__qualname__}"
+        names += [kind.__name__, whole.removeprefix("builtins.")]
     return tuple(name for name in dict.fromkeys(names) if _CAUSE.fullmatch(name))
 
 

@@ -25,7 +25,7 @@ from pgcron_ha.executors.contract.coroutines import close_coroutine, go_on
 from pgcron_ha.executors.contract.outcome import stopped_early
 from pgcron_ha.executors.contract.tasks import LoopExecutor
 from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
-from pgcron_ha.executors.python.batches import AT_LEAST_ONCE, UNFIT, outcomes_of_error
+from pgcron_ha.executors.python.batches import outcomes_of_error
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.handler import PythonHandler
 from pgcron_ha.operating_system import IN_FORKED_CHILD
@@ -118,14 +118,10 @@ class PythonExecutor(LoopExecutor):
         """Whether it is to be executed; else it is refused, and done with."""
         context._services = self._services
         self._live[context] = None
-        refused = self._refusal(context)
-        if refused is not None:
+        if (refused := self._refusal(context)) is not None:
             self._report_end(context, refused)
             return False
-        context._work = handler = self._handlers[context.handler]
-        if handler.policy.batch is not None and context.delivery != AT_LEAST_ONCE:
-            self._report_end(context, UNFIT)
-            return False
+        context._work = self._handlers[context.handler]
         if context.delivery == "transactional" and self._transactions and self._flush:
             context._transaction = RunTransaction(
                 context, self._transactions, self._flush, self._loop

@@ -16,7 +16,7 @@ from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, refused
 from pgcron_ha.executors.contract.outcome import Failed, Outcome
 from pgcron_ha.executors.contract.secret_values import encrypt, opened, sealed
-from pgcron_ha.executors.python.batches import check_batch, check_function, outcomes_of
+from pgcron_ha.executors.python import batches
 from pgcron_ha.executors.python.parameters import Parameters, returns_secret
 
 LEAST_MEMORY_BYTES = 64 * 1024 * 1024
@@ -64,7 +64,7 @@ class PythonHandler:
         self.isolation = isolation
         self.policy = policy
         if policy.batch is not None:
-            check_function(self.full_name, function)
+            batches.check_function(self.full_name, function)
         self._parameters = None if policy.batch else Parameters(self.full_name, function)
         self.takes_context = self._parameters is not None and self._parameters.takes_context
 
@@ -106,8 +106,8 @@ class PythonHandler:
     def outcomes_of(self, context: Context, returned: Any) -> list[Outcome]:
         """The outcome of each run of a call, a secret result encrypted."""
         if not self.returns_secret:
-            return outcomes_of(context, returned, context._masker)
-        return [sealed(each, self.full_name) for each in outcomes_of(context, returned)]
+            return batches.outcomes_of(context, returned, context._masker)
+        return [sealed(each, self.full_name) for each in batches.outcomes_of(context, returned)]
 
     def check_args(self, args: Mapping[str, Any]) -> None:
         """Raise `InvalidInput` if a run with these args, as JSON gives them, would be refused."""
@@ -115,11 +115,11 @@ class PythonHandler:
             self._parameters.values(args)
 
     def refusal(self, context: Context) -> Failed | None:
-        """Why the run's args don't fit the function's parameters; None if they do, and then the
-        context has the values for the call.
+        """Why the function can't be called for the run: its args don't fit the parameters, or its
+        delivery no batch. None if it can, and then the context has the values for the call.
         """
         if self._parameters is None:
-            return None
+            return None if context.delivery == batches.AT_LEAST_ONCE else batches.UNFIT
         if (unopened := self.open_args(context)) is not None:
             return unopened
         try:
@@ -156,7 +156,7 @@ def check_policy(
             raise ConfigError(f"{name} is {kept!r}", rule, "Write True or False.")
     if policy.batch is not None:
         loss = {"on_lease_loss": policy.on_lease_loss}
-        check_batch(policy.batch, {"isolation": isolation, **loss, **defaults})
+        batches.check_batch(policy.batch, {"isolation": isolation, **loss, **defaults})
 
 
 def read_isolation(
