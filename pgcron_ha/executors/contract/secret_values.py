@@ -9,7 +9,6 @@ be read as the arg of another one (`pgcron_ha.config.key_ring`).
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin
 
@@ -40,8 +39,6 @@ SECRET: Final = "$secret"
 RESULT: Final = "return"
 """Where a parameter's name stands for an arg; no parameter is called so."""
 
-_WRITTEN: Final = re.compile(r"(?:\w+\.)*Secret\[(.+)\]")
-
 MOST_TEXTS: Final = 100
 """Of one value: each of them is looked for in what the run writes."""
 
@@ -57,9 +54,6 @@ def is_marked(annotation: Any) -> bool:
 
 def unmarked(annotation: Any) -> Any:
     """What `Secret` stands around, if it does; the annotation itself if not."""
-    if isinstance(annotation, str):
-        found = _WRITTEN.fullmatch(annotation)
-        return annotation if found is None else found[1]
     if annotation is Secret:
         return Any
     stands_around = get_origin(annotation) is Annotated and annotation.__metadata__ == (Secret,)

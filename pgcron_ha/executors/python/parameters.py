@@ -39,8 +39,7 @@ MAX_REPORTED_ERRORS: Final = 3
 """Of those found in one arg."""
 
 # A value of JSON that is of one of these classes is what is annotated.
-_PLAIN: Final = (str, int, float, bool, dict, list, types.NoneType, Any, inspect.Parameter.empty)
-_PLAIN_NAMES: Final = ("str", "int", "float", "bool", "dict", "list", "None", "Any")
+_PLAIN: Final = (str, int, float, bool, dict, list, types.NoneType, Any)
 
 Reader = Callable[[str, Any], Any]
 """Takes the arg's name and its value as JSON has it, and gives the value that the annotation names.
@@ -89,7 +88,7 @@ class Parameters:
         # Of the parameters whose annotation can be checked. Made at the first use: a handler may
         # name a class that is defined below it.
         self._readers: dict[str, Reader] | None = None
-        if not all(map(is_plain, self._own)):
+        if not all(_is_plain(hint) for _, hint in self._hints()):
             importlib.import_module("pydantic")  # here, and not while the first run waits
 
     def values(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -203,12 +202,9 @@ def returns_secret(function: Callable[..., Any]) -> bool:
     return any(is_marked(hint) for _, hint in _hints_of(function, {"return": annotation}))
 
 
-def is_plain(parameter: inspect.Parameter) -> bool:
+def _is_plain(hint: Any) -> bool:
     """Whether values that fit are checked without pydantic."""
-    annotation = unmarked(parameter.annotation)
-    if isinstance(annotation, str):
-        return all(part.strip() in _PLAIN_NAMES for part in annotation.split("|"))
-    return all(kind in _PLAIN for kind in _kinds(annotation))
+    return all(kind in _PLAIN for kind in _kinds(unmarked(hint)))
 
 
 def shown(value: object) -> str:
