@@ -52,7 +52,6 @@ class SqlRun:
     database: SqlDatabase
     flush: FlushLines
     session: SqlSession | None = None
-    is_killed: bool = False
     _place: str = ""
     """What a message says of the statement under way, if there are several."""
 
@@ -101,8 +100,7 @@ class SqlRun:
             await session.commit()
             return outcome
         except (asyncio.CancelledError, Exception):
-            if not self.is_killed:
-                await session.roll_back()
+            await session.roll_back()
             raise
         finally:
             session.leave()
@@ -201,7 +199,6 @@ class SqlExecutor(TaskExecutor):
         run = context._work
         if not isinstance(run, SqlRun):
             return
-        run.is_killed = True
         if run.session is None:
             self.cancel(context)
         elif not await run.session.terminate():
