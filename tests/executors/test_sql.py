@@ -48,13 +48,13 @@ def flushed(_: Attempt) -> Future[None]:
 async def executor(
     dsn: str, profile: SqlProfile, warnings: list[str] | None = None
 ) -> AsyncIterator[tuple[SqlExecutor, Record]]:
-    record = Record()
+    record, warned = Record(), [] if warnings is None else warnings
     running = SqlExecutor(
         {"t": profile},
         {"t": SqlDatabase(lambda: dsn, None, profile.connections, node="a node")},
         record.services(16),
         flushed,
-        [].append if warnings is None else warnings.append,
+        warned.append,
     )
     try:
         yield running, record

@@ -49,7 +49,7 @@ class TestSql(ExecutorConformance):
             {name: SqlDatabase(lambda: self.dsn, None, 8) for name in profiles},
             executor_services,
             flushed,
-            [].append,
+            lambda _: None,
         )
 
     def is_at_work(self, context: Context) -> bool:

@@ -60,13 +60,8 @@ class RunTransaction:
         self._is_entered = True
         try:
             if self._held is None:
-                context = self.context
-                context.check()
-                claim = context.run_id, context.token, context.elapsed
-                self._held = await self.transactions.begin(*claim, isolation)
+                self._held = await self._begin(isolation)
                 self._savepoint = None
-                if self._is_over:  # something the handler left behind asked while it returned
-                    self._held.drop()
             elif isolation != self._held.isolation:
                 raise InvalidInput(
                     f"isolation {isolation!r} after {self._held.isolation!r}",
@@ -134,6 +129,14 @@ class RunTransaction:
         except BaseException as error:
             held.drop()
             return _doubtful(f"{type(error).__name__} during the commit")
+
+    async def _begin(self, isolation: Isolation) -> HeldConnection:
+        self.context.check()
+        claim = self.context.run_id, self.context.token, self.context.elapsed
+        held = await self.transactions.begin(*claim, isolation)
+        if self._is_over:  # something the handler left behind asked while it returned
+            held.drop()
+        return held
 
     async def _settle(self, held: HeldConnection, outcome: Outcome) -> Outcome:
         if isinstance(outcome, Succeeded) and self._is_entered:

@@ -168,7 +168,7 @@ async def test_an_end_that_was_told_before_the_stop_is_the_end(
     async with served(database) as url:
         with Service(ACCEPTS) as service:
             async with called_back(database, url, service) as (running, record):
-                running._desk._interval = 3600  # type: ignore[union-attr]  # it hears nothing by itself
+                running._desk._interval = 3600  # it hears nothing by itself
                 running.start([run])
                 calling = await caller(service)
                 await until("it waits", lambda: len(record.lines_of(run)) == 1)
