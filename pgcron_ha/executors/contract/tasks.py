@@ -229,13 +229,10 @@ class TaskExecutor(LoopExecutor):
         if self._closing:
             return
         await self._stop_all(grace)
-        if not self._nothing_left.done():
-            for context in list(self._live):
-                self.kill(context)
-            await asyncio.wait(
-                {asyncio.wrap_future(self._nothing_left)},
-                timeout=(self.end_seconds or _END_SECONDS) + 2 * KILL_SECONDS,
-            )
+        for context in list(self._live):
+            self.kill(context)
+        seconds = (self.end_seconds or _END_SECONDS) + 2 * KILL_SECONDS
+        await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=seconds)
         await self._end_loop(_END_SECONDS)
         self._refuse_inbox()
 
