@@ -73,14 +73,11 @@ def close_coroutine(task: asyncio.Task[Any]) -> None:
 
 def submit(loop: asyncio.AbstractEventLoop, sending: Coroutine[Any, Any, Any]) -> Future[Any]:
     """Begin something on the loop, from another thread. Raises InvalidInput on the loop itself."""
-    try:
-        is_the_loops = asyncio.get_running_loop() is loop
-    except RuntimeError:
-        is_the_loops = False
-    if is_the_loops:
-        raise InvalidInput(
-            "a plain `with` on the event loop of async handlers",
-            "It would wait for itself.",
-            "In an async handler write `async with context.connection() as connection`.",
-        )
+    with contextlib.suppress(RuntimeError):  # no loop is running in this thread
+        if asyncio.get_running_loop() is loop:
+            raise InvalidInput(
+                "a plain `with` on the event loop of async handlers",
+                "It would wait for itself.",
+                "In an async handler write `async with context.connection() as connection`.",
+            )
     return asyncio.run_coroutine_threadsafe(sending, loop)

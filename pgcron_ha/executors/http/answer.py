@@ -129,13 +129,12 @@ def retry_after(answer: HttpAnswer) -> timedelta | None:
     text = answer.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         seconds = float(text[:12])
-    else:
-        instant = _date(text)
-        if instant is None:
-            return None
+    elif (instant := _date(text)) is not None:
         # The service's own clock gives the delay from now.
         now = _date(answer.headers.get("date", "")) or datetime.now(UTC)
         seconds = (instant - now).total_seconds()
+    else:
+        return None
     return timedelta(seconds=max(0.0, min(seconds, work_reports.MAX_RETRY_AFTER_SECONDS)))
 
 
@@ -251,9 +250,8 @@ class Operation:
         return None if url is None else HttpRequest("GET", url, headers, None, asked.masker)
 
     def _next_pause(self, answer: HttpAnswer) -> float:
-        wanted = retry_after(answer)
-        seconds = 0.0 if wanted is None else wanted.total_seconds()
-        return max(self._pause, min(seconds, MAX_PAUSE_SECONDS))
+        wanted = retry_after(answer) or timedelta()
+        return max(self._pause, min(wanted.total_seconds(), MAX_PAUSE_SECONDS))
 
     def _outcome_of(self, answer: HttpAnswer) -> Outcome | None:
         """None while it goes on."""

@@ -83,8 +83,7 @@ class Parameters:
         self._required = [
             each.name for each in self._own if each.default is _EMPTY and each.kind not in _REST
         ]
-        rest = (each.name for each in self._own if each.kind is each.VAR_KEYWORD)
-        self._rest = next(rest, None)
+        self._rest = next((each.name for each in self._own if each.kind is each.VAR_KEYWORD), None)
         # Of the parameters whose annotation can be checked. Made at the first use: a handler may
         # name a class that is defined below it.
         self._readers: dict[str, Reader] | None = None
