@@ -3,16 +3,12 @@
 
 (() => {
   const root = document.documentElement;
-  const policy = window.trustedTypes
-    ? window.trustedTypes.createPolicy("pgcron-live", { createHTML: (text) => text })
-    : { createHTML: (text) => text };
+  const asItIs = { createHTML: (text) => text };
+  const policy = window.trustedTypes?.createPolicy("pgcron-live", asItIs) ?? asItIs;
   const LONGEST_PAUSE = 60;
 
   // Before anything is drawn: no flash of the other theme.
-  const remembered = (() => {
-    try { return localStorage.getItem("theme"); } catch { return null; }
-  })();
-  if (remembered === "light" || remembered === "dark") root.dataset.theme = remembered;
+  try { root.dataset.theme = localStorage.getItem("theme") ?? ""; } catch { /* private windows */ }
 
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const isZoneNew = zone && !document.cookie.includes(`pgcron_zone=${zone}`);
@@ -44,8 +40,7 @@
     if (document.querySelector("[data-failure]") && !fresh.querySelector("[data-failure]")) location.reload();
     for (const region of document.querySelectorAll("[data-live][id]")) {
       const next = fresh.getElementById(region.id);
-      if (!next) continue;
-      if (region.isEqualNode(next) || isHeld(region)) continue;
+      if (!next || region.isEqualNode(next) || isHeld(region)) continue;
       const scrolled = [...region.querySelectorAll(".scroll")].map((box) => [box.scrollLeft, box.scrollTop]);
       const placed = document.importNode(next, true);
       region.replaceWith(placed);
@@ -68,8 +63,7 @@
       const answer = await fetch(location.href, {
         headers: { "X-Pgcron-Live": document.getElementById("main").dataset.operation }, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(10000),
       });
-      const type = answer.headers.get("content-type") || "";
-      if (!type.startsWith("text/html")) throw new Error(String(answer.status));
+      if (!answer.headers.get("content-type")?.startsWith("text/html")) throw new Error(String(answer.status));
       const text = await answer.text();
       if (live.held) return; // held while this was under way
       swap(new DOMParser().parseFromString(policy.createHTML(text), "text/html"));
@@ -79,11 +73,8 @@
       if (live.held) return;
       live.failures += 1;
     }
-    if (live.failures) {
-      say("stale", `stale, ${Math.round((Date.now() - live.since) / 1000)} s`);
-    } else {
-      say("live", "live");
-    }
+    if (live.failures) say("stale", `stale, ${Math.round((Date.now() - live.since) / 1000)} s`);
+    else say("live", "live");
     if (!live.base) return; // a page that stays as it is was asked for this once
     const pause = Math.min(live.base * 2 ** Math.min(live.failures, 5), LONGEST_PAUSE);
     live.timer = setTimeout(refresh, pause * 1000);
@@ -96,6 +87,8 @@
 
   // Keys: single letters only move around; nothing is done without a button.
   let afterG = 0;
+
+  function showKeys() { document.getElementById("keys").showModal(); }
 
   function moveRow(step) {
     const links = [...document.querySelectorAll("table.rows tbody th a, table.cards tbody .strong a")];
@@ -115,7 +108,7 @@
     }
     const known = {
       g: () => { afterG = Date.now(); }, t: switchTheme, r: refresh, p: hold, j: () => moveRow(1), k: () => moveRow(-1),
-      "?": () => document.getElementById("keys").showModal(),
+      "?": showKeys,
       "/": () => document.querySelector("[data-search]")?.focus(),
     };
     if (Object.hasOwn(known, event.key)) { event.preventDefault(); known[event.key](); }
@@ -125,12 +118,11 @@
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
   document.addEventListener("DOMContentLoaded", () => {
-    const theme = document.getElementById("theme");
-    theme.hidden = false;
-    theme.addEventListener("click", switchTheme);
-    const keys = document.getElementById("keys-open");
-    keys.hidden = false;
-    keys.addEventListener("click", () => document.getElementById("keys").showModal());
+    for (const [id, action] of [["theme", switchTheme], ["keys-open", showKeys]]) {
+      const button = document.getElementById(id);
+      button.hidden = false;
+      button.addEventListener("click", action);
+    }
     document.addEventListener("keydown", onKey);
     // An address names only the filters that were given.
     for (const form of document.querySelectorAll("form.filters")) {
