@@ -9,12 +9,12 @@ wrong.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from math import inf
 from time import monotonic
 from typing import Any, Final, TypeAlias
@@ -87,17 +87,6 @@ _VERDICTS: Final[Mapping[str, tuple[int, Mapping[str, Any]]]] = {
     "unknown": (401, {"message": "there is no such token"}),
 }
 
-_REFUSAL_BODY: Final = json.dumps(_VERDICTS["unknown"][1]).encode()
-_REFUSAL: Final = (
-    b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n%b"
-) % (
-    len(_REFUSAL_BODY),
-    "".join(
-        f"{name}: {value}\r\n" for name, value in {**PLAIN_HEADERS, **_UNKNOWN}.items()
-    ).encode(),
-    _REFUSAL_BODY,
-)
-
 
 def callback_listener(dsn: str, listen: Address, *, schema: str = DEFAULT_SCHEMA) -> WebServer:
     """A server of callbacks that listens already. Raises ConfigError if it can't."""
@@ -134,7 +123,15 @@ def refuse_early(data: bytes) -> bytes | None:
     head, end, _ = data.partition(b"\r\n\r\n")
     if not end or not head.startswith(_ROUTE) or _BEARER.search(head):
         return None
-    return _REFUSAL
+    return _refusal()
+
+
+@cache
+def _refusal() -> bytes:
+    """The answer to an unknown token, as it is sent."""
+    answer = _answer(*_VERDICTS["unknown"], _UNKNOWN)
+    headers = b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers)
+    return b"HTTP/1.1 401 Unauthorized\r\n%b\r\n%b" % (headers, bytes(answer.body))
 
 
 class _Desk:
@@ -165,9 +162,7 @@ class _Desk:
         try:
             return await self._judge(request, key)
         finally:
-            self._under_way[attempt] -= 1
-            if not self._under_way[attempt]:
-                del self._under_way[attempt]
+            self._under_way -= Counter([attempt])  # leaves out what is zero
 
     async def _judge(self, request: Request, key: callbacks.CallbackKey) -> Response:
         try:
@@ -264,12 +259,11 @@ def _key(request: Request) -> callbacks.CallbackKey | None:
     """The attempt and its token; None when they can't be read."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     token = token.strip()
-    numbers = [request.path_params["run"], request.path_params["fence"]]
-    if scheme.lower() != "bearer" or not _TOKEN.fullmatch(token):
+    run, fence = request.path_params["run"], request.path_params["fence"]
+    is_readable = scheme.lower() == "bearer" and _TOKEN.fullmatch(token)
+    if not is_readable or not all(map(_NUMBER.fullmatch, (run, fence))):
         return None
-    if not all(map(_NUMBER.fullmatch, numbers)):
-        return None
-    return callbacks.CallbackKey(int(numbers[0]), int(numbers[1]), callbacks.hash_of_token(token))
+    return callbacks.CallbackKey(int(run), int(fence), callbacks.hash_of_token(token))
 
 
 async def _body(request: Request) -> bytes | None:
