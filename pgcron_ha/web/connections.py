@@ -45,16 +45,13 @@ class Bounds:
 class Connections:
     """The connections of one server, in its event loop."""
 
-    def __init__(
-        self, bounds: Bounds, refuse: Refuse | None = None, clock: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, bounds: Bounds, refuse: Refuse | None = None) -> None:
         self.refuse = refuse
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = max(16, descriptors // _SHARE_OF_DESCRIPTORS)
         unlimited = descriptors == resource.RLIM_INFINITY
         self.most = bounds.most if unlimited else min(bounds.most, share)
         self._bounds = bounds
-        self._clock = clock
         self._waiting: dict[str, dict[BoundedProtocol, float]] = {}
         self._answered: dict[BoundedProtocol, float] = {}
         self._count = 0
@@ -66,7 +63,7 @@ class Connections:
             connection.group = group_of(connection.client)
             self._count += 1
         self._answered.pop(connection, None)
-        self._waiting.setdefault(connection.group, {})[connection] = self._clock()
+        self._waiting.setdefault(connection.group, {})[connection] = monotonic()
         if self._count > self.most:  # at least the newest waits
             crowd = max(self._waiting.values(), key=len)
             self._close(next(iter(crowd)))
@@ -75,7 +72,7 @@ class Connections:
         """A whole head has come in."""
         self._leave(connection)
         if connection.is_known:
-            self._answered[connection] = self._clock()
+            self._answered[connection] = monotonic()
 
     def forget(self, connection: BoundedProtocol) -> None:
         """It does not count any more."""
@@ -86,7 +83,7 @@ class Connections:
 
     def close_overdue(self) -> None:
         """Closes connections that are over their time."""
-        now, bounds = self._clock(), self._bounds
+        now, bounds = monotonic(), self._bounds
         overdue = [
             connection
             for group in self._waiting.values()

@@ -28,24 +28,18 @@ _PROBES: Final = frozenset({"livez", "readyz", "startupz", "metrics"})
 
 
 def ops_listener(services: Services, listen: Address, *, is_alone: bool) -> WebServer:
-    """A server of probes and metrics that listens already. Raises ConfigError if it can't.
+    """A server of probes and metrics that listens already: it answers GET and HEAD of `_PROBES`,
+    and 404 or 405 to everything else. Raises ConfigError if it can't.
 
     `is_alone`: there are no pages, whose application would pulse, and close what `services` opened.
     """
-    app = create_ops_app(services, is_alone=is_alone)
-    return WebServer(app, listen, may_be_reached=True, bounds=BOUNDS)
-
-
-def create_ops_app(services: Services, *, is_alone: bool) -> Starlette:
-    """Answers GET and HEAD of `_PROBES`, and 404 or 405 to everything else."""
-
     app = Starlette(
         routes=[routed(route, services, _answer) for route in ROUTES if route.name in _PROBES],
         lifespan=(lambda _: services.life()) if is_alone else None,
         exception_handlers={404: _no_route, 405: _no_route},
     )
     app.router.redirect_slashes = False
-    return app
+    return WebServer(app, listen, may_be_reached=True, bounds=BOUNDS)
 
 
 async def _answer(request: Request, services: Services, route: WebRoute) -> Response:

@@ -64,7 +64,7 @@ async def show_startupz(page_request: PageRequest) -> Response:
 async def show_statusz(page_request: PageRequest) -> Response:
     """What this process knows of itself, from memory: works while the database is away."""
     reader, look = page_request.services.reader, page_request.services.look
-    pool = reader.pool_use()
+    pool = reader.pool.use()
     last = reader.last_success
     return JSONResponse(
         {
@@ -88,7 +88,7 @@ async def show_metrics(page_request: PageRequest) -> Response:
     """
     if page_request.services.look is None:
         await _note_cluster(page_request)
-    text = page_request.services.metrics.text(page_request.services.reader.pool_use())
+    text = page_request.services.metrics.text(page_request.services.reader.pool.use())
     return Response(text, media_type=CONTENT_TYPE, headers={"content-type": CONTENT_TYPE})
 
 

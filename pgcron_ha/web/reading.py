@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import inf
 from time import monotonic
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from pgcron_ha.db.driver.pool import Connection, PoolUse, ReadPool
+from pgcron_ha.db.driver.pool import Connection, ReadPool
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.blocking import blocking_sessions, naming
 from pgcron_ha.db.queries.overview import database_time
@@ -25,6 +25,7 @@ from pgcron_ha.web.metrics import WebMetrics
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[Connection], Awaitable[T]]
+Key: TypeAlias = tuple[Any, ...]
 
 LIFE_SECONDS: Final = 1.0
 # Probes come from many sides; none of them makes the database answer more often than this.
@@ -66,17 +67,17 @@ class Reader:
 
     def __init__(self, dsn: str, metrics: WebMetrics, schema: str = DEFAULT_SCHEMA) -> None:
         self.schema = schema
-        self._pool = ReadPool(dsn, schema)
+        self.pool = ReadPool(dsn, schema)
         self._metrics = metrics
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._flights: dict[Hashable, asyncio.Task[_Entry]] = {}
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._flights: dict[Key, asyncio.Task[_Entry]] = {}
         self._written = 0.0
         self._failure: tuple[float, PgcronError] | None = None
         self._read_at = -inf
         self.last_success: datetime | None = None
 
     async def snapshot(
-        self, key: Hashable, read: Read[T], *, life: float = LIFE_SECONDS, is_kept: bool = True
+        self, key: Key, read: Read[T], *, life: float = LIFE_SECONDS, is_kept: bool = True
     ) -> Snapshot[T]:
         """What `read` gives for `key`, at most `life` seconds old; where it is not `is_kept`, as it
         is large, it is forgotten as soon as those have it who asked while it was read.
@@ -123,26 +124,20 @@ class Reader:
         """Why the last read failed; None: it did not, or nothing was read yet."""
         return None if self._failure is None else self._failure[1]
 
-    def pool_use(self) -> PoolUse:
-        """How the connections are used right now."""
-        return self._pool.use()
-
     async def close(self) -> None:
         """End what is being read and close the connections."""
         for flight in self._flights.values():
             flight.cancel()
         await asyncio.gather(*self._flights.values(), return_exceptions=True)
-        await self._pool.close()
+        await self.pool.close()
 
-    def _shown(
-        self, key: Hashable, entry: _Entry, problem: PgcronError | None = None
-    ) -> Snapshot[Any]:
+    def _shown(self, key: Key, entry: _Entry, problem: PgcronError | None = None) -> Snapshot[Any]:
         if key in self._entries:
             self._entries.move_to_end(key)
         now = entry.at + timedelta(seconds=monotonic() - entry.read)
         return Snapshot(entry.value, now, entry.at, problem)
 
-    async def _read(self, key: Hashable, read: Read[Any], is_kept: bool) -> _Entry:
+    async def _read(self, key: Key, read: Read[Any], is_kept: bool) -> _Entry:
         if self._failure is not None:
             failed_at, problem = self._failure
             if monotonic() - failed_at < PAUSE_AFTER_FAILURE_SECONDS:
@@ -159,12 +154,11 @@ class Reader:
             if entry.read > written:
                 return entry  # else it was under way when something was written
 
-    async def _fly(self, key: Hashable, read: Read[Any], is_kept: bool) -> _Entry:
+    async def _fly(self, key: Key, read: Read[Any], is_kept: bool) -> _Entry:
         began = monotonic()
-        word = key[0] if isinstance(key, tuple) else str(key)
         try:
-            with self._metrics.queries.labels(str(word)).time():
-                async with self._pool.transaction() as connection:
+            with self._metrics.queries.labels(key[0]).time():
+                async with self.pool.transaction() as connection:
                     at = await database_time(connection, schema=self.schema)
                     entry = _Entry(await read(connection), at.astimezone(UTC), began)
         except PgcronError as error:
@@ -185,12 +179,12 @@ class Reader:
     async def _blocking(self) -> list[dict[str, Any]]:
         """Sessions that may have kept a read waiting; none when they can't be read."""
         try:
-            async with self._pool.transaction() as connection:
+            async with self.pool.transaction() as connection:
                 return await blocking_sessions(connection, schema=self.schema)
         except PgcronError:
             return []
 
-    def _landed(self, key: Hashable, flight: asyncio.Task[_Entry]) -> None:
+    def _landed(self, key: Key, flight: asyncio.Task[_Entry]) -> None:
         if self._flights.get(key) is flight:
             del self._flights[key]
         if not flight.cancelled():
