@@ -54,7 +54,7 @@ def timeline(
         SimpleNamespace(
             y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
             name=track["name"],
-            health=track["health"],
+            mark=mark_of(track["health"]),
             marks=tuple(_marks(track["runs"], place, since, now, zone)),
             # Where they are, and their titles.
             fires=tuple((place(at), f"fires {local(at, zone)}") for at in track["fires"]),
@@ -89,14 +89,12 @@ def gantt(steps: Sequence[Row], since: datetime, until: datetime) -> SimpleNames
         on_path = ", on the critical path" if row["is_critical"] else ""
         bars.append(
             SimpleNamespace(
+                **row,
                 y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
                 x=round(x, 1),
                 width=round(min(max(width, _THINNEST), WIDTH - x), 1),
-                name=row["name"],
-                state=row["state"],
                 mark=mark_of(row["state"]),
                 title=f"{row['name']}: {mark_of(row['state']).word}, {duration(took)}{on_path}",
-                is_critical=row["is_critical"],
             )
         )
     return SimpleNamespace(
@@ -143,7 +141,6 @@ def spark(facts: Row, zone: ZoneInfo) -> list[SimpleNamespace]:
             state=outcome,
             tone=mark_of(outcome).tone,
             title=f"run {run} {outcome}{took} · {local(end, zone)}",
-            run=run,
         )
         bars.append(bar)
     return bars
@@ -151,8 +148,6 @@ def spark(facts: Row, zone: ZoneInfo) -> list[SimpleNamespace]:
 
 def _nice(value: float) -> float:
     """The next of 1, 2, 5, 10, … at or above a positive value."""
-    if value <= 0:
-        return 1.0
     power = 10.0 ** floor(log10(value))
     return float(next(step for step in _NICE if step * power >= value * 0.9999) * power)
 
@@ -177,12 +172,9 @@ def _marks(
 def _mark(group: list[tuple[Row, float, float]], zone: ZoneInfo) -> SimpleNamespace:
     """A run in a track, or several that are too close to be drawn apart."""
     states = [run["outcome"] for run, _, _ in group]
-    state = min(
-        states, key=lambda word: _GRAVITY.index(word) if word in _GRAVITY else len(_GRAVITY)
-    )
-    left = group[0][1]
+    state = next((word for word in _GRAVITY if word in states), states[0])
+    first, left, _ = group[0]
     right = max(end for _, _, end in group)
-    first = group[0][0]
     if len(group) == 1:
         begin, end = first["started_at"], first["finished_at"]
         took = f", {duration((end - begin).total_seconds())}" if begin and end else ""

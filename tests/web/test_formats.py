@@ -110,7 +110,7 @@ def test_a_failure_has_a_shape_of_its_own_in_a_trend() -> None:
     runs = {"ids": [1, 2, 3], "outcomes": outcomes, "durations": durations, "finished": [NOW] * 3}
     bars = spark(runs, BERLIN)
 
-    assert [bar.run for bar in bars] == [3, 2, 1]
+    assert [bar.title.split()[1] for bar in bars] == ["3", "2", "1"]
     assert bars[-1].height == max(bar.height for bar in bars)
     assert bars[-1].tone == "fail"
 
