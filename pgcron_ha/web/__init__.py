@@ -60,8 +60,11 @@ macros of ``_macros.html`` that the frame names.
   same template, without its frame) and replaces regions that changed and that nobody uses.
 - A region with a heading is ``{% call card("id", "Heading", "note") %}``, a table ``{% call(row)
   table(view.rows, "caption", "cards", "Head", …, empty="None.") %}``: the block draws the cells of
-  one row; a card that is one table is a ``table_card`` with what both take. ``cards`` are what its
-  rows become on a phone, where each cell has a ``data-label``.
+  one row; a card that is one table is a ``table_card`` with what both take, and a page that is one
+  table a ``list``. ``cards`` are what its rows become on a phone, where each cell has a
+  ``data-label``.
+- A page of one thing begins with ``{% call head(name(row.name), word|mark) %}``; the filters of a
+  list are ``{% call filters("route", view.chips) %}``, and `PageRequest.listed` gives their texts.
 - Empty states differ: nothing exists yet (how to make one), nothing matches (how to clear).
 
 **6. Look** at it with ``python -m tests.web.seed DSN`` behind it, light and dark, 1280 and 390

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from starlette.convertors import Convertor, IntegerConvertor, register_url_convertor
 
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import InvalidInput, NotFound
 
 MOST_FIELDS: Final = 80
@@ -32,10 +33,6 @@ class Segment(Convertor[str]):
         """The name in a segment; `value` is still percent-encoded (see `security.Guard`)."""
         return unquote(value)
 
-    def to_string(self, value: object) -> str:
-        """The segment of a name (or a number)."""
-        return quote(str(value), safe="")
-
 
 class Number(IntegerConvertor):
     """A segment that is the number of a row: no other text has a page."""
@@ -43,8 +40,7 @@ class Number(IntegerConvertor):
     regex = "[0-9]{1,18}"
 
 
-_SEGMENT: Final = Segment()
-register_url_convertor("segment", _SEGMENT)
+register_url_convertor("segment", Segment())
 register_url_convertor("number", Number())
 
 
@@ -59,9 +55,8 @@ def singular(kind: str) -> str:
 
 
 def filled(path: str, segments: Mapping[str, Any]) -> str:
-    """The path of a route, such as ``/schedules/{name}``, with its segments."""
-    escaped = {key: _SEGMENT.to_string(value) for key, value in segments.items()}
-    return path.format_map(escaped) if escaped else path
+    """The path of a route, such as ``/schedules/{name}``, with its segments: names or numbers."""
+    return path.format_map({key: quote(str(value), safe="") for key, value in segments.items()})
 
 
 class NoSuch(NotFound):
@@ -92,6 +87,21 @@ def cursor_instant(text: str | None, what: str) -> datetime | None:
         if found.tzinfo is not None:
             return found.astimezone(UTC)
     raise wrong_page(text, what, "A page begins before an instant, such as 2026-11-21T06:30:00Z.")
+
+
+def first_of(rows: Sequence[Row], most: int, key: str) -> tuple[Sequence[Row], Any]:
+    """The rows of a page, of which one more was read if there is another page, and what that one
+    begins after: the `key` of the last row, or None.
+    """
+    return rows[:most], rows[most - 1][key] if len(rows) > most else None
+
+
+def whole_cursor(text: str | None, most: int, what: str, rule: str) -> int | None:
+    """The number after or before which a page of a list begins; None for None, InvalidInput."""
+    number = whole_number(text, most)
+    if text is not None and number is None:
+        raise wrong_page(text, what, rule)
+    return number
 
 
 def wrong_page(text: str, what: str, rule: str) -> InvalidInput:

@@ -66,13 +66,12 @@ def create_app(
         look=look,
         write_dsn=write_dsn,
         entry=entry,
-        paths={route.name: route.path for route in ROUTES},
-        permissions={route.name: route.permission for route in ROUTES},
+        routes={route.name: (route.path, route.permission) for route in ROUTES},
     )
     app = Starlette(
         routes=[routed(route, services, _answer) for route in ROUTES],
         lifespan=lambda _: services.life(),
-        exception_handlers={404: _no_route(services), 405: _no_route(services)},
+        exception_handlers={404: _no_route, 405: _no_route},
     )
     app.state.services = services
     # An overview of 200 KB has 13 KB so; no page has a secret beside what an address says.
@@ -173,25 +172,22 @@ async def _keep_refusal(page_request: PageRequest, route: WebRoute, error: Refus
     logging.getLogger(LOGGER).warning("%s of %s %s was refused: %s", verb, kind, name, error)
 
 
-def _no_route(services: Services) -> Callable[[Request, Exception], Awaitable[Response]]:
+async def _no_route(request: Request, problem: Exception) -> Response:
     """The page for an address (404) or a method (405) that no route has."""
-
-    async def answer(request: Request, problem: Exception) -> Response:
-        path = str(request.scope["path"])[:200]
-        status = problem.status_code if isinstance(problem, HTTPException) else 404
-        error: PgcronError = NotFound(
-            f"there is no page '{path}'", "Addresses are spelled exactly.", "Start at the overview."
+    services: Services = request.app.state.services
+    path = str(request.scope["path"])[:200]
+    status = problem.status_code if isinstance(problem, HTTPException) else 404
+    error: PgcronError = NotFound(
+        f"there is no page '{path}'", "Addresses are spelled exactly.", "Start at the overview."
+    )
+    if status == 405:
+        error = InvalidInput(
+            f"this address does not take {request.method}",
+            "What changes something is POST, what shows something is GET.",
+            "Use the buttons of the pages.",
         )
-        if status == 405:
-            error = InvalidInput(
-                f"this address does not take {request.method}",
-                "What changes something is POST, what shows something is GET.",
-                "Use the buttons of the pages.",
-            )
-        services.metrics.answered("(none)", request.method, status, 0.0)
-        page_request = PageRequest(request, services)
-        with suppress(Exception):  # who can't be found out is nobody: the answer stays
-            page_request.person = await services.access.person(request) or NOBODY
-        return await failure_page(page_request, error, status)
-
-    return answer
+    services.metrics.answered("(none)", request.method, status, 0.0)
+    page_request = PageRequest(request, services)
+    with suppress(Exception):  # who can't be found out is nobody: the answer stays
+        page_request.person = await services.access.person(request) or NOBODY
+    return await failure_page(page_request, error, status)

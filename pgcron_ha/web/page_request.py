@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -50,14 +50,6 @@ _MOST_OF_ADDRESS: Final = 1_000
 _MOST_KEY: Final = 500
 
 
-class Choice(NamedTuple):
-    """A word to choose, and the list that it leads to."""
-
-    word: str
-    href: str
-    is_chosen: bool
-
-
 class PageRequest:
     """One request. Pages use nothing else of the web framework."""
 
@@ -75,7 +67,6 @@ class PageRequest:
         self.refused: Refused | None = None
         """What the page shows in a form that was refused."""
         self._operation: str | None = None
-        self._opened: dict[str, bool] = {}
 
     @property
     def schema(self) -> str:
@@ -191,11 +182,8 @@ class PageRequest:
 
     def may_open(self, route: str) -> bool:
         """As `may`, what the route of this name needs. An open page does not know its viewer."""
-        if route not in self._opened:
-            needed = self.services.permissions[route]
-            is_open = self.person is NOBODY or needed == "open"
-            self._opened[route] = is_open or self.may(needed)
-        return self._opened[route]
+        _, needed = self.services.routes[route]
+        return self.person is NOBODY or needed == "open" or self.may(needed)
 
     def refusal(self) -> Refused:
         """That the person may not do what the route does, here or anywhere."""
@@ -207,9 +195,8 @@ class PageRequest:
             )
         role = ROLE_OF[self.permission]
         here = "" if self.object is None else f" for {singular(self.object[0])} {self.object[1]}"
-        of_cluster = self.permission in OF_THE_CLUSTER
         held = ", ".join(one.words for one in self.person.grants_as(role))
-        more = " Only a role for everything gives it." if of_cluster else ""
+        more = " Only a role for everything gives it." if self.permission in OF_THE_CLUSTER else ""
         return Refused(
             f"you may not do that: it needs the permission {self.permission}{here}",
             f"{f'Your roles give it for {held}' if held else 'None of your roles gives it'}.{more}",
@@ -245,8 +232,8 @@ class PageRequest:
         """
         if not self.may_open(route):
             return ""
-        root: str = self.request.scope.get("root_path", "")
-        path = root + filled(self.services.paths[route], segments)
+        pattern, _ = self.services.routes[route]
+        path: str = self.request.scope.get("root_path", "") + filled(pattern, segments)
         zone = self.request.query_params["tz"] if self._chosen_zone else None
         asked = {"tz": zone, **(query or {})}
         given = urlencode({key: value for key, value in asked.items() if value is not None})
@@ -280,20 +267,34 @@ class PageRequest:
             "next_href": None if begin is None else self.link(route, later, **segments),
         }
 
+    def listed(
+        self, route: str, known: Sequence[str], given: Mapping[str, str], where: str, begin: Any
+    ) -> dict[str, Any]:
+        """What a list shows of its `known` filters: the text of each in ``filters``, `chips` of
+        those that are given, and its `turns`.
+        """
+        filters = {name: given[name] for name in known if name in given}
+        return {
+            "filters": {name: given.get(name, "") for name in known},
+            "chips": self.chips(route, filters),
+            **self.turns(route, filters, where, begin),
+        }
+
     def choices(
         self,
         route: str,
         name: str,
         words: Sequence[str | None],
         filters: Mapping[str, Any],
-        chosen: str | None,
         /,
         **segments: str,
-    ) -> list[Choice]:
-        """The words of one filter, None for all; the other `filters` stay as they are."""
+    ) -> list[tuple[str, str, bool]]:
+        """The words of one filter (None: all), for each the list that it leads to, in which other
+        `filters` stay as they are, and whether it is the one that is chosen.
+        """
         hrefs = (self.link(route, {**filters, name: word}, **segments) for word in words)
         return [
-            Choice(state_words(word or "all"), href, word == chosen)
+            (state_words(word or "all"), href, word == filters.get(name))
             for word, href in zip(words, hrefs, strict=True)
         ]
 

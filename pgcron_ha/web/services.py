@@ -27,15 +27,12 @@ class Services:
         look: LookAtNode | None = None,
         write_dsn: str | None = None,
         entry: Entry = Entry(),
-        paths: Mapping[str, str] = MappingProxyType({}),
-        permissions: Mapping[str, str] = MappingProxyType({}),
+        routes: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     ) -> None:
-        """Those of `create_app`; without `paths` those of probes and metrics alone."""
+        """Those of `create_app`; without `routes` those of probes and metrics alone."""
         self.version = version
-        self.paths = paths
-        """Of all routes, by name, such as ``/schedules/{name}``."""
-        self.permissions = permissions
-        """What each route needs."""
+        self.routes = routes
+        """By name the path of each, such as ``/schedules/{name}``, and the permission it needs."""
         self.look = look
         """At the node of this process, if it has one."""
         self.metrics = WebMetrics(version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
@@ -20,9 +20,6 @@ from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.page_request import Ask, Endpoint, PageRequest
 from pgcron_ha.web.times import written_end, written_instant
-
-Segments: TypeAlias = Mapping[str, Any]
-"""What the address names, in its order."""
 
 
 class Field(NamedTuple):
@@ -63,7 +60,10 @@ def run_verb(command: Ask[int], done: str, *fields: str | Field) -> Endpoint:
 
 
 async def _work(
-    page_request: PageRequest, command: Ask[Any], fields: tuple[str | Field, ...], more: Segments
+    page_request: PageRequest,
+    command: Ask[Any],
+    fields: tuple[str | Field, ...],
+    more: Mapping[str, Any],
 ) -> Callable[[Session], Awaitable[Any]]:
     """The command with what the form says, as something to do in a transaction."""
     known = [field if isinstance(field, Field) else Field(field, _text) for field in fields]

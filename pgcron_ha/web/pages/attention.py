@@ -35,7 +35,7 @@ from pgcron_ha.web.formats import (
 )
 from pgcron_ha.web.health import Health, judge
 from pgcron_ha.web.pages.nodes import node_row
-from pgcron_ha.web.pages.queues import circuit_sentence
+from pgcron_ha.web.pages.queues import circuit_sentence, pause_of
 
 Link: TypeAlias = Callable[..., str]
 """`PageRequest.link`."""
@@ -162,11 +162,10 @@ def shortlist(found: Sequence[Attention], most: int) -> list[Attention]:
 
 def _cluster(link: Link, seen: Facts) -> Iterator[Attention]:
     cluster = seen.cluster
-    if cluster["paused_at"] is not None:
-        why = short(who_and_why(cluster["paused_by"], cluster["paused_note"])) or "nobody said why"
+    if (why := pause_of(cluster)) is not None:
         hint = "Nothing is claimed until it is resumed: pgcron-ha cluster resume"
         mark, what = Mark("‖", "paused", "fail"), "Everything is paused"
-        yield Attention(mark, what, link("queues"), cluster["paused_at"], why, hint)
+        yield Attention(mark, what, link("queues"), cluster["paused_at"], short(why), hint)
     if cluster["quarantine_until"] is not None:
         why = "Claims wait for one lease, so that what the old server gave out can end."
         mark, what = Mark("▲", "waiting", "late"), "The database server is another one"

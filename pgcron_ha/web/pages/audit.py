@@ -42,12 +42,9 @@ async def show_audit(page_request: PageRequest) -> Response:
         snapshot,
         title="Audit",
         rows=[_shown(page_request, row) for row in page.rows],
-        filters={name: given.get(name, "") for name in _FILTERS},
+        page=page,
         outcomes=OUTCOMES,
-        chips=page_request.chips("audit", filters),
-        looked=page.looked,
-        is_stopped=page.is_stopped,
-        **page_request.turns("audit", filters, "before", following),
+        **page_request.listed("audit", _FILTERS, given, "before", following),
     )
 
 

@@ -80,13 +80,14 @@ resume = verb(interfaces.resume_backfill, "backfill", "backfill_resumed")
 stop = verb(interfaces.stop_backfill, "backfill", "backfill_stopped", "note")
 
 
-def _settings(row: Row) -> list[tuple[str, str]]:
+def _settings(row: Row) -> list[tuple[str, str | None]]:
+    """Word and value; what has none is not shown."""
     rule = {
         "skip": "left alone",
         "failed": "run again if they did not succeed",
         "all": "run again",
     }[row["if_ran"]]
-    named = [
+    return [
         ("Direction", row["direction"]),
         ("At once", f"{row['parallelism']} (overlap {row['overlap']})"),
         ("Decided instants", rule),
@@ -96,4 +97,3 @@ def _settings(row: Row) -> list[tuple[str, str]]:
         ("Asked for by", row["created_by"]),
         ("Last changed by", row["changed_by"]),
     ]
-    return [(word, value) for word, value in named if value]

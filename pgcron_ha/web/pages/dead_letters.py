@@ -14,7 +14,7 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.db.queries.pages.overview import open_letters
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.web.address import choice, whole_number, wrong_page
+from pgcron_ha.web.address import choice, first_of, whole_cursor
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.verbs import run_verb
 
@@ -34,21 +34,20 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
     """Causes, and the letters one by one; filters and the page (``before``) live in the address."""
     given = page_request.query(*_FILTERS, "before")
     state = choice(given.get("state"), ask.STATES, "state") or "open"
-    before = whole_number(given.get("before"), _MOST_RUN)
-    if before is None and "before" in given:
-        raise wrong_page(given["before"], "the dead letters", "A page begins after a run's number.")
+    rule = "A page begins after a run's number."
+    before = whole_cursor(given.get("before"), _MOST_RUN, "the dead letters", rule)
     wanted = {"state": state, **_cause(given)}
     snapshot = await page_request.gather("dead", _read_letters, wanted, before)
     groups, letters, open_now = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
-    after = letters[ask.PAGE_ROWS - 1]["run_id"] if len(letters) > ask.PAGE_ROWS else None
+    shown, after = first_of(letters, ask.PAGE_ROWS, "run_id")
     return page_request.page(
         "dead_letters.html",
         snapshot,
         title="Dead letters",
         groups=[_group(page_request, row, filters) for row in groups],
-        letters=letters[: ask.PAGE_ROWS],
-        states=page_request.choices("dead", "state", ask.STATES, filters, state),
+        letters=shown,
+        states=page_request.choices("dead", "state", ask.STATES, {**filters, "state": state}),
         state=state,
         chips=page_request.chips("dead", filters, but="state"),
         open=min(open_now["letters"], ask.LOOK),  # whatever the filters
@@ -123,15 +122,14 @@ async def _read_letters(
 
 def _group(page_request: PageRequest, row: Row, filters: dict[str, str]) -> dict[str, Any]:
     """A cause: the dead letters of one handler that died in the same way."""
-    cause = {"handler": row["handler"], "class": row["error_class"] or NO_CLASS}
-    if row["fingerprint"] is not None:
-        cause["group"] = row["fingerprint"]
-    chosen = {name: value for name, value in filters.items() if name != "state"}
+    error_class = row["error_class"] or NO_CLASS
+    cause = {"handler": row["handler"], "class": error_class, "group": row["fingerprint"]}
+    verb_of = {**filters, **cause, "state": None}
     return {
         **row,
         "is_closed": not row["open"],
         "href": page_request.link("dead", {**filters, **cause}),
-        "redrive_href": page_request.link("redrive_runs", {**chosen, **cause}),
-        "archive_href": page_request.link("archive_runs", {**chosen, **cause}),
+        "redrive_href": page_request.link("redrive_runs", verb_of),
+        "archive_href": page_request.link("archive_runs", verb_of),
         "is_chosen": all(filters.get(name) == value for name, value in cause.items()),
     }

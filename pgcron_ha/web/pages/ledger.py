@@ -34,7 +34,7 @@ async def show_ledger(page_request: PageRequest) -> Response:
     rows, next_page = _page(rows)
     if end is not None:
         next_page = end["fire_at"].isoformat()
-    asked = {"at": given.get("at")}
+    filters = {"decision": decision, "at": given.get("at")}
     zone = _schedule_zone(row["timezone"])
     return page_request.page(
         "ledger.html",
@@ -47,15 +47,13 @@ async def show_ledger(page_request: PageRequest) -> Response:
         utc=load_zone("UTC"),
         rows=[ledger_line(fire, snapshot.now) for fire in rows],
         decisions=page_request.choices(
-            "occurrences", "decision", (None, *ask.DECISIONS), asked, decision, name=name
+            "occurrences", "decision", (None, *ask.DECISIONS), filters, name=name
         ),
         decision=decision,
         asked=given.get("at", ""),
         answers=[_answer(*reason, row) for reason in reasons],
         searched=ask.LEDGER_LOOK if end else None,
-        **page_request.turns(
-            "occurrences", {"decision": decision, **asked}, "before", next_page, name=name
-        ),
+        **page_request.turns("occurrences", filters, "before", next_page, name=name),
     )
 
 

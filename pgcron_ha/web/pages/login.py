@@ -18,6 +18,7 @@ from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
 from pgcron_ha.web.access import inner_path
+from pgcron_ha.web.formats import capital
 from pgcron_ha.web.oidc import FLOW_SECONDS, ProviderAway
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.security import SAFE_METHODS
@@ -185,7 +186,7 @@ def _later(seconds: float) -> str:
 
 
 def _in_words(error: PgcronError) -> str:
-    return f"{error.message[:1].upper()}{error.message[1:]}. {error.detail or ''}"
+    return f"{capital(error.message)}. {error.detail or ''}"
 
 
 def configured(part: T | None) -> T:

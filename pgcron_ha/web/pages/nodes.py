@@ -57,7 +57,7 @@ async def show_nodes(page_request: PageRequest) -> Response:
         versions=sorted(versions),  # more than one: the cluster is mixed
         usual_version=versions.most_common(1)[0][0] if versions else None,
         chips=page_request.chips("nodes", given, but="state"),
-        states=page_request.choices("nodes", "state", (None, *STATES), given, state),
+        states=page_request.choices("nodes", "state", (None, *STATES), given),
         is_cut=len(living) >= ask.MOST_NODES,
         dead_is_cut=len(dead) >= ask.MOST_DEAD,
         shows_living=state != "dead",

@@ -55,14 +55,14 @@ class Tile(NamedTuple):
     """One number of the overview."""
 
     label: str
+    href: str | None
+    """The filtered list behind it."""
     value: str
     """The big number, worded."""
     mark: Mark
     """The state in a word, and the colour of its edge."""
     note: str
     """One line below: since when, which queue, how many causes."""
-    href: str | None = None
-    """The filtered list behind it."""
     unit: str = ""
     """What follows the number, small."""
 
@@ -94,7 +94,7 @@ async def show_overview(page_request: PageRequest) -> Response:
         count=seen.count,
         open=seen.open,
         recent=seen.recent,
-        windows=page_request.choices("overview", "window", tuple(WINDOWS), {}, window),
+        windows=page_request.choices("overview", "window", tuple(WINDOWS), {"window": window}),
         queues=_queue_lines(page_request.link, seen),
         nodes=seen.nodes[:_NODES] if page_request.may_open("nodes") else None,
         is_empty=not is_used,  # somebody has just installed it
@@ -176,12 +176,12 @@ def _queue_lines(link: Link, seen: Facts) -> list[Row]:
 def _tiles(link: Link, seen: Facts) -> list[Tile]:
     """Failing, late, dead letters, nodes (to who may see them), worst queue lag, start delay."""
     return [
-        _failing(link, seen),
-        _late(link, seen),
-        _dead(link, seen),
-        *([_nodes(link, seen)] if link("nodes") else ()),
-        _lag(link, seen),
-        _delay(seen),
+        Tile("Failing schedules", link("schedules", {"health": "failing"}), *_failing(seen)),
+        Tile("Late", link("schedules", {"health": "late"}), *_late(seen)),
+        Tile("Dead letters", link("dead"), *_dead(seen)),
+        *([Tile("Nodes", link("nodes"), *_nodes(seen))] if link("nodes") else ()),
+        Tile("Worst queue lag", *_lag(link, seen)),
+        Tile("Start delay p99", None, *_delay(seen)),
     ]
 
 
@@ -189,68 +189,60 @@ def _mark(tone: str, word: str = "ok") -> Mark:
     return Mark(_GLYPHS[tone], word, tone)
 
 
-def _none_seen(label: str, newest: str, href: str | None = None) -> Tile:
+def _none_seen(newest: str) -> tuple[str, Mark, str]:
     """Where a person sees none of those that were looked at, and there are more."""
-    return Tile(
-        label, "–", _mark("idle", "unknown"), f"none among the newest {newest} of all", href
-    )
+    return "–", _mark("idle", "unknown"), f"none among the newest {newest} of all"
 
 
-def _failing(link: Link, seen: Facts) -> Tile:
+def _failing(seen: Facts) -> tuple[str, Mark, str]:
     words = [health.word for _, health in seen.judged]
     failing = [word for word in words if word in ("failing", "stuck", "invalid")]
-    label, href = "Failing schedules", link("schedules", {"health": "failing"})
     if not failing and seen.open["looked"] > ask.LOOK:
-        return _none_seen(label, f"{number(ask.LOOK)} dead letters", href)
+        return _none_seen(f"{number(ask.LOOK)} dead letters")
     if not failing:
-        return Tile(label, "0", _mark("ok"), "no last run failed", href)
+        return "0", _mark("ok"), "no last run failed"
     counts = ", ".join(f"{failing.count(word)} {word}" for word in dict.fromkeys(failing))
-    return Tile(label, number(len(failing)), _mark("fail", "failing"), counts, href)
+    return number(len(failing)), _mark("fail", "failing"), counts
 
 
-def _late(link: Link, seen: Facts) -> Tile:
+def _late(seen: Facts) -> tuple[str, Mark, str]:
     late = [health for _, health in seen.judged if health.word in ("late", "stale")]
-    href = link("schedules", {"health": "late"})
     if not late:
-        return Tile("Late", "0", _mark("ok"), "every fire that may start has started", href)
+        return "0", _mark("ok"), "every fire that may start has started"
     oldest = duration((seen.now - min(one.since or seen.now for one in late)).total_seconds())
-    return Tile("Late", number(len(late)), _mark("late", "late"), f"the oldest for {oldest}", href)
+    return number(len(late)), _mark("late", "late"), f"the oldest for {oldest}"
 
 
-def _dead(link: Link, seen: Facts) -> Tile:
+def _dead(seen: Facts) -> tuple[str, Mark, str]:
     letters, lately = seen.open["letters"], seen.open["of_last_hour"]
-    label, href = "Dead letters", link("dead")
     is_cut = seen.open["looked"] > ask.COUNTED_EXACTLY
     if not letters and is_cut:
-        return _none_seen(label, number(ask.COUNTED_EXACTLY), href)
+        return _none_seen(number(ask.COUNTED_EXACTLY))
     if not letters:
-        return Tile(label, "0", _mark("ok"), "nothing to triage", href)
+        return "0", _mark("ok"), "nothing to triage"
     shown = number(min(letters, ask.COUNTED_EXACTLY)) + "+" * is_cut
     note = f"{plural(len(seen.dead), 'cause')}, {number(lately)} in the last hour"
-    mark = _mark("fail", "rising") if lately else _mark("late", "waiting")
-    return Tile(label, shown, mark, note, href)
+    return shown, _mark("fail", "rising") if lately else _mark("late", "waiting"), note
 
 
-def _nodes(link: Link, seen: Facts) -> Tile:
+def _nodes(seen: Facts) -> tuple[str, Mark, str, str]:
     states = [node["word"] for node in seen.nodes]
     alive = [node for node in seen.nodes if node["word"] == "alive"]
-    href = link("nodes")
     if not alive:
         is_idle = "cordoned" in states
         note = "nothing new runs" if is_idle else "nothing fires, nothing runs"
-        return Tile("Nodes", "0", _mark("fail", "none"), note, href)
+        return "0", _mark("fail", "none"), note, ""
     slots = f"{sum(n['slots_used'] for n in alive)} of {sum(n['slots'] for n in alive)} slots used"
     others = [f"{states.count(word)} {word}" for word in ("cordoned", "draining", "silent")]
     note = ", ".join([slots, *(text for text in others if not text.startswith("0"))])
     has_lost = "silent" in states or "died" in states
     mark = _mark("late", "lost one") if has_lost else _mark("ok")
-    return Tile("Nodes", number(len(alive)), mark, note, href, "alive")
+    return number(len(alive)), mark, note, "alive"
 
 
-def _lag(link: Link, seen: Facts) -> Tile:
-    label = "Worst queue lag"
+def _lag(link: Link, seen: Facts) -> tuple[str, str, Mark, str, str]:
     if not seen.due:
-        return Tile(label, "0", _mark("ok"), "nothing is due and waiting", link("queues"), "s")
+        return link("queues"), "0", _mark("ok"), "nothing is due and waiting", "s"
     worst = min(seen.due, key=lambda row: row["oldest_due"])
     seconds = max(0.0, (seen.now - worst["oldest_due"]).total_seconds())
     tone = "fail" if seconds > LAG_BAD_SECONDS else "late" if seconds > LAG_LATE_SECONDS else "ok"
@@ -258,17 +250,17 @@ def _lag(link: Link, seen: Facts) -> Tile:
     # A number that is read from afar: no seconds beside many minutes.
     shown = seconds if seconds < LAG_BAD_SECONDS else seconds - seconds % 60
     queue = worst["queue"]
-    return Tile(label, duration(shown), mark, f"queue {queue}", queue_link(link, seen, queue))
+    return queue_link(link, seen, queue), duration(shown), mark, f"queue {queue}", ""
 
 
-def _delay(seen: Facts) -> Tile:
-    label, recent = "Start delay p99", seen.recent
+def _delay(seen: Facts) -> tuple[str, Mark, str]:
+    recent = seen.recent
     if recent["start_delay_p99"] is None and recent["is_cut"]:
-        return _none_seen(label, f"{number(ask.RECENT_RUNS)} runs")
+        return _none_seen(f"{number(ask.RECENT_RUNS)} runs")
     if recent["start_delay_p99"] is None:
-        return Tile(label, "–", _mark("idle", "no data"), "nothing ended in 5 minutes")
+        return "–", _mark("idle", "no data"), "nothing ended in 5 minutes"
     started = plural(recent["started"], "run")
     is_late = recent["start_delay_p99"] > DELAY_LATE_SECONDS
     note = f"of the newest {started}" if recent["is_cut"] else f"of {started} in 5 minutes"
     mark = _mark("late", "slow") if is_late else _mark("ok")
-    return Tile(label, duration(recent["start_delay_p99"]), mark, note)
+    return duration(recent["start_delay_p99"]), mark, note

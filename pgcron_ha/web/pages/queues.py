@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from types import SimpleNamespace
@@ -27,7 +26,7 @@ from pgcron_ha.web.formats import (
     short,
     who_and_why,
 )
-from pgcron_ha.web.page_request import PageRequest
+from pgcron_ha.web.page_request import Ask, PageRequest
 from pgcron_ha.web.verbs import verb
 
 # If the oldest due run of a served queue waits longer than this, the queue is lagging.
@@ -44,7 +43,7 @@ _NOTHING: Final = {
 
 
 # What is read of all queues; `scheduled` are those that schedules name.
-_READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
+_READ: Final[dict[str, Ask[Any]]] = {
     "cluster": ask_overview.cluster,
     "settings": ask.settings,
     "depths": ask.depths,
@@ -67,7 +66,7 @@ async def show_queues(page_request: PageRequest) -> Response:
         snapshot,
         title="Queues",
         rows=_rows(facts, snapshot.now),
-        cluster_pause=_pause_of(facts.cluster),
+        cluster_pause=pause_of(facts.cluster),
     )
 
 
@@ -75,7 +74,7 @@ async def show_queue(page_request: PageRequest) -> Response:
     """One queue: what is next, and why each of it is not taken."""
     name = page_request.segment("name")
     page_request.query()
-    snapshot = await page_request.gather("queue", _read_queue, name)
+    snapshot = await page_request.gather("queue", _read_queues, name)
     facts = snapshot.value
     rows = {row["name"]: row for row in _rows(facts, snapshot.now)}
     if name not in rows:
@@ -87,7 +86,7 @@ async def show_queue(page_request: PageRequest) -> Response:
         title=name,
         row=rows[name],
         head=[_head_run(run, rows[name]) for run in facts.head],
-        cluster_pause=_pause_of(facts.cluster),
+        cluster_pause=pause_of(facts.cluster),
     )
 
 
@@ -101,8 +100,10 @@ def circuit_sentence(row: Row) -> str:
     return f"{capital(row['words'].rstrip('.'))}."
 
 
-async def _read_queues(session: Session) -> SimpleNamespace:
-    """The rows of each statement of `_READ`, by its name; the `names` of the queues."""
+async def _read_queues(session: Session, queue: str | None = None) -> SimpleNamespace:
+    """The rows of each statement of `_READ`, by its name; the `names` of the queues; the `head` of
+    one of them: what is due first.
+    """
     facts = SimpleNamespace(**{name: await session.call(query) for name, query in _READ.items()})
     read = [*facts.depths, *facts.running, *facts.waiting, *facts.servers, *facts.broken]
     names = {
@@ -111,17 +112,11 @@ async def _read_queues(session: Session) -> SimpleNamespace:
         *facts.scheduled,
     }
     facts.names = await session.call(ask.within, queues=sorted(names))
+    facts.head = () if queue is None else await session.call(ask.head, queue=queue)
     return facts
 
 
-async def _read_queue(session: Session, queue: str) -> SimpleNamespace:
-    """The same, and what is due first."""
-    facts = await _read_queues(session)
-    facts.head = await session.call(ask.head, queue=queue)
-    return facts
-
-
-def _pause_of(cluster: Row) -> str | None:
+def pause_of(cluster: Row) -> str | None:
     """By whom and why everything is paused."""
     if cluster["paused_at"] is None:
         return None

@@ -108,8 +108,6 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
         "lines": row["lines"][-ask.LINES :],
         "has_older_lines": len(row["lines"]) > ask.LINES,
         "waits_on": row["waits"].get("waits_on"),
-        "children": row["children"],
-        "step": row["step"],
         "workflow": None,
         "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
         "may_kill": row["cancel_at"] is not None and row["kill_at"] is None,
@@ -136,8 +134,8 @@ def _retry_word(row: Row, word: str, redrive_href: str | None) -> str | None:
     return None if word in ("running", "blocked", "ready") else "Run now"
 
 
-def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | None]]:
-    """Word, value, and an address if there is one."""
+def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str | None, str | None]]:
+    """Word, value (what has none is not shown), and an address if there is one."""
 
     def runs(name: str) -> str:
         return page_request.link("runs", {name: row[name]})
@@ -149,7 +147,7 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | No
     dead = page_request.link("dead", {"state": "all", "group": group})
     is_deleted = row["schedule"] and not row["schedule_now"]
     naps = f", of which {row['snoozes']} snoozed" if row["snoozes"] else ""
-    named: list[tuple[str, str | None, str | None]] = [
+    return [
         ("Handler", row["handler"], runs("handler")),
         ("Queue", row["queue"], runs("queue")),
         ("Priority", f"{row['priority']}" + (" (0 is first)" if row["priority"] else ""), None),
@@ -171,7 +169,6 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | No
         ("Silence", lasting("silence_timeout", "at most {}"), None),
         ("Id", str(row["uuid"]), None),
     ]
-    return [(word, value, href) for word, value, href in named if value]
 
 
 def _unique_key(row: Row) -> str | None:
@@ -181,9 +178,9 @@ def _unique_key(row: Row) -> str | None:
     return f"{row['unique_key']} ({spans.get(row['unique_scope'], 'while it is open')})"
 
 
-def _instants(row: Row) -> list[tuple[str, datetime]]:
+def _instants(row: Row) -> list[tuple[str, datetime | None]]:
     fire = row["scheduled_for"] or row["nominal_for"]
-    named = [
+    return [
         ("Fire time", fire),
         ("Made", row["created_at"]),
         ("Due", row["due_at"] if row["due_at"] != fire else None),
@@ -194,7 +191,6 @@ def _instants(row: Row) -> list[tuple[str, datetime]]:
         ("Asked to be killed", row["kill_at"]),
         ("Expires", row["expire_at"]),
     ]
-    return [(word, instant) for word, instant in named if instant is not None]
 
 
 def _json(text: str | None, size: int) -> dict[str, Any] | None:

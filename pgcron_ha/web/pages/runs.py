@@ -26,7 +26,6 @@ _FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "tag", "error", "since", "
 # Suggestions change rarely, and all lists show the same.
 _CHOICES_LIFE_SECONDS: Final = 10.0
 _POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~|([0-9]{1,19})\.)([0-9]{1,19})")
-_ISO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 async def show_runs(page_request: PageRequest) -> Response:
@@ -40,7 +39,6 @@ async def show_runs(page_request: PageRequest) -> Response:
     snapshot = await page_request.gather("runs", _read_listing, wanted, times, zone, position)
     page = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
-    after = page.next and _cursor(page.next)
     return page_request.page(
         "runs.html",
         snapshot,
@@ -48,11 +46,7 @@ async def show_runs(page_request: PageRequest) -> Response:
         page=page,
         # How many were looked at counts those of others.
         sees_all=page_request.person.scopes("runs:read") is None,
-        tabs=page_request.choices(
-            "runs", "state", (None, *STATE_GROUPS), filters, given.get("state")
-        ),
-        filters={name: given.get(name, "") for name in _FILTERS},
-        chips=page_request.chips("runs", filters),
+        tabs=page_request.choices("runs", "state", (None, *STATE_GROUPS), filters),
         state_words=STATE_WORDS,
         # Names that are what they look like; the others have links on their own pages.
         choices={
@@ -60,7 +54,7 @@ async def show_runs(page_request: PageRequest) -> Response:
             for name in _NAMED
         },
         is_empty=not page.rows and not given,
-        **page_request.turns("runs", filters, "before", after),
+        **page_request.listed("runs", _FILTERS, given, "before", page.next and _cursor(page.next)),
     )
 
 
@@ -125,4 +119,4 @@ def _position(text: str | None) -> Position:
 def _cursor(position: Position) -> str:
     if position.at is None:
         return f"{position.live}.{position.ended}"
-    return f"{position.at.astimezone(UTC).strftime(_ISO)}~{position.ended}"
+    return f"{position.at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}~{position.ended}"

@@ -27,7 +27,7 @@ from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
 from pgcron_ha.model.differences import changes
 from pgcron_ha.spec.lines import EXAMPLE_SEED
-from pgcron_ha.web.address import whole_number, wrong_page
+from pgcron_ha.web.address import first_of, whole_cursor
 from pgcron_ha.web.failures import IN_FORM, status_in_form
 from pgcron_ha.web.page_request import INTERFACE, PageRequest
 from pgcron_ha.web.pages.schedule_form import DefinitionForm, judged, look_ahead, offered_for
@@ -113,7 +113,7 @@ async def save(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
     given = await page_request.form(*FIELDS, "version", "note", "do", keep_empty=True)
     texts = _typed(given)
-    row, served = await _current(page_request, name, texts)
+    row, served = await page_request.act(lambda session: _read(session, name, texts))
     # Another version at saving is another editor's.
     version = version_number(given.get("version") or None) or row["version"]
     form = DefinitionForm({**texts_of(row), **texts}, served, edited=row)
@@ -148,7 +148,7 @@ async def _met_another(
     conflict: VersionConflict,
 ) -> Response:
     """The form again: what was typed here, and what the other has changed since it was opened."""
-    row, served = await _current(page_request, name, {})
+    row, served = await page_request.act(lambda session: _read(session, name, {}))
     based_on = await page_request.act(
         lambda session: session.call(ask.written_version, name, version)
     )
@@ -193,12 +193,6 @@ async def _read_new(session: Session, copied: str | None) -> tuple[dict[str, str
     return texts, await offered_for(session, texts)
 
 
-async def _current(
-    page_request: PageRequest, name: str, typed: Mapping[str, str]
-) -> tuple[Row, Row]:
-    return await page_request.act(lambda session: _read(session, name, typed))
-
-
 async def _read(session: Session, name: str, typed: Mapping[str, str]) -> tuple[Row, Row]:
     """The schedule, and what `offered_for` says of it with what was typed. NotFound."""
     row = await session.call(ask.written_schedule, name)
@@ -221,8 +215,7 @@ async def show_versions(page_request: PageRequest) -> Response:
         "versions", ask.schedule_versions, name, before=before, limit=PAGE_ROWS + 1
     )
     rows = snapshot.value
-    shown = rows[:PAGE_ROWS]
-    after = shown[-1]["version"] if len(rows) > PAGE_ROWS else None
+    shown, after = first_of(rows, PAGE_ROWS, "version")
     return page_request.page(
         "schedule_versions.html",
         snapshot,
@@ -255,7 +248,4 @@ def _version_row(row: Row, older: Row | None) -> dict[str, Any]:
 
 def version_number(text: str | None) -> int | None:
     """The version that an address or a form names; None for None. InvalidInput."""
-    number = None if text is None else whole_number(text, _MOST_VERSION)
-    if text is not None and number is None:
-        raise wrong_page(text, "versions", "Versions are counted from 1.")
-    return number
+    return whole_cursor(text, _MOST_VERSION, "versions", "Versions are counted from 1.")

@@ -32,7 +32,7 @@ from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import calendars_in, spec_of
 from pgcron_ha.spec.text import listed
-from pgcron_ha.web.address import choice
+from pgcron_ha.web.address import choice, first_of
 from pgcron_ha.web.formats import expected_about, stored
 from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest, together
@@ -74,20 +74,17 @@ async def show_schedules(page_request: PageRequest) -> Response:
     lines = [_line(page_request, row, snapshot.now) for row in rows]
     if health is not None:
         lines = [line for line in lines if line["health"].word in _HEALTH[health][0]]
-    after = lines[ask.PAGE_ROWS - 1]["name"] if len(lines) > ask.PAGE_ROWS else None
-    filters = {name: given[name] for name in _FILTERS if name in given}
+    shown, after = first_of(lines, ask.PAGE_ROWS, "name")
     return page_request.page(
         "schedules.html",
         snapshot,
         title="Schedules",
-        rows=lines[: ask.PAGE_ROWS],
-        filters={name: given.get(name, "") for name in _FILTERS},
-        chips=page_request.chips("schedules", filters),
+        rows=shown,
         queues=queues,
         labels=labels,
         health_words=tuple(_HEALTH),
         total=count["schedules"],  # whatever the filters
-        **page_request.turns("schedules", filters, "after", after),
+        **page_request.listed("schedules", _FILTERS, given, "after", after),
     )
 
 
@@ -145,7 +142,7 @@ async def _read_schedule(session: Session, name: str) -> Row:
 
 
 def future_fire_lines(
-    row: Row, now: datetime, limit: int = NEXT_FIRES
+    row: Row, now: datetime
 ) -> tuple[tuple[tuple[PreviewFire, SimpleNamespace | None], ...], str | None]:
     """The next fires, each with what somebody did to it, and a sentence when there is something to
     say.
@@ -154,7 +151,7 @@ def future_fire_lines(
         error = row["error"]
         return (), error.get("message") if isinstance(error, dict) else stored(error)
     try:
-        ahead = schedule_preview(row, now, limit)
+        ahead = schedule_preview(row, now, NEXT_FIRES)
     except PgcronError as error:
         return (), error.message
     note = "; ".join(ahead.notes) or None
@@ -180,15 +177,13 @@ def schedule_sentence(row: Row) -> str | None:
 
 def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     """What the page shows."""
-    facts, ledger = row["facts"], row["ledger"]
+    facts = row["facts"]
     fires, note = future_fire_lines(row, now)
     shown = {fire.fire_at for fire, _ in fires}
     taken = [s for s in facts["durations"] or () if s is not None]
     slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
-    ledger_href = None
-    if len(ledger) > LEDGER_ROWS:
-        before = {"before": ledger[LEDGER_ROWS - 1]["fire_at"].isoformat()}
-        ledger_href = page_request.link("occurrences", before, name=row["name"])
+    ledger, last = first_of(row["ledger"], LEDGER_ROWS, "fire_at")
+    before = {"before": last and last.isoformat()}
     return {
         "row": row,
         "health": judge(facts, now),
@@ -202,8 +197,9 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
         "fires_note": note,
         "sentence": schedule_sentence(row),
         "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
-        "ledger": [ledger_line(fire, now) for fire in ledger[:LEDGER_ROWS]],
-        "ledger_href": ledger_href,  # of those before
+        "ledger": [ledger_line(fire, now) for fire in ledger],
+        # Of those before.
+        "ledger_href": last and page_request.link("occurrences", before, name=row["name"]),
         "runs": row["runs"][: 2 * RUN_ROWS],
         "trend": spark(facts, page_request.zone),
         "longest": max(taken, default=None),

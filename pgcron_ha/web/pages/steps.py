@@ -13,11 +13,11 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.verdicts import OPEN_STEPS, state_words
-from pgcron_ha.web.address import NoSuch, choice
+from pgcron_ha.web.address import NoSuch, choice, first_of
 from pgcron_ha.web.formats import capital, number, plural, short, who_and_why
 from pgcron_ha.web.graph import Shape
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.workflows import next_after, number_after, read_nodes, read_shape
+from pgcron_ha.web.pages.workflows import number_after, read_nodes, read_shape
 from pgcron_ha.web.plots import gantt
 from pgcron_ha.web.step_drawing import FAILED, STATES, drawing_of, items_words, step_mark
 from pgcron_ha.web.verbs import ARGS, PAYLOAD, RESULT, verb
@@ -71,9 +71,8 @@ def of_run(workflow: dict[str, Any] | None, view: dict[str, Any]) -> dict[str, A
         return {}
     row = workflow["row"]
     facts = [fact for fact in view["facts"] if fact[0] not in _NOT_OF_WORKFLOWS]
-    instants = view["instants"]
-    if row["deadline"] and row["ended_at"] is None:
-        instants = [*instants, ("Deadline", row["deadline"])]
+    deadline = row["deadline"] if row["ended_at"] is None else None
+    instants = [*view["instants"], ("Deadline", deadline)]
     of_both = {"workflow": workflow, "facts": [*workflow["facts"], *facts], "instants": instants}
     if row["ended_at"] is not None:
         why = view["row"]["cancel_reason"] or view["row"]["error"]
@@ -164,7 +163,7 @@ def _table(
     """A page of steps, or of items, with the states to choose from."""
     by_state = {row["state"]: row["steps"] for row in counts}
     known = [None, *(word for word in STATES if word in by_state or word == state)]
-    begin = next_after(rows, "number" if route == "run" else "item")
+    shown, begin = first_of(rows, ask.PAGE_ROWS, "number" if route == "run" else "item")
     return {
         "steps": [
             {
@@ -173,7 +172,7 @@ def _table(
                 "words": items_words(row),
                 "why": row["waits_detail"] or row["reason"],
             }
-            for row in rows[: ask.PAGE_ROWS]
+            for row in shown
         ],
         "states": [
             (
@@ -188,11 +187,11 @@ def _table(
     }
 
 
-def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | None]]:
-    """Word, value, and an address if there is one."""
+def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str | None, str | None]]:
+    """Word, value (what has none is not shown), and an address if there is one."""
     version, kept = f"{row['name']}, version {row['version']}", row["redrive_of"]
     by = who_and_why(row["paused_by"], row["paused_note"])
-    named = [
+    return [
         ("Workflow", version, page_request.link("workflow", name=row["name"])),
         ("Steps", number(row["steps"]), None),
         ("At once", row["parallelism"] and plural(row["parallelism"], "step"), None),
@@ -200,7 +199,6 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str, str | No
         ("Stops because", row["stopping"] and (row["stop_reason"] or row["stopping"]), None),
         ("Redrive of", kept and f"run {kept}", kept and page_request.link("run", id=kept)),
     ]
-    return [(word, value, href) for word, value, href in named if value]
 
 
 def _sentence(row: Row, counts: list[Row]) -> str:

@@ -15,7 +15,7 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.web.address import NoSuch, whole_number, wrong_page
+from pgcron_ha.web.address import NoSuch, first_of, whole_cursor
 from pgcron_ha.web.formats import duration, number, plural
 from pgcron_ha.web.graph import MOST_NODES, Shape, shape_of
 from pgcron_ha.web.page_request import PageRequest
@@ -32,15 +32,13 @@ async def show_workflows(page_request: PageRequest) -> Response:
     given = page_request.query("text", "after")
     text, after = given.get("text"), given.get("after")
     snapshot = await page_request.read("workflows", ask.workflows, text=text, after=after)
-    rows, filters = snapshot.value, {"text": text} if text else {}
+    shown, last = first_of(snapshot.value, ask.PAGE_ROWS, "name")
     return page_request.page(
         "workflows.html",
         snapshot,
         title="Workflows",
-        rows=[{**row, "runs": _runs(row)} for row in rows[: ask.PAGE_ROWS]],
-        text=text or "",
-        chips=page_request.chips("workflows", filters),
-        **page_request.turns("workflows", filters, "after", next_after(rows, "name")),
+        rows=[{**row, "runs": _runs(row)} for row in shown],
+        **page_request.listed("workflows", ("text",), given, "after", last),
     )
 
 
@@ -55,6 +53,7 @@ async def show_workflow(page_request: PageRequest) -> Response:
     shape = await read_shape(page_request, version)
     snapshot = await page_request.gather("workflow_grid", _read_grid, name, version, shape, after)
     nodes, steps, runs = snapshot.value
+    shown, last = first_of(steps, ask.PAGE_ROWS, "number")
     return page_request.page(
         "workflow.html",
         snapshot,
@@ -64,8 +63,8 @@ async def show_workflow(page_request: PageRequest) -> Response:
         is_cut=len(row["definition"]) == ask.MOST_JSON,
         graph=drawing_of(shape, nodes, lambda _: None),
         runs=[{**run, "cells": _cells(run)} for run in runs],
-        steps=steps[: ask.PAGE_ROWS],
-        **page_request.turns("workflow", {}, "after", next_after(steps, "number"), name=name),
+        steps=shown,
+        **page_request.turns("workflow", {}, "after", last, name=name),
     )
 
 
@@ -83,17 +82,9 @@ async def read_shape(page_request: PageRequest, definition: int) -> Shape:
 
 def number_after(text: str | None) -> int:
     """The step or item before a page of them; InvalidInput."""
-    if text is None:
-        return ask.BEFORE_ALL
-    after = 0 if text == "0" else whole_number(text, _MOST_STEPS)
-    if after is None:
-        raise wrong_page(text, "the steps", "A page begins after the number of a step.")
-    return after
-
-
-def next_after(rows: Sequence[Row], key: str) -> Any:
-    """What the last row of a page has, of which one more was read: the next one begins after it."""
-    return rows[ask.PAGE_ROWS - 1][key] if len(rows) > ask.PAGE_ROWS else None
+    rule = "A page begins after the number of a step."
+    after = 0 if text == "0" else whole_cursor(text, _MOST_STEPS, "the steps", rule)
+    return ask.BEFORE_ALL if after is None else after
 
 
 async def _shape(connection: Any, *, definition: int, schema: str = DEFAULT_SCHEMA) -> Shape:
@@ -138,14 +129,15 @@ def _cells(run: Row) -> dict[str, str]:
     return dict(zip(run["names"] or (), run["states"] or (), strict=True))
 
 
-def _facts(row: Row) -> list[tuple[str, str]]:
+def _facts(row: Row) -> list[tuple[str, str | None]]:
+    """Word and value; what has none is not shown."""
     source = f", {row['source']}" if row["source"] else ""
     failure = {
         "continue": "the others continue",
         "stop": "no further step begins",
         "kill": "those that execute are ended, too",
     }
-    named = [
+    return [
         ("Steps", number(row["steps"])),
         ("After a failure", failure.get(row["on_failure"], row["on_failure"])),
         ("At once", row["parallelism"] and plural(row["parallelism"], "step")),
@@ -153,4 +145,3 @@ def _facts(row: Row) -> list[tuple[str, str]]:
         ("Managed by", f"{row['managed_by']}{source}"),
         ("Version", f"{row['version']}, {row['created_by']}"),
     ]
-    return [(word, value) for word, value in named if value]
