@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.arguments import option
-from pgcron_ha.cli.output import columns, print_json
+from pgcron_ha.cli.arguments import INSTANT, JsonGroup, limit_option, option
+from pgcron_ha.cli.output import columns, print_json, print_rows
 from pgcron_ha.cli.session import Session, call, with_session
 from pgcron_ha.db.queries.audit import audited, change_words, exported
 from pgcron_ha.db.queries.rows import Row
@@ -26,14 +25,14 @@ COLUMNS = columns(
 )
 
 
-@click.group("audit", cls=arguments.JsonGroup)
+@click.group("audit", cls=JsonGroup)
 def audit_group() -> None:
     """List and export who did what."""
 
 
 @audit_group.command("list")
-@option("--since", "Not before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
-@option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
+@option("--since", "Not before: 2h (ago), 18:30, ISO.", INSTANT)
+@option("--until", "Only before: 2h (ago), 18:30, ISO.", INSTANT)
 @option("--actor", "By this actor, as the interface named it.")
 @option("--login", "By this role of the database.")
 @option("--verb", "What was done: cancel, pause, edit, …")
@@ -41,13 +40,13 @@ def audit_group() -> None:
 @option("--name", "Its name; of a run its number.")
 @option("--outcome", "Whether it was done.", click.Choice(("done", "refused")))
 @option("--interface", "Through what: cli, ui, code, file, sql, …")
-@arguments.limit_option()
+@limit_option()
 def list_command(**given: Any) -> None:
     """List who did what, the newest first.
 
     Looks at the newest 20,000, and with --name at as many of that name.
     """
-    output.print_rows(call(audited, **given).rows, COLUMNS, "nothing")
+    print_rows(call(audited, **given).rows, COLUMNS, "nothing")
 
 
 @audit_group.command("export")

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import DURATION, option
+from pgcron_ha.cli.arguments import DURATION, JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import breakers
@@ -24,13 +23,13 @@ COLUMNS: Final = columns(
 )
 
 
-@click.group("breakers", cls=arguments.JsonGroup)
+@click.group("breakers", cls=JsonGroup)
 def breakers_group() -> None:
     """Circuit breakers: stop running handlers that keep failing."""
 
 
 @breakers_group.command("list")
-@arguments.limit_option()
+@limit_option()
 def list_command(limit: int) -> None:
     """List circuit breakers, those that are open first."""
     print_rows(call(breakers.breakers, limit=limit), COLUMNS, "no breakers")

@@ -11,8 +11,7 @@ from typing import Any, Final, TextIO
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import JsonCommand, instant, option
 from pgcron_ha.cli.options import run_options
 from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
@@ -29,7 +28,7 @@ _JUST_NOW: Final = timedelta(minutes=1)
 _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
-@click.command("enqueue", cls=arguments.JsonCommand)
+@click.command("enqueue", cls=JsonCommand)
 @click.argument("handler", required=False)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @option(
@@ -84,7 +83,7 @@ def enqueue_command(
 
 def due_instant(text: str | None) -> datetime | None:
     """What --due-at says. InvalidInput."""
-    due = None if text is None else arguments.instant("--due-at", text, direction=1)
+    due = None if text is None else instant("--due-at", text, direction=1)
     if due is not None and due < datetime.now(UTC) - _JUST_NOW:
         note(f"--due-at {shown(due)} is over: it runs now")
     return due
@@ -163,5 +162,5 @@ def _options(line: str) -> dict[str, Any]:
         raise InvalidInput("no JSON object", "A line is one run.", _EXAMPLE)
     options = {key: value for key, value in options.items() if value is not None}
     if isinstance(options.get("due_at"), str):
-        options["due_at"] = arguments.instant("due_at", options["due_at"], direction=1)
+        options["due_at"] = instant("due_at", options["due_at"], direction=1)
     return options

@@ -9,8 +9,7 @@ from itertools import islice
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, JsonCommand, in_zone, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.options import timezone_option
 from pgcron_ha.cli.output import echo, note, report
@@ -28,7 +27,7 @@ MOST_FIRES = 10_000
 _LOCAL_WIDTH = 32
 
 
-@click.command("next", cls=arguments.JsonCommand)
+@click.command("next", cls=JsonCommand)
 @click.argument("spec")
 @timezone_option
 @option(
@@ -61,7 +60,7 @@ def next_command(
     """
     tz = timezone or "UTC"
     parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, _calendars_for(spec))
-    moment = datetime.now(UTC) if start is None else arguments.in_zone(start, tz)
+    moment = datetime.now(UTC) if start is None else in_zone(start, tz)
     fires = tuple(islice(_fires(parsed, moment, is_backwards), count))
     for fire in fires:
         report(fire_json(fire))

@@ -10,8 +10,7 @@ from typing import Final
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import DURATION, JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, echo, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.db.commands import cluster
@@ -43,14 +42,14 @@ _LOOK_SECONDS: Final = 0.25
 _note = option("--note", "Why; shown with the node.")
 
 
-@click.group("nodes", cls=arguments.JsonGroup)
+@click.group("nodes", cls=JsonGroup)
 def nodes_group() -> None:
     """List the nodes and their leases; cordon, drain and uncordon them."""
 
 
 @nodes_group.command("list")
 @click.option("--all", "also_dead", is_flag=True, help="Also dead nodes, for a day.")
-@arguments.limit_option()
+@limit_option()
 def list_command(also_dead: bool, limit: int) -> None:
     """List the nodes with their leases, slots and handlers."""
     rows = call(overview.nodes, is_dead=None if also_dead else False, limit=limit)
@@ -94,7 +93,7 @@ def uncordon_command(node: str) -> None:
 @click.argument("node")
 @_note
 @click.option("--wait", is_flag=True, help="Until it holds no run any more.")
-@option("--timeout", "With --wait: fail after this time.", arguments.DURATION)
+@option("--timeout", "With --wait: fail after this time.", DURATION)
 @with_session
 async def drain_command(
     session: Session, node: str, note: str | None, wait: bool, timeout: timedelta | None

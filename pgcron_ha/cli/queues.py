@@ -6,8 +6,7 @@ from typing import Final
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import MOST_ROWS, RATE, JsonGroup, Rate, ReadBy, limit_option, option
 from pgcron_ha.cli.output import columns, note, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.client import checks
@@ -25,11 +24,7 @@ QUEUES: Final = columns(
 KEYS: Final = columns("KEY:32 SLOTS RATE PER RUNNING SET_BY:16 SET_AT", KEY="concurrency_key")
 _NO_LIMIT: Final = "none"
 _rate = option(
-    "--rate",
-    "At most 10 start in any minute: 10/1m.",
-    arguments.RATE,
-    default=arguments.Rate(),
-    show_default=False,
+    "--rate", "At most 10 start in any minute: 10/1m.", RATE, default=Rate(), show_default=False
 )
 
 
@@ -42,10 +37,10 @@ def _most(option: str, text: str) -> int | None:
     return int(text)
 
 
-_COUNT = arguments.ReadBy("count", _most)
+_COUNT = ReadBy("count", _most)
 
 
-@click.group("cluster", cls=arguments.JsonGroup)
+@click.group("cluster", cls=JsonGroup)
 def cluster_group() -> None:
     """Pause and resume everything."""
 
@@ -65,13 +60,13 @@ def resume_cluster_command() -> None:
     print_result({"is_paused": False}, "the cluster is resumed")
 
 
-@click.group("queues", cls=arguments.JsonGroup)
+@click.group("queues", cls=JsonGroup)
 def queues_group() -> None:
     """List, limit, pause and resume queues."""
 
 
 @queues_group.command("list")
-@arguments.limit_option()
+@limit_option()
 def list_queues_command(limit: int) -> None:
     """List queues with live runs, settings or living nodes.
 
@@ -125,7 +120,7 @@ def resume_command(queue: str) -> None:
 @_rate
 @with_session
 async def set_queue_command(
-    session: Session, queue: str, max_running: int | None, rate: arguments.Rate
+    session: Session, queue: str, max_running: int | None, rate: Rate
 ) -> None:
     """Limit QUEUE; what runs goes on, and counts. What is left out is no limit."""
     checks.queue_name(queue)
@@ -143,19 +138,19 @@ async def set_queue_command(
 async def note_if_unused(session: Session, queue: str) -> None:
     """Notes that no living node takes from it, and no run and no setting names it."""
     nodes = await session.call(overview.nodes, limit=1)
-    known = {row["name"] for row in await session.call(overview.queues, limit=arguments.MOST_ROWS)}
+    known = {row["name"] for row in await session.call(overview.queues, limit=MOST_ROWS)}
     if nodes and queue not in known:
         near = did_you_mean(queue, known)
         note(f"no living node takes from queue '{queue}', and it has no runs{near}")
 
 
-@click.group("concurrency", cls=arguments.JsonGroup)
+@click.group("concurrency", cls=JsonGroup)
 def concurrency_group() -> None:
     """Limit how many runs of one concurrency key execute at once."""
 
 
 @concurrency_group.command("list")
-@arguments.limit_option()
+@limit_option()
 def list_keys_command(limit: int) -> None:
     """List concurrency keys that have settings or running runs. One without a setting has one
     slot.
@@ -167,7 +162,7 @@ def list_keys_command(limit: int) -> None:
 @click.argument("concurrency_key", metavar="KEY")
 @click.argument("slots", type=_COUNT)
 @_rate
-def set_command(concurrency_key: str, slots: int | None, rate: arguments.Rate) -> None:
+def set_command(concurrency_key: str, slots: int | None, rate: Rate) -> None:
     """Let SLOTS runs of KEY execute at once ("none": no limit).
 
     A KEY that ends with a star is for all keys with that prefix and no setting of their own;

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import DURATION, JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import cluster
@@ -31,20 +30,20 @@ _OUTCOMES: Final = click.Choice([outcome.value for outcome in RunOutcome])
 _outcome = option("--outcome", "Runs with this outcome; else with any.", _OUTCOMES)
 
 
-@click.group("retention", cls=arguments.JsonGroup)
+@click.group("retention", cls=JsonGroup)
 def retention_group() -> None:
     """Show and set how long records are kept."""
 
 
 @retention_group.command("list")
-@arguments.limit_option()
+@limit_option()
 def list_command(limit: int) -> None:
     """List what is kept for how long: tables, then rules, the first that fits counts."""
     print_rows(call(cluster.retention, limit=limit), COLUMNS, "no tables")
 
 
 @retention_group.command("set")
-@click.argument("duration", type=arguments.DURATION)
+@click.argument("duration", type=DURATION)
 @_queue
 @_outcome
 @option("--table", "All rows of this table.", click.Choice(_TABLES))

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, note, print_result, print_rows
 from pgcron_ha.cli.queues import note_if_unused
 from pgcron_ha.cli.session import Session, act, call, with_session
@@ -43,7 +42,7 @@ def _named(role: str, user: str | None, group: str | None, within: dict[str, Any
     return [*map(str, subject), role, *(scopes[0] if scopes else ("all", "*"))]
 
 
-@click.group("roles", cls=arguments.JsonGroup)
+@click.group("roles", cls=JsonGroup)
 def roles_group() -> None:
     """Roles of users on the pages, and what teams own."""
 
@@ -79,7 +78,7 @@ def revoke_command(role: str, user: str | None, group: str | None, **within: Any
 
 @roles_group.command("list")
 @click.argument("name", required=False)
-@arguments.limit_option()
+@limit_option()
 def list_command(name: str | None, limit: int) -> None:
     """List roles by who has them, or those of the user or group NAME."""
     print_rows(call(roles.role_grants, subject=name, limit=limit), COLUMNS, "no roles")
@@ -104,7 +103,7 @@ async def team_command(session: Session, kind: str, name: str, team: str | None)
 
 @roles_group.command("teams")
 @click.argument("team", required=False)
-@arguments.limit_option()
+@limit_option()
 def teams_command(team: str | None, limit: int) -> None:
     """List what teams, or TEAM, own beside their schedules."""
     whom = "a team" if team is None else f"team '{team}'"

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli import output
+from pgcron_ha.cli.arguments import DURATION, INSTANT, RUN_ID, JsonGroup, limit_option, option
 from pgcron_ha.cli.options import tag_filter
 from pgcron_ha.cli.output import columns, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
@@ -54,12 +54,12 @@ COLUMNS = columns(
 )
 
 _run_ids: Final = click.argument(
-    "run_ids", type=arguments.RUN_ID, nargs=-1, required=True, metavar="RUN_ID..."
+    "run_ids", type=RUN_ID, nargs=-1, required=True, metavar="RUN_ID..."
 )
 _note: Final = option("--note", "Why; kept with the run.")
 
 
-@click.group("runs", cls=arguments.JsonGroup)
+@click.group("runs", cls=JsonGroup)
 def runs_group() -> None:
     """List, show, cancel, kill, retry runs; read their logs."""
 
@@ -79,10 +79,10 @@ def runs_group() -> None:
 @option("--node", "Runs that this node executes, or executed last.")
 @option("--error", "Runs with this text in their error.", metavar="TEXT")
 @tag_filter
-@option("--since", "Not before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
-@option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.INSTANT)
+@option("--since", "Not before: 2h (ago), 18:30, ISO.", INSTANT)
+@option("--until", "Only before: 2h (ago), 18:30, ISO.", INSTANT)
 @option("--schedule", "Runs of the schedule of this name.", into="schedule_name")
-@arguments.limit_option()
+@limit_option()
 def list_command(**given: Any) -> None:
     """List runs, live and ended, newest first.
 
@@ -94,7 +94,7 @@ def list_command(**given: Any) -> None:
 
 
 @runs_group.command("show")
-@click.argument("run_id", type=arguments.RUN_ID)
+@click.argument("run_id", type=RUN_ID)
 @with_session
 async def show_command(session: Session, run_id: int) -> None:
     """Show one run with its attempts that did not succeed."""
@@ -113,8 +113,8 @@ async def show_command(session: Session, run_id: int) -> None:
 
 
 @runs_group.command("watch")
-@click.argument("run_id", type=arguments.RUN_ID)
-@option("--timeout", "Wait no longer. Default: until it ends.", arguments.DURATION)
+@click.argument("run_id", type=RUN_ID)
+@option("--timeout", "Wait no longer. Default: until it ends.", DURATION)
 @click.option("--log", "with_log", is_flag=True, help="Print its log lines on stderr as they come.")
 def watch_command(run_id: int, timeout: timedelta | None, with_log: bool) -> None:
     """Follow a run until it ends, and print its result.
@@ -127,9 +127,9 @@ def watch_command(run_id: int, timeout: timedelta | None, with_log: bool) -> Non
 
 
 @runs_group.command("logs")
-@click.argument("run_id", type=arguments.RUN_ID)
+@click.argument("run_id", type=RUN_ID)
 @option("--attempt", "Only this attempt.", click.IntRange(1, 100))
-@arguments.limit_option(1000)
+@limit_option(1000)
 @with_session
 async def logs_command(session: Session, run_id: int, attempt: int | None, limit: int) -> None:
     """Print what a run printed, in order."""

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import option, together
+from pgcron_ha.cli.arguments import JsonCommand, option, together
 from pgcron_ha.cli.context import refuse_password
 from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
 from pgcron_ha.cli.session import Session, with_session
@@ -54,7 +53,7 @@ _files = together(
 )
 
 
-@click.command("apply", cls=arguments.JsonCommand)
+@click.command("apply", cls=JsonCommand)
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
 @option("--source", "Who owns them; without it PATH's own name.", metavar="NAME")
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import RUN_ID, JsonCommand, json_value_option, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, echo_encrypted, plural, print_result, report
 from pgcron_ha.cli.screen import Screen
@@ -55,7 +54,7 @@ def _parsed(text: str) -> Any:
         ) from None
 
 
-@secrets_group.command("rotate", cls=arguments.JsonCommand)
+@secrets_group.command("rotate", cls=JsonCommand)
 @with_session
 async def rotate_command(session: Session) -> None:
     """Encrypt again, with the first key of secrets.keys, the args of schedules, waiting runs and
@@ -114,8 +113,8 @@ def _again(handler: str, args: dict[str, Any]) -> dict[str, Any] | None:
         return None
 
 
-@secrets_group.command("reveal", cls=arguments.JsonCommand)
-@click.argument("run_id", type=arguments.RUN_ID)
+@secrets_group.command("reveal", cls=JsonCommand)
+@click.argument("run_id", type=RUN_ID)
 def reveal_command(run_id: int) -> None:
     """Print the secret args and the secret result of a run.
 
@@ -132,13 +131,13 @@ def reveal_command(run_id: int) -> None:
         echo(f"run {run_id} has no secret values")
 
 
-@click.command("erase", cls=arguments.JsonCommand)
-@option("--run", "One run (repeat).", arguments.RUN_ID, into="run_ids", multiple=True)
+@click.command("erase", cls=JsonCommand)
+@option("--run", "One run (repeat).", RUN_ID, into="run_ids", multiple=True)
 @option("--concurrency-key", "Runs with this concurrency key.")
 @option("--unique-key", "Runs with this unique key.")
 @option("--idempotency-key", "The run with this idempotency key.")
 @option("--tag", "Runs with this tag.")
-@arguments.json_value_option("--args-contain", "Runs whose args have these, a JSON object.")
+@json_value_option("--args-contain", "Runs whose args have these, a JSON object.")
 @click.option("--cancel", is_flag=True, help="Cancel those that are alive first.")
 @click.option("--dry-run", is_flag=True, help="Only count them.")
 @with_session

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import DURATION, option
+from pgcron_ha.cli.arguments import DURATION, JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.credentials import hashed_password, new_token
@@ -46,7 +45,7 @@ _TOKENS: Final = columns(
 )
 
 
-@click.group("users", cls=arguments.JsonGroup)
+@click.group("users", cls=JsonGroup)
 def users_group() -> None:
     """Users of the pages, and their sessions."""
 
@@ -75,7 +74,7 @@ async def _add(session: Session, name: str, password_hash: str | None, role: str
 
 
 @users_group.command("list")
-@arguments.limit_option()
+@limit_option()
 def list_command(limit: int) -> None:
     """List users with their roles."""
     print_rows(call(login.users, limit=limit), _USERS, "no users")
@@ -115,7 +114,7 @@ def remove_command(name: str) -> None:
 
 @users_group.command("sessions")
 @click.argument("name", required=False)
-@arguments.limit_option()
+@limit_option()
 def sessions_command(name: str | None, limit: int) -> None:
     """List who is logged in, the last used sessions first; only those of NAME if it is given."""
     rows = call(login.sessions, name, limit=limit)
@@ -133,7 +132,7 @@ def revoke_command(name: str, session: str | None) -> None:
     print_result({"user": name, "ended": ended}, f"ended {plural(ended, 'session')} of '{name}'")
 
 
-@click.group("tokens", cls=arguments.JsonGroup)
+@click.group("tokens", cls=JsonGroup)
 def tokens_group() -> None:
     """Tokens with which programs use the pages' addresses."""
 
@@ -156,7 +155,7 @@ def create_command(
 
 @tokens_group.command("list")
 @click.argument("owner", required=False)
-@arguments.limit_option()
+@limit_option()
 def tokens_command(owner: str | None, limit: int) -> None:
     """List tokens, the newest first; only those of OWNER if it is given."""
     print_rows(call(login.tokens, owner, limit=limit), _TOKENS, "no tokens")
