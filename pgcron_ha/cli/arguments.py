@@ -24,12 +24,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MOST_ROWS: Final = 10_000
 
 
-class _RunId(click.IntRange):
-    # What click calls it when it refuses a word.
-    name = "run id"
-
-
-RUN_ID = _RunId(1, 2**63 - 1)
+RUN_ID = click.IntRange(1, 2**63 - 1)
+RUN_ID.name = "run id"  # what click calls it when it refuses a word
 
 
 def local_instant(option: str, text: str) -> WrittenTime:

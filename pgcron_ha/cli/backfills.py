@@ -77,7 +77,7 @@ def backfill_command(
     until it is resumed. The first one runs whatever the fire before the range came to.
     """
 
-    async def start(session: Session) -> tuple[int | None, BackfillRange, int]:
+    async def start(session: Session) -> int | None:
         found = await session.call(overview.schedule, name)
         first = arguments.in_zone(since, found["timezone"])
         end = until and arguments.in_zone(until, found["timezone"])
@@ -85,18 +85,17 @@ def backfill_command(
         measured = measure(spec_of(found), first, end or now, now)
         if dry_run:
             decided = await session.call(backfills.decided_between, found["id"], first, end or now)
-            return None, measured, decided
+            _print_plan(measured, decided)
+            return None
         planned = measured.instants
         made = await session.act(backfills.backfill, name, first, end, planned=planned, **given)
-        return made, measured, 0
+        if not wait:
+            output.print_result({"backfill": made, "planned": planned}, made)
+        return made
 
-    made, measured, decided = on_database(start)
-    if made is None:
-        _print_plan(measured, decided)
-    elif wait:
+    made = on_database(start)
+    if made is not None and wait:
         _follow(made)
-    else:
-        output.print_result({"backfill": made, "planned": measured.instants}, made)
 
 
 @click.group("backfills", cls=arguments.JsonGroup)
@@ -156,8 +155,7 @@ def stop_command(backfill: int, note: str | None) -> None:
 
 
 def _print_plan(measured: BackfillRange, decided: int) -> None:
-    first, last = measured.first, measured.last
-    instants = measured.instants
+    instants, first, last = measured.instants, measured.first, measured.last
     output.report({"planned": instants, "first": first, "last": last, "decided": decided})
     if first is None:
         echo("the range has no instant of the schedule")

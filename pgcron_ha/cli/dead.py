@@ -14,6 +14,7 @@ from pgcron_ha.cli.output import columns, echo, print_result, print_rows, with_c
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands.functions import MOST_AT_ONCE
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound
 
@@ -150,7 +151,7 @@ async def _archive_all(session: Session, options: dict[str, Any]) -> list[int]:
         while True:
             batch = await session.act(functions.archive_dead_letters, **options)
             archived += batch
-            if len(batch) < functions.MOST_AT_ONCE:
+            if len(batch) < MOST_AT_ONCE:
                 return archived
             screen.show_progress("dead letters archived", len(archived))
 
@@ -163,11 +164,7 @@ async def _redrive_many(
     options["until"] = options["until"] or await session.call(overview.database_time)
     with Screen() as screen:
         while most is None or len(sent) < most:
-            at_most = (
-                functions.MOST_AT_ONCE
-                if most is None
-                else min(functions.MOST_AT_ONCE, most - len(sent))
-            )
+            at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))
             batch = await session.act(functions.redrive_many, **options, at_most=at_most)
             sent += zip(batch.letters, batch.runs, strict=True)
             if len(batch.runs) < at_most:

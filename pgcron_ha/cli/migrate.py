@@ -15,29 +15,23 @@ from pgcron_ha.errors import DatabaseUnavailable, Refused
 
 
 @click.command("migrate")
-@click.option("--sql", "as_sql", is_flag=True, help="Print the statements instead; for a DBA.")
+@click.option("--sql", is_flag=True, help="Print the statements instead; for a DBA.")
 @option(
     "--from",
     "With --sql: the revision that the database has, or 'base' (empty). Default: read it.",
     into="since",
     metavar="REVISION",
 )
-@click.option("--check", "only_check", is_flag=True, help="Only look; exit 1 if it is older.")
-@click.option("--uninstall", "is_removal", is_flag=True, help="Remove all of it, with --yes.")
-@click.option("--yes", "is_sure", is_flag=True, help="With --uninstall: do it.")
+@click.option("--check", is_flag=True, help="Only look; exit 1 if it is older.")
+@click.option("--uninstall", is_flag=True, help="Remove all of it, with --yes.")
+@click.option("--yes", is_flag=True, help="With --uninstall: do it.")
 @click.option(
     "--force",
-    "by_force",
     is_flag=True,
     help="With --uninstall: despite nodes, what others have built on it, and their alembic.",
 )
 def migrate_command(
-    as_sql: bool,
-    since: str | None,
-    only_check: bool,
-    is_removal: bool,
-    is_sure: bool,
-    by_force: bool,
+    sql: bool, since: str | None, check: bool, uninstall: bool, yes: bool, force: bool
 ) -> None:
     """Bring the schema up to this version. Safe to repeat and to run at once from many places.
 
@@ -48,26 +42,25 @@ def migrate_command(
     With --uninstall remove everything of it from the database instead: schedules, runs, history.
     Roles stay, and so does a schema that was there before.
     """
-    if only_check + is_removal + as_sql > 1:
+    if check + uninstall + sql > 1:
         raise click.UsageError("--check, --uninstall and --sql exclude each other")
-    if since is not None and not as_sql:
+    if since is not None and not sql:
         raise click.UsageError("--from belongs to --sql")
-    if (is_sure or by_force) and not is_removal:
+    if (yes or force) and not uninstall:
         raise click.UsageError("--yes and --force belong to --uninstall")
     settings = command_context().load()
     # Alembic takes a quarter of a second to import, and only this command needs it.
     from pgcron_ha.db.schema import migrate as schema
 
-    if is_removal:
-        _uninstall(settings, is_sure, by_force)
-        return
-    if as_sql:
+    if uninstall:
+        _uninstall(settings, yes, force)
+    elif sql:
         echo_file(_script(settings, since) + "\n")
-        return
-    dsn = settings.required_dsn()
-    if not only_check:
-        asyncio.run(schema.migrate(dsn, settings.schema))
-    echo(_judged(settings.schema, asyncio.run(schema.check(dsn, settings.schema))))
+    else:
+        dsn = settings.required_dsn()
+        if not check:
+            asyncio.run(schema.migrate(dsn, settings.schema))
+        echo(_judged(settings.schema, asyncio.run(schema.check(dsn, settings.schema))))
 
 
 def _script(settings: Settings, since: str | None) -> str:

@@ -232,15 +232,12 @@ def table_lines(
     """The heading and a line for each row, states by `colour`; none without rows."""
     if not rows:
         return
-    cells = [[column.cell(row) for column in columns] for row in rows]
-    widths = [
-        max(len(column.heading), *(len(line[position]) for line in cells))
-        for position, column in enumerate(columns)
-    ]
     headings = [column.heading for column in columns]
-    for line in (headings, *cells):
+    lines = [headings, *([column.cell(row) for column in columns] for row in rows)]
+    widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
+    widths[-1] = 0  # nothing is aligned behind the last column
+    for line in lines:
         padded = [f"{text:<{width}}" for text, width in zip(line, widths, strict=True)]
-        padded[-1] = padded[-1].rstrip()
         for position, heading in enumerate(headings):
             if heading in _OF_STATES:
                 padded[position] = colour(padded[position])

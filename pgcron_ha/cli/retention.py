@@ -47,22 +47,20 @@ def list_command(limit: int) -> None:
 @_queue
 @_outcome
 @option("--table", "All rows of this table.", click.Choice(_TABLES))
-def set_command(
-    duration: timedelta, queue: str | None, outcome: str | None, table: str | None
-) -> None:
+def set_command(duration: timedelta, table: str | None, **rule: str | None) -> None:
     """Keep ended runs for DURATION after their end.
 
     DURATION is such as 7d, and not longer than all of history is kept. The most specific rule
     counts: queue and outcome, queue, outcome, neither. What is over is removed within the hour, in
     whole days. Dead letters stay until they are closed, and then as long as history.
     """
-    if table is not None and (queue or outcome):
+    if table is None:
+        act(cluster.set_retention, duration, **rule)
+    elif any(rule.values()):
         raise click.UsageError("--table is given with --queue or --outcome: it is kept whole")
-    if table is not None:
-        act(cluster.set_table_retention, table, duration)
     else:
-        act(cluster.set_retention, duration, queue=queue, outcome=outcome)
-    row = {"relation": table, "queue": queue, "outcome": outcome}
+        act(cluster.set_table_retention, table, duration)
+    row = {"relation": table, "queue": rule["queue"], "outcome": rule["outcome"]}
     kept = f"{'is' if table else 'are'} kept for {shown(duration)}"
     print_result({**row, "keep": duration}, f"{cluster.scope_words(row)} {kept}")
 
@@ -70,9 +68,9 @@ def set_command(
 @retention_group.command("delete")
 @_queue
 @_outcome
-def delete_command(queue: str | None, outcome: str | None) -> None:
+def delete_command(**rule: str | None) -> None:
     """Delete a rule: the next less specific one counts, or history's own."""
-    act(cluster.delete_retention, queue=queue, outcome=outcome)
-    row = {"relation": None, "queue": queue, "outcome": outcome}
+    act(cluster.delete_retention, **rule)
+    row = {"relation": None, "queue": rule["queue"], "outcome": rule["outcome"]}
     gone = f"there is no rule for {cluster.scope_words(row)} any more"
     print_result({**row, "keep": None}, gone)

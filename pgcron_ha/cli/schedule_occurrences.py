@@ -22,8 +22,7 @@ from pgcron_ha.config.times import WrittenTime, attach
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import health, overview, reasons
-from pgcron_ha.db.queries.pages.schedules import DECISIONS
-from pgcron_ha.db.queries.pages.schedules import occurrences as ledger
+from pgcron_ha.db.queries.pages import schedules as ledger
 from pgcron_ha.spec.text import in_number
 from pgcron_ha.spec.zones import TZDATA, load_zone
 from pgcron_ha.web.run_words import ledger_line
@@ -51,7 +50,7 @@ _note = option("--note", "Why; shown by `schedules why`.")
 
 @click.command("occurrences", cls=arguments.JsonCommand)
 @click.argument("name")
-@option("--decision", "Only what was decided so.", click.Choice(DECISIONS))
+@option("--decision", "Only what was decided so.", click.Choice(ledger.DECISIONS))
 @option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.LOCAL_INSTANT)
 @arguments.limit_option()
 @with_session
@@ -66,8 +65,9 @@ async def occurrences_command(
     """
     row = await session.call(last_definition, name)
     before = until and arguments.in_zone(until, row["timezone"])
-    wanted: dict[str, Any] = {"decision": decision, "before": before, "limit": limit}
-    found = await session.call(ledger, schedule_id=row["id"], **wanted)
+    found = await session.call(
+        ledger.occurrences, schedule_id=row["id"], decision=decision, before=before, limit=limit
+    )
     now = await session.call(overview.database_time)
     lines = [ledger_line(fire, now) for fire in found]
     output.print_rows(lines, LEDGER_COLUMNS, "no occurrences")
@@ -94,7 +94,7 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
     else:
         then = now - (instant or timedelta())
         kept: dict[str, Any] = {"before": then + fires.INSTANT_EARLIER, "limit": 1}
-        decided = await session.call(ledger, schedule_id=row["id"], **kept)
+        decided = await session.call(ledger.occurrences, schedule_id=row["id"], **kept)
         moment = fires.last_fire(row, then) or (decided[0]["fire_at"] if decided else then)
     stored = await session.call(reasons.why, name, moment)
     reported, before, after = fires.explain(row, moment, stored)
@@ -217,15 +217,7 @@ def _sentence(proof: Proof, after: datetime) -> str:
     return f"{looked}{cut}: each is accounted for, none twice"
 
 
-OCCURRENCE_COMMANDS = (
-    occurrences_command,
-    verify_command,
-    why_command,
-    skip_command,
-    move_command,
-    edit_occurrence_command,
-    restore_occurrence_command,
-)
+OCCURRENCE_COMMANDS = [each for each in vars().values() if isinstance(each, click.Command)]
 
 
 def changed_lines(schedule: Mapping[str, Any], changed: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -24,10 +24,8 @@ from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands import schedule_versions as ask
-from pgcron_ha.db.commands.functions import changed_occurrences
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import NotFound, PgcronError
 from pgcron_ha.model.differences import Change, changes
 from pgcron_ha.spec.preview import Preview
@@ -101,7 +99,7 @@ def list_command(paused: bool | None, **given: Any) -> None:
 async def show_command(session: Session, name: str) -> None:
     """Show one schedule, its next fires and its last runs."""
     found = await session.call(overview.schedule, name)
-    changed = await session.call(changed_occurrences, found["id"])
+    changed = await session.call(functions.changed_occurrences, found["id"])
     runs = await session.call(overview.runs, schedule_name=name, limit=_LAST_RUNS)
     ahead = _preview(found)
     output.report({**found, **_preview_json(found, ahead), "changed": changed, "runs": runs})
@@ -148,7 +146,7 @@ def put_command(
             await session.act(functions.put_schedule, name, spec, handler, **how)
             row = await session.call(overview.schedule, name)
             spec_of(row)  # with the calendars that it names: refuse a spec that never fires
-            changed = await session.call(changed_occurrences, row["id"])
+            changed = await session.call(functions.changed_occurrences, row["id"])
         await note_what_nobody_offers(session, {(handler, row["queue"]): row["requires"]})
         return row, changed
 
@@ -239,11 +237,7 @@ def delete_command(name: str) -> None:
 @option("--for", "The fire time that it is for, instead of now.", LOCAL_INSTANT, into="fire_time")
 @with_session
 async def run_now_command(
-    session: Session,
-    name: str,
-    args: str | None,
-    overlap: str | None,
-    fire_time: WrittenTime | None,
+    session: Session, name: str, fire_time: WrittenTime | None, **other: str | None
 ) -> None:
     """Run a schedule once, beside its fires.
 
@@ -252,8 +246,7 @@ async def run_now_command(
     in the schedule's zone.
     """
     meant = fire_time and await arguments.in_zone_of(session, name, fire_time)
-    made = await session.act(functions.run_now, name, args, overlap=overlap, fire_time=meant)
-    print_run_id(made)
+    print_run_id(await session.act(functions.run_now, name, fire_time=meant, **other))
 
 
 def _preview(row: overview.Row) -> Preview | None:
@@ -339,7 +332,7 @@ def restore_command(name: str, version: int, expect_version: int | None) -> None
     )
 
 
-def _version(name: str, rows: dict[int, Row], version: int) -> Row:
+def _version(name: str, rows: dict[int, overview.Row], version: int) -> overview.Row:
     if version not in rows:
         raise NotFound(
             f"schedule '{name[:200]}' has no version {version}",
@@ -349,13 +342,13 @@ def _version(name: str, rows: dict[int, Row], version: int) -> Row:
     return rows[version]
 
 
-def _changed_columns(row: Row, before: Row | None) -> str | None:
+def _changed_columns(row: overview.Row, before: overview.Row | None) -> str | None:
     if before is None or row["operation"] == "delete":
         return None
     return ", ".join(one.column for one in changes(before["content"], row["content"])) or None
 
 
-def _who(row: Row) -> str:
+def _who(row: overview.Row) -> str:
     note = f" ({row['note']})" if row["note"] else ""
     return f"{shown(row['at'])} by {row['actor']} through {row['interface']}{note}"
 

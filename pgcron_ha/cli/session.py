@@ -77,35 +77,30 @@ def on_database(
     Raises ConfigError without a DSN, DatabaseUnavailable, SchemaError unless the schema is there
     (or `needs_schema` is False), and whatever `work` raises; a role without rights is Refused.
     """
-    settings = settings or command_context().load()
-    return asyncio.run(_run(settings, work, needs_schema, of_session))
+    loaded = settings or command_context().load()
 
+    async def run() -> Result:
+        connection = await connect_client(loaded.required_dsn(), of_session)
+        on_warning(connection, _warn)
+        try:
+            with answers():
+                if needs_schema:
+                    await require_revision(connection, loaded.schema)
+                session = Session(connection, loaded.schema, _actor(), "cli", socket.gethostname())
+                try:
+                    done = await work(session)
+                except BrokenPipeError as error:
+                    raise _NobodyReads from error
+                except NotFound as error:
+                    raise await _with_suggestion(session, error) from None
+            await asyncio.sleep(0)  # warnings arrive in the next turn of the loop
+            return done
+        except _NobodyReads:
+            raise BrokenPipeError(errno.EPIPE, "nobody reads the output") from None  # click ends it
+        finally:
+            await connection.close(timeout=_CLOSE_SECONDS)
 
-async def _run(
-    settings: Settings,
-    work: Callable[[Session], Awaitable[Result]],
-    needs_schema: bool,
-    of_session: SessionSettings,
-) -> Result:
-    connection = await connect_client(settings.required_dsn(), of_session)
-    on_warning(connection, _warn)
-    try:
-        with answers():
-            if needs_schema:
-                await require_revision(connection, settings.schema)
-            session = Session(connection, settings.schema, _actor(), "cli", socket.gethostname())
-            try:
-                done = await work(session)
-            except BrokenPipeError as error:
-                raise _NobodyReads from error
-            except NotFound as error:
-                raise await _with_suggestion(session, error) from None
-        await asyncio.sleep(0)  # warnings arrive in the next turn of the loop
-        return done
-    except _NobodyReads:
-        raise BrokenPipeError(errno.EPIPE, "nobody reads the output") from None  # click ends it
-    finally:
-        await connection.close(timeout=_CLOSE_SECONDS)
+    return asyncio.run(run())
 
 
 async def _with_suggestion(session: Session, error: NotFound) -> NotFound:

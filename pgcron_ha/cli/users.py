@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 from typing import Any, Final
 
 import click
@@ -143,12 +142,9 @@ def tokens_group() -> None:
 @option("--scope", "Only there: queue:mail-*.", into="scopes", multiple=True, metavar="KIND:NAME")
 @option("--lifetime", "How long it is valid, up to 365d.", DURATION, default="90d")
 @option("--owner", "It never has more rights than this user.", metavar="USER")
-def create_command(
-    name: str, role: str, scopes: tuple[str, ...], lifetime: timedelta, owner: str | None
-) -> None:
+def create_command(name: str, role: str, **options: Any) -> None:
     """Make a token and print it: it is shown this once."""
     token = new_token()
-    options: dict[str, Any] = {"scopes": scopes, "lifetime": lifetime, "owner": owner}
     act(login.add_token, token.id, token.secret_hash, name, role, **options)
     print_result({"id": token.id, "name": name, "token": str(token)}, str(token))
 

@@ -22,7 +22,6 @@ from pgcron_ha.errors import ConfigError
 from pgcron_ha.operating_system import hide_from_others, set_limit
 from pgcron_ha.telemetry import log
 from pgcron_ha.telemetry.events import DatabaseUnprotected
-from pgcron_ha.telemetry.log import emit
 from pgcron_ha.version import installed_version
 
 if TYPE_CHECKING:
@@ -102,19 +101,16 @@ def page_servers(
     pages, auth = settings.web, settings.auth if settings.auth.has_login else None
     is_private = isinstance(pages.listen, SocketPath)
     key = LocalKey(cookie) if auth is None and not is_private else None
+    entry = Entry(
+        hosts=pages.hosts, public_url=pages.public_url, auth=auth, key=key, is_private=is_private
+    )
     app = create_app(
         settings.pages_dsn(),
         schema=settings.schema,
         version=installed_version(),
         look=look,
         write_dsn=settings.verbs_dsn(),
-        entry=Entry(
-            hosts=pages.hosts,
-            public_url=pages.public_url,
-            auth=auth,
-            key=key,
-            is_private=is_private,
-        ),
+        entry=entry,
     )
     tls = pages.tls_certificate, pages.tls_key
     is_encrypted = tls != (None, None) or (pages.public_url or "").startswith("https:")
@@ -171,7 +167,7 @@ def warn_of_unprotected(settings: Settings) -> None:
     """Logs which databases of other machines are not reached by TLS for sure."""
     for setting, dsn in settings.dsns().items():
         for host in unprotected_hosts(dsn):
-            emit(DatabaseUnprotected(setting, host))
+            log.emit(DatabaseUnprotected(setting, host))
 
 
 def allow_descriptors() -> None:

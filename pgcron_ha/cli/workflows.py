@@ -129,21 +129,14 @@ async def graph_command(session: Session, which: str, is_mermaid: bool) -> None:
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @start_options
 @click.option("--wait", is_flag=True, help="Wait until the workflow ends.")
-def start_command(
-    name: str,
-    pairs: tuple[str, ...],
-    args: str | None,
-    due_at: str | None,
-    wait: bool,
-    **given: Any,
-) -> None:
+def start_command(name: str, pairs: tuple[str, ...], wait: bool, **given: Any) -> None:
     """Start the workflow NAME and print the id of its run.
 
     Its args are --args, or KEY=VALUE pairs: a value is JSON, or text if it is none (day=monday).
     """
     mistakes = Mistakes()
-    given["due_at"] = mistakes.tried(due_instant, due_at)
-    args = mistakes.tried(args_of, pairs, args)
+    given["due_at"] = mistakes.tried(due_instant, given["due_at"])
+    args = mistakes.tried(args_of, pairs, given.pop("args"))
     request = mistakes.tried(request_run, f"workflow:{name}", args, given)
     mistakes.raise_any()
 
