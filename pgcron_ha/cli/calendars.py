@@ -72,8 +72,7 @@ async def put_command(session: Session, name: str, file: TextIO, take_over: bool
     """
     content = _text_of(file)
     read_calendar(content)
-    put_calendar = interfaces.put_calendar
-    await session.act(put_calendar, name, content, take_over=take_over)
+    await session.act(interfaces.put_calendar, name, content, take_over=take_over)
     found = await session.call(interfaces.calendar, name)
     version, users = found["version"], found["schedules"]
     used = f"used by {plural(users, 'schedule')}" if users else "no schedule uses it"

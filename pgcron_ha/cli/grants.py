@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -168,29 +168,20 @@ def _pattern(option: str, text: str) -> str:
     return text
 
 
+def _several(noun: str, words: str, kind: Any = None) -> Callable[[Any], Any]:
+    """The option for one of several queues, handlers or keys."""
+    return option(f"--{noun}", words, kind, into=f"{noun}s".replace("-", "_"), multiple=True)
+
+
 @click.command("grants")
 @click.argument("part", type=click.Choice(PARTS))
 @click.argument("role")
-@option(
-    "--queue",
-    "a producer's: a name, or mail-* (repeat)",
-    ReadBy("queue", _pattern),
-    into="queues",
-    multiple=True,
-)
-@option(
-    "--handler",
-    "a producer's: py:mail, or py:*",
-    ReadBy("handler", _pattern),
-    into="handlers",
-    multiple=True,
-)
+@_several("queue", "a producer's: a name, or mail-* (repeat)", ReadBy("queue", _pattern))
+@_several("handler", "a producer's: py:mail, or py:*", ReadBy("handler", _pattern))
 @click.option("--everything", is_flag=True, help="any queue, handler, key, weight and priority")
-@option(
-    "--concurrency-key",
+@_several(
+    "concurrency-key",
     "a producer's: a key, or mail/*; without it those that begin with ROLE/ (repeat)",
-    into="concurrency_keys",
-    multiple=True,
 )
 @option("--largest-weight", "of a producer's runs; without it 1", click.IntRange(1, 1000))
 @option(

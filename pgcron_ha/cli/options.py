@@ -14,16 +14,12 @@ from pgcron_ha.cli.arguments import args_option, option, together
 DURATION: Final = {"metavar": "DURATION"}
 
 
-def _labels(
-    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
-) -> list[str] | None:
+def _labels(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> list[str] | None:
     """None: not given; an empty one alone is a list of none."""
     return [word for word in words if word] if words else None
 
 
-def _links(
-    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
-) -> dict[str, str] | None:
+def _links(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> dict[str, str] | None:
     """As `_labels`, of titles and addresses."""
     parts = [word.partition("=") for word in words if word]
     return {title: address for title, _, address in parts} if words else None
@@ -113,8 +109,7 @@ policy_options = together(
         "A page about it, such as its runbook; may be repeated.",
         into="links",
         metavar="TITLE=URL",
-        multiple=True,
-        callback=_links,
+        **(_SEVERAL | {"callback": _links}),
     ),
     option("--managed-by", "What manages it: cli, code, file, sql or ui.", metavar="INTERFACE"),
     option("--max-running", "Maximum concurrent runs; 0 removes the limit.", int),

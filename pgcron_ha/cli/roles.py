@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli.arguments import JsonGroup, limit_option, option
+from pgcron_ha.cli.arguments import JsonGroup, limit_option, option, together
 from pgcron_ha.cli.output import columns, note, print_result, print_rows
 from pgcron_ha.cli.queues import note_if_unused
 from pgcron_ha.cli.session import Session, act, call, with_session
@@ -23,14 +22,14 @@ OWNED: Final = columns("TEAM:40 KIND NAME:60 SET_BY:16 SINCE", SINCE="set_at")
 _KINDS: Final = ("queue", "calendar", "key", "producer")
 
 
-def _of_a_grant(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What grant and revoke name alike."""
-    for kind in reversed(SCOPE_KINDS):
-        words = f"Within this {kind}: a name, or how names begin (mail-*)."
-        command = option(f"--{kind}", words, metavar="NAME")(command)
-    command = option("--group", "Every user of this group.", metavar="GROUP")(command)
-    command = option("--user", "A user of the pages.", metavar="USER")(command)
-    return click.argument("role", type=click.Choice(list(ROLES)))(command)
+_WITHIN: Final = "Within this {}: a name, or how names begin (mail-*)."
+# What grant and revoke name alike.
+_of_a_grant = together(
+    click.argument("role", type=click.Choice(list(ROLES))),
+    option("--user", "A user of the pages.", metavar="USER"),
+    option("--group", "Every user of this group.", metavar="GROUP"),
+    *(option(f"--{kind}", _WITHIN.format(kind), metavar="NAME") for kind in SCOPE_KINDS),
+)
 
 
 def _named(role: str, user: str | None, group: str | None, within: dict[str, Any]) -> list[str]:

@@ -73,8 +73,7 @@ def _named(tables: Sequence[TableSize], name: str) -> TableSize:
 
 
 def _measured(size: Size) -> dict[str, Any]:
-    numbers = {name: getattr(size, name) for name in (*NUMBERS, "total")}
-    return {**numbers, "vacuumed_at": size.vacuumed_at}
+    return {name: getattr(size, name) for name in (*NUMBERS, "total", "vacuumed_at")}
 
 
 def _table(table: TableSize, now: datetime) -> dict[str, Any]:

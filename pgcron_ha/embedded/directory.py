@@ -56,13 +56,9 @@ class DataDirectory:
             raise self._unusable(f"The system says: {error.strerror or error}.") from error
         if os.geteuid() not in (0, owner):
             raise self._unusable(f"It belongs to the user with the id {owner}.")
-        if foreign := sorted(names - self._own_names()):
+        own = {path.name for path in vars(self).values() if path != self.path}
+        if foreign := sorted(names - own):
             raise self._unusable(f"It holds files of something else, such as '{foreign[0]}'.")
-
-    @property
-    def is_initialised(self) -> bool:
-        """Whether there is a cluster; it gets its name only when it is complete."""
-        return self.pgdata.exists()
 
     @property
     def socket_directory(self) -> Path:
@@ -101,9 +97,6 @@ class DataDirectory:
         path.chmod(0o700)
         if found.st_uid != uid:
             os.chown(path, uid, gid)
-
-    def _own_names(self) -> set[str]:
-        return {path.name for path in vars(self).values() if path != self.path}
 
     def _unusable(self, detail: str) -> ConfigError:
         return ConfigError(

@@ -123,7 +123,7 @@ class EmbeddedPostgres:
     def _bring_up(self, start: FileLock, deadline: cluster.Deadline) -> cluster.Postmaster:
         """Make the server run, with a keeper; `start` is held."""
         binaries = find_binaries()
-        if not self.directory.is_initialised:
+        if not self.directory.pgdata.exists():  # it gets its name when it is complete
             identity = identity_for(self.directory.path)
             cluster.hand_over(self.directory, identity)
             usable = cluster.readable_binaries(self.directory, binaries, identity)
