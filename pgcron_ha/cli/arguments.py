@@ -82,6 +82,11 @@ def instant(option: str, text: str, direction: int = -1) -> datetime:
     return in_zone(written, None, direction)
 
 
+def unreadable(what: str, error: Exception) -> InvalidInput:
+    """The error for a file, or a line of it, that is no text."""
+    return InvalidInput(f"{what} can't be read", f"{error}.", "Write the file as UTF-8 text.")
+
+
 def duration(option: str, text: str) -> timedelta:
     """A duration such as ``90s``, ``15m`` or ``1h30m``."""
     return checks.duration(option, text.strip())

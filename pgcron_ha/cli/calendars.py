@@ -70,7 +70,10 @@ async def put_command(session: Session, name: str, file: TextIO, take_over: bool
     easter+1", "yearly 11-thu#4"), days of the week ("sat,sun"), "calendar OTHER", or "not" and
     any of these. The future runs of the schedules that use it are made again.
     """
-    content = _text_of(file)
+    try:
+        content = file.read(MOST_CHARACTERS + 1)  # which shows that it is too long for a calendar
+    except (UnicodeDecodeError, OSError) as error:
+        raise arguments.unreadable("the file", error) from None
     read_calendar(content)
     await session.act(interfaces.put_calendar, name, content, take_over=take_over)
     found = await session.call(interfaces.calendar, name)
@@ -80,16 +83,6 @@ async def put_command(session: Session, name: str, file: TextIO, take_over: bool
         {"calendar": name, "version": version, "schedules": users},
         f"calendar '{name}' is version {version}, {used}",
     )
-
-
-def _text_of(file: TextIO) -> str:
-    """No more than what shows that it is too long for a calendar."""
-    try:
-        return file.read(MOST_CHARACTERS + 1)
-    except (UnicodeDecodeError, OSError) as error:
-        raise InvalidInput(
-            "the file can't be read", f"{error}.", "Write the file as UTF-8 text."
-        ) from None
 
 
 @calendars_group.command("delete")

@@ -12,15 +12,8 @@ from pathlib import Path
 import click
 
 from pgcron_ha.cli.output import echo
+from pgcron_ha.config import loading
 from pgcron_ha.config.key_ring import use_keys
-from pgcron_ha.config.loading import (
-    REFERENCES,
-    SourcedSettings,
-    SourcedValue,
-    load_obeyed,
-    may_others,
-    read_sources,
-)
 from pgcron_ha.config.settings import SETTINGS, Settings
 from pgcron_ha.db.driver.dsn import without_password
 from pgcron_ha.db.driver.passwords import use_password
@@ -49,7 +42,7 @@ class CommandContext:
         """
         sources = self.read(flags, finds_server=finds_server)
         _warn_of_readers(sources)
-        settings = load_obeyed(sources, named, REFERENCES)
+        settings = loading.load_obeyed(sources, named, loading.REFERENCES)
         use_password(settings.password_from)
         use_keys(settings.secrets.keys)
         for key, dsn in settings.dsns().items():
@@ -59,37 +52,37 @@ class CommandContext:
 
     def read(
         self, flags: Mapping[str, object] | None = None, *, finds_server: bool = True
-    ) -> SourcedSettings:
+    ) -> loading.SourcedSettings:
         """Every raw value and where it comes from; raises `ConfigError` for the file.
 
         Without a DSN the database is that of this user's `dev` or `demo`, if one runs.
         """
         own = {key: value for key, value in (flags or {}).items() if value is not None}
         given = {**self.flags, **own}
-        sources = read_sources(file=self.config_file, environment=os.environ, flags=given)
+        sources = loading.read_sources(file=self.config_file, environment=os.environ, flags=given)
         if finds_server and sources.values["dsn"].raw is None:
             sources.values["dsn"] = _of_running_server(sources.values["dsn"])
         return sources
 
 
-def _of_running_server(value: SourcedValue) -> SourcedValue:
+def _of_running_server(value: loading.SourcedValue) -> loading.SourcedValue:
     from pgcron_ha.embedded import EmbeddedPostgres, default_data_directory
 
     with suppress(ConfigError):  # no home, or a folder that this user can't read: there is none
         dev = default_data_directory()
         for command, folder in (("dev", dev), ("demo", dev.with_name("demo") / "server")):
             if (dsn := EmbeddedPostgres(folder).running_dsn()) is not None:
-                return SourcedValue(dsn, f"the running pgcron-ha {command}", value.name)
+                return loading.SourcedValue(dsn, f"the running pgcron-ha {command}", value.name)
     return value
 
 
-def _warn_of_readers(sources: SourcedSettings) -> None:
+def _warn_of_readers(sources: loading.SourcedSettings) -> None:
     """Of a file with a password that other users may read."""
     given = (sources.values[each.key] for each in SETTINGS if each.is_secret)
     in_file = [str(each.raw) for each in given if each.origin == str(sources.file)]
     if any(without_password(dsn) != dsn for dsn in in_file):
         assert sources.file is not None
-        if may_others(sources.file.stat(), stat.S_IRGRP, stat.S_IROTH):
+        if loading.may_others(sources.file.stat(), stat.S_IRGRP, stat.S_IROTH):
             echo(
                 f"warning: '{sources.file}' holds a password, and others may read it\n"
                 f"  chmod 600 {sources.file}",

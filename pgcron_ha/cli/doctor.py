@@ -49,9 +49,8 @@ def doctor_command() -> int:
         partial(examine, settings), needs_schema=False, settings=settings, of_session=LOOK
     )
     for check, finding in findings:
-        line = f"{finding.level:<8} {check:<14} {finding.message}"
         report({"check": check, **finding._asdict()})
-        echo_state(line)
+        echo_state(f"{finding.level:<8} {check:<14} {finding.message}")
         if finding.hint:
             echo(f"{'':<24}{finding.hint}")
     return 1 if any(finding.level == "problem" for _, finding in findings) else 0

@@ -269,9 +269,8 @@ def check_delivery(found: Diagnosis) -> Iterator[Finding]:
 def check_handlers(found: Diagnosis) -> Iterator[Finding]:
     """Schedules whose runs no living node would take."""
     for wanted in found.unserved_schedules:
-        others = (
-            f" and {plural(wanted['schedules'] - 1, 'other')}" if wanted["schedules"] > 1 else ""
-        )
+        more = wanted["schedules"] - 1
+        others = f" and {plural(more, 'other')}" if more else ""
         yield advice(
             f"schedule '{wanted['name']}'{others}: {wanted['reason']}",
             "Start a node that does, before they fire; `pgcron-ha nodes` lists what nodes offer.",

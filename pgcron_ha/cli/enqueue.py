@@ -11,14 +11,14 @@ from typing import Any, Final, TextIO
 
 import click
 
-from pgcron_ha.cli.arguments import JsonCommand, instant, option
+from pgcron_ha.cli.arguments import JsonCommand, instant, option, unreadable
 from pgcron_ha.cli.options import run_options
 from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end, note_what_nobody_offers
 from pgcron_ha.client.checks import args_text, json_or_text, parsed_json
-from pgcron_ha.client.run_request import RunRequest, request_new_run, request_run, send_runs
+from pgcron_ha.client.run_request import RunRequest, request_new_run, send_runs
 from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
 
@@ -64,16 +64,12 @@ def enqueue_command(
     mistakes = Mistakes()
     given["args"] = mistakes.tried(args_of, pairs, given["args"])
     given["due_at"] = mistakes.tried(due_instant, given["due_at"])
-    requests: Iterable[tuple[str, RunRequest]] = ()
-    if file is None:
-        handler, args = given.pop("handler"), given.pop("args")
-        requests = [("", mistakes.tried(request_run, handler, args, given))]
+    one = mistakes.tried(request_new_run, given) if file is None else None
     mistakes.raise_any()
-    if file is not None:
-        requests = _requests(file, given)
-        if not Path(getattr(file, "name", "")).is_file():
-            # No transaction is to stay open while a slow program writes.
-            requests = list(requests)
+    requests = [("", one)] if file is None else _requests(file, given)
+    if not Path(getattr(file, "name", "")).is_file():
+        # No transaction is to stay open while a slow program writes.
+        requests = list(requests)
     run_ids = on_database(lambda session: _send(session, requests, wait))
     for run_id in run_ids:
         print_run_id(run_id)
@@ -151,9 +147,7 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[tuple[str, 
     except PgcronError as error:
         raise error.about(f"line {number}") from None
     except (UnicodeDecodeError, OSError) as error:
-        raise InvalidInput(
-            f"line {number + 1} can't be read", f"{error}.", "Write the file as UTF-8 text."
-        ) from None
+        raise unreadable(f"line {number + 1}", error) from None
 
 
 def _options(line: str) -> dict[str, Any]:

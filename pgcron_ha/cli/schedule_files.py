@@ -148,8 +148,7 @@ async def export_command(
     found = await session.call(workflow_files.workflows_to_export, started, source)
     workflows = {row["name"]: definitions.workflow_of(row["definition"]) for row in found}
     default = await session.call(schedule_files.default_schedule)
-    missing = sorted(set(names) - {row["name"] for row in rows})
-    if missing:
+    if missing := sorted(set(names) - {row["name"] for row in rows}):
         message, *more = NO_SCHEDULE
         raise NotFound(message.format(missing[0]), *more)
     schedules = {row["name"]: definitions.definition_of(row, default) for row in rows}

@@ -103,11 +103,10 @@ async def _rotate(session: Session, kind: str, key: str) -> tuple[int, int]:
 def _again(handler: str, args: dict[str, Any]) -> dict[str, Any] | None:
     """The args with the first key; None if one of them is encrypted for another handler."""
     try:
-        return {
+        return args | {
             name: encrypt(decrypt(each, handler, name), handler, name)
-            if is_encrypted(each)
-            else each
             for name, each in args.items()
+            if is_encrypted(each)
         }
     except InvalidInput:
         return None

@@ -116,10 +116,8 @@ def remove_command(name: str) -> None:
 @limit_option()
 def sessions_command(name: str | None, limit: int) -> None:
     """List who is logged in, the last used sessions first; only those of NAME if it is given."""
-    rows = call(login.sessions, name, limit=limit)
-    print_rows(
-        rows, _SESSIONS, "nobody is logged in" if name is None else f"not logged in: '{name}'"
-    )
+    nothing = "nobody is logged in" if name is None else f"not logged in: '{name}'"
+    print_rows(call(login.sessions, name, limit=limit), _SESSIONS, nothing)
 
 
 @users_group.command("revoke")
