@@ -22,7 +22,6 @@ from pgcron_ha.spec.preview import Preview, PreviewFire, marked
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import Spec, calendar_names, parse_spec
 
-DEFAULT_COUNT = 5
 MOST_FIRES = 10_000
 _LOCAL_WIDTH = 32
 
@@ -37,7 +36,7 @@ _LOCAL_WIDTH = 32
     into="start",
     metavar="INSTANT",
 )
-@option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=DEFAULT_COUNT)
+@option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=5)
 @option("--dst", "vixie, robfig (alias kubernetes) or skip.", default="vixie", metavar="POLICY")
 @option("--seed", "The schedule whose @daily~ (and its like) is meant.", metavar="UUID")
 @click.option("--prev", "is_backwards", is_flag=True, help="Look back, newest first.")

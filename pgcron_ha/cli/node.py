@@ -17,7 +17,6 @@ from pgcron_ha.cli import web
 from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.context import CommandContext, command_context
 from pgcron_ha.cli.output import echo
-from pgcron_ha.client.app import App
 from pgcron_ha.client.loading import load_app
 from pgcron_ha.config.settings import BY_KEY, Settings
 from pgcron_ha.config.values import Address
@@ -93,25 +92,23 @@ def run_node(
     web.allow_descriptors()
     apps = [load_app(place) for place in settings.node.apps]
     hide_from_others()
+
+    async def live() -> ForcedExit | None:
+        """From its start to its end in order, which a signal begins; the pages end last."""
+        node = Node(settings, apps, installed_version())
+        if pages:
+            servers = web.page_servers(settings, node.look, cookie)
+        else:
+            servers = web.ops_server(settings, node.look)
+        servers += web.callback_server(settings) if callbacks else []
+        await web.run_until_signal(node, *servers)
+        return node.forced_exit
+
     with descendants_die_too():
-        forced_exit = uvloop.run(live(settings, apps, pages, callbacks, cookie))
+        forced_exit = uvloop.run(live())
         if forced_exit is not None:
             kill_processes_with(f"{MARK}={os.environ[MARK]}".encode())
     return forced_exit
-
-
-async def live(
-    settings: Settings, apps: list[App], pages: bool, callbacks: bool, cookie: str | None = None
-) -> ForcedExit | None:
-    """One node from its start to its end in order, which a signal begins; the pages end last."""
-    node = Node(settings, apps, installed_version())
-    if pages:
-        servers = web.page_servers(settings, node.look, cookie)
-    else:
-        servers = web.ops_server(settings, node.look)
-    servers += web.callback_server(settings) if callbacks else []
-    await web.run_until_signal(node, *servers)
-    return node.forced_exit
 
 
 @click.command(name="dev")
@@ -150,8 +147,13 @@ def dev_command(reload: bool, **given: Any) -> int:
             port = web.free_port(usual.port if isinstance(usual, Address) else 0)
             flags |= {"web.listen": f"127.0.0.1:{port}"}
         if reload:
+            from uvicorn import Config
+            from uvicorn.supervisors import ChangeReload
+
             cookie = secrets.token_urlsafe(32)  # who is in stays in
-            _run_again_on_changes(partial(_run_until_changed, context, flags, cookie))
+            run = partial(_run_until_changed, context, flags, cookie)
+            # In a process of its own, started again when a Python file in this folder changes.
+            ChangeReload(Config("", reload=True, log_config=None), target=run, sockets=[]).run()
         else:
             run_node(context.load(flags), pages=True)
         return 0
@@ -169,11 +171,3 @@ def _run_until_changed(
         run_node(context.load(flags), pages=True, cookie=cookie)
     except PgcronError as error:
         print_error(error)
-
-
-def _run_again_on_changes(run: Callable[..., None]) -> None:
-    """In a process of its own, which is started again when a Python file in this folder changes."""
-    from uvicorn import Config
-    from uvicorn.supervisors import ChangeReload
-
-    ChangeReload(Config("", reload=True, log_config=None), target=run, sockets=[]).run()
