@@ -244,8 +244,7 @@ def locking(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def check_lease(found: Diagnosis) -> Iterator[Finding]:
     """Leases that a short failover or a busy machine outlasts."""
-    leases = [found.settings.node.lease_ttl, *(node["lease_ttl"] for node in found.nodes)]
-    shortest = min(leases)
+    shortest = min([found.settings.node.lease_ttl, *(node["lease_ttl"] for node in found.nodes)])
     if shortest < SHORTEST_ADVISED_LEASE:
         yield advice(
             f"a lease of {shortest:g} s is short",

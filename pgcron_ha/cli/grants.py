@@ -237,11 +237,8 @@ def statements(part: str, role: str, schema: str) -> Iterator[str]:
     yield f"GRANT SELECT ON {schema}.alembic_version TO {receiver};"
     for statement in _STATEMENTS[part]:
         rights, _, relations = statement.rpartition(" ON ")
-        word = relations.partition(" ")[0]
-        kind = f"{word} " if word in ("SEQUENCE", "FUNCTION") else ""
-        names = relations.removeprefix(kind).split(", ")
-        listed = ", ".join(f"{schema}.{name}" for name in names)
-        yield f"GRANT {rights} ON {kind}{listed} TO {receiver};"
+        listed = re.sub(r"([a-z_]+)", rf"{schema}.\1", relations)  # FUNCTION is no name
+        yield f"GRANT {rights} ON {listed} TO {receiver};"
 
 
 def confinement(role: str, schema: str, **limits: Sequence[str] | int) -> str:

@@ -151,16 +151,15 @@ def put_command(
         return row, changed
 
     found, changed = on_database(put)
-    ahead = _preview(found)
+    ahead = schedule_preview(found, datetime.now(UTC), _NEXT_FIRES)
     output.report({**found, **_preview_json(found, ahead)})
-    if not dry_run:
-        for each in (*(ahead.notes if ahead is not None else ()), *changed_lines(found, changed)):
-            output.note(each)
-    if dry_run and ahead is not None:
+    if dry_run:
         print_preview(ahead)
         echo(f"schedule '{name}' is not changed: this was a dry run")
         return
-    when = "has no fire ahead" if ahead is None or ahead.is_over else "waits for its assets"
+    for each in (*ahead.notes, *changed_lines(found, changed)):
+        output.note(each)
+    when = "has no fire ahead" if ahead.is_over else "waits for its assets"
     when = when if found["enabled"] else "is paused"
     if fires := _next_fires(found, ahead):
         when = f"fires next at {shown(fires[0])}"
@@ -180,11 +179,9 @@ async def pause_command(
     What runs goes on. --until is an instant (ISO 8601, 18:30, tomorrow 03:00), or how long from now
     (2h); without an offset it is local time in the schedule's zone.
     """
-    when = (
-        await arguments.in_zone_of(session, name, until, direction=1)
-        if isinstance(until, WrittenTime)
-        else until
-    )
+    when: Any = until
+    if isinstance(until, WrittenTime):
+        when = await arguments.in_zone_of(session, name, until, direction=1)
     await session.act(functions.pause_schedule, name, note, until=when)
     end = (await session.call(overview.schedule, name))["paused_until"]
     output.print_result(

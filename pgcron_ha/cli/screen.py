@@ -135,8 +135,7 @@ def _cut(line: str, columns: int) -> str:
 
 def elapsed(seconds: float) -> str:
     """Such as ``0:07`` or ``1:02:03``."""
-    whole = max(0, int(seconds))
-    minutes, rest = divmod(whole, 60)
+    minutes, rest = divmod(max(0, int(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 

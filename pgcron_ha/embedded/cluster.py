@@ -129,15 +129,14 @@ def initialise(
 def check_version(directory: DataDirectory, binaries: Binaries) -> None:
     """Raise ConfigError if the cluster was made by another major version than the programs have."""
     made_by = (directory.pgdata / "PG_VERSION").read_text().strip()
-    if made_by == str(binaries.major):
-        return
-    raise ConfigError(
-        f"The data in '{directory.path}' is of PostgreSQL '{made_by}', "
-        f"the programs in '{binaries.directory}' are of PostgreSQL '{binaries.major}'",
-        "A server reads only data of its own major version.",
-        f"Set {BIN_VARIABLE} to the programs of PostgreSQL {made_by} (to keep the data, dump it "
-        "with them and restore it), or remove the folder to begin anew.",
-    )
+    if made_by != str(binaries.major):
+        raise ConfigError(
+            f"The data in '{directory.path}' is of PostgreSQL '{made_by}', "
+            f"the programs in '{binaries.directory}' are of PostgreSQL '{binaries.major}'",
+            "A server reads only data of its own major version.",
+            f"Set {BIN_VARIABLE} to the programs of PostgreSQL {made_by} (to keep the data, dump it"
+            " with them and restore it), or remove the folder to begin anew.",
+        )
 
 
 def readable_binaries(directory: DataDirectory, binaries: Binaries, identity: Identity) -> Binaries:
