@@ -19,8 +19,7 @@ def _changes(row: Row) -> str | None:
 
 
 COLUMNS = columns(
-    "ID AT ACTOR:24 LOGIN:16 THROUGH VERB KIND NAME:30 CHANGE:60 NOTE:30 OUTCOME",
-    THROUGH="interface",
+    "ID AT ACTOR:24 LOGIN:16 THROUGH=interface VERB KIND NAME:30 CHANGE:60 NOTE:30 OUTCOME",
     CHANGE=_changes,
 )
 

@@ -24,13 +24,10 @@ from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.text import in_number
 
 COLUMNS: Final = columns(
-    "ID SCHEDULE:24 STATE SINCE UNTIL PLANNED ALREADY CREATED OPEN SUCCEEDED FAILED LEFT BY:16",
-    LEFT="remaining",
-    BY="created_by",
+    "ID SCHEDULE:24 STATE SINCE UNTIL PLANNED ALREADY CREATED OPEN SUCCEEDED FAILED"
+    " LEFT=remaining BY=created_by:16"
 )
-_RUN_COLUMNS: Final = columns(
-    "RUN FIRE_TIME STATE ATTEMPT NODE:20 ERROR:60", RUN="id", FIRE_TIME="fire_at"
-)
+_RUN_COLUMNS: Final = columns("RUN=id FIRE_TIME=fire_at STATE ATTEMPT NODE:20 ERROR:60")
 _SHOWN_RUNS: Final = 20
 _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 

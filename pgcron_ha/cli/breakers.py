@@ -13,10 +13,8 @@ from pgcron_ha.db.commands import breakers
 from pgcron_ha.spec.text import duration_text
 
 COLUMNS: Final = columns(
-    "BREAKER:32 STATE UNTIL WAITING WHY:60 LAST_ERROR:60 OPENS_AFTER FALLBACK:32 SET_BY:16",
-    BREAKER="name",
-    UNTIL="open_until",
-    WHY="reason",
+    "BREAKER=name:32 STATE UNTIL=open_until WAITING WHY=reason:60 LAST_ERROR:60 OPENS_AFTER"
+    " FALLBACK:32 SET_BY:16",
     OPENS_AFTER=lambda row: f"{row['failures']} in {duration_text(row['within'])}",
     FALLBACK=lambda row: row["fallback_handler"] or row["fallback_queue"],
     SET_BY=lambda row: row["set_by"] or "nodes",

@@ -15,9 +15,7 @@ from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
 from pgcron_ha.spec.spec import calendars_in
 
-COLUMNS = columns(
-    "NAME:32 SCHEDULES VERSION CHANGED BY:20 SOURCE:20", CHANGED="updated_at", BY="updated_by"
-)
+COLUMNS = columns("NAME:32 SCHEDULES VERSION CHANGED=updated_at BY=updated_by:20 SOURCE:20")
 _MOST_USERS: Final = 20
 _NEXT_DAYS: Final = 10
 

@@ -19,18 +19,11 @@ from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound
 
 COLUMNS = columns(
-    "RUN HANDLER:24 SCHEDULE:16 OUTCOME DIED AGAIN_AS ERROR:36",
-    RUN="run_id",
-    DIED="died_at",
-    AGAIN_AS="redriven_as",
+    "RUN=run_id HANDLER:24 SCHEDULE:16 OUTCOME DIED=died_at AGAIN_AS=redriven_as ERROR:36",
     ERROR=with_class,
 )
 GROUP_COLUMNS = columns(
-    "GROUP OPEN ALL HANDLERS:24 LAST CLASS:18 MESSAGE:30",
-    GROUP="fingerprint",
-    ALL="letters",
-    LAST="last_at",
-    CLASS="error_class",
+    "GROUP=fingerprint OPEN ALL=letters HANDLERS:24 LAST=last_at CLASS=error_class:18 MESSAGE:30"
 )
 
 

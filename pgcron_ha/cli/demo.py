@@ -82,19 +82,15 @@ def _outcomes(row: overview.Row) -> list[str]:
 
 # Of rows that have the database's time as "now".
 _NODES: Final = columns(
-    "NODE:16 STATE:14 PID LEASE SLOTS ENDED",
-    NODE="name",
+    "NODE=name:16 STATE:14 PID=process_id LEASE SLOTS ENDED=ended_because",
     STATE=state_of,
-    PID="process_id",
     # It runs out when its node has been killed.
     LEASE=lambda row: f"{_seconds_to(row['lease_until'], row):.1f} s",
     SLOTS=slots_of,
-    ENDED="ended_because",
 )
 _SCHEDULES: Final = columns(
     # The spec is last: a narrow terminal cuts it.
-    "SCHEDULE:16 NEXT NOW:18 LAST_RUNS TOOK SPEC:24",
-    SCHEDULE="name",
+    "SCHEDULE=name:16 NEXT NOW:18 LAST_RUNS TOOK SPEC:24",
     NEXT=_next,
     NOW=_now,
     LAST_RUNS=_outcomes,

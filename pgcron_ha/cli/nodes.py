@@ -31,10 +31,8 @@ def slots_of(row: overview.Row) -> str:
 
 
 COLUMNS: Final = columns(
-    "NODE:16 STATE:14 HOST:14 PID SLOTS QUEUES:14 HANDLERS LABELS:30",
-    NODE="name",
+    "NODE=name:16 STATE:14 HOST:14 PID=process_id SLOTS QUEUES:14 HANDLERS LABELS:30",
     STATE=state_of,
-    PID="process_id",
     SLOTS=slots_of,
     LABELS=lambda row: [f"{key}={value}" for key, value in row["labels"].items()],
 )

@@ -58,16 +58,19 @@ class Column:
         return text if len(text) <= self.most else text[: self.most - 1] + "…"
 
 
-def columns(heading: str, **values: str | Callable[[Any], object]) -> tuple[Column, ...]:
-    """The columns of a table by its heading, such as ``"ID HANDLER:24 LAST_ERROR"``; a number is
-    the most characters. A column shows what the row has under its own word, or what `values` says
-    of it: another key, or what is made of the row.
+def columns(heading: str, **made: Callable[[Any], object]) -> tuple[Column, ...]:
+    """The columns of a table by its heading, such as ``"ID HANDLER:24 DIED=died_at STATE"``.
+
+    A number is the most characters. A column shows what the row has under its own word, or under
+    the key after ``=``; or what is `made` of the row.
     """
-    parts = [each.partition(":") for each in heading.split()]
-    return tuple(
-        Column(word.replace("_", " "), values.get(word, word.lower()), int(most or 40))
-        for word, _, most in parts
-    )
+    found = []
+    for each in heading.split():
+        column, _, most = each.partition(":")
+        word, _, key = column.partition("=")
+        value = made.get(word, key or word.lower())
+        found.append(Column(word.replace("_", " "), value, int(most or 40)))
+    return tuple(found)
 
 
 class OutputFailed(PgcronError):

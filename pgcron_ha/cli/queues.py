@@ -15,13 +15,10 @@ from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
 
 QUEUES: Final = columns(
-    "QUEUE:24 WAITING DUE RUNNING MOST RATE PER BLOCKED OLDEST_DUE PAUSED NOTE:20",
-    QUEUE="name",
-    MOST="max_running",
-    PAUSED="paused_at",
-    NOTE="paused_note",
+    "QUEUE=name:24 WAITING DUE RUNNING MOST=max_running RATE PER BLOCKED OLDEST_DUE"
+    " PAUSED=paused_at NOTE=paused_note:20"
 )
-KEYS: Final = columns("KEY:32 SLOTS RATE PER RUNNING SET_BY:16 SET_AT", KEY="concurrency_key")
+KEYS: Final = columns("KEY=concurrency_key:32 SLOTS RATE PER RUNNING SET_BY:16 SET_AT")
 _NO_LIMIT: Final = "none"
 _rate = option(
     "--rate", "At most 10 start in any minute: 10/1m.", RATE, default=Rate(), show_default=False

@@ -21,7 +21,7 @@ def _kept(row: dict[str, Any]) -> str:
 
 
 COLUMNS: Final = columns(
-    "WHAT:60 KEPT_FOR SET_BY:16 SINCE", WHAT=cluster.scope_words, KEPT_FOR=_kept, SINCE="set_at"
+    "WHAT:60 KEPT_FOR SET_BY:16 SINCE=set_at", WHAT=cluster.scope_words, KEPT_FOR=_kept
 )
 _TABLES: Final = ("occurrence", "history", "attempt", "log", "audit")
 

@@ -14,11 +14,10 @@ from pgcron_ha.db.commands import roles
 from pgcron_ha.model.permissions import ROLES, SCOPE_KINDS, Grant
 
 COLUMNS: Final = columns(
-    "WHO:60 ROLE WHERE:60 GRANTED_BY:16 SINCE",
+    "WHO:60 ROLE WHERE:60 GRANTED_BY:16 SINCE=granted_at",
     WHERE=lambda row: Grant(row["role"], row["scope_kind"], row["scope"]).words,
-    SINCE="granted_at",
 )
-OWNED: Final = columns("TEAM:40 KIND NAME:60 SET_BY:16 SINCE", SINCE="set_at")
+OWNED: Final = columns("TEAM:40 KIND NAME:60 SET_BY:16 SINCE=set_at")
 _KINDS: Final = ("queue", "calendar", "key", "producer")
 
 

@@ -27,13 +27,10 @@ from pgcron_ha.spec.text import in_number
 from pgcron_ha.spec.zones import TZDATA, load_zone
 from pgcron_ha.web.run_words import ledger_line
 
-COLUMNS = columns("SCHEDULE:30 FIRE_TIME RUN RULE:60 DETAIL:100", FIRE_TIME="fire_at", RUN="run_id")
+COLUMNS = columns("SCHEDULE:30 FIRE_TIME=fire_at RUN=run_id RULE:60 DETAIL:100")
 LEDGER_COLUMNS = columns(
-    "FIRE_TIME:44 DECISION REASON RUN OUTCOME STARTED",
+    "FIRE_TIME:44 DECISION REASON RUN=run_id OUTCOME=run_state STARTED=started_at",
     FIRE_TIME=lambda row: " to ".join(dict.fromkeys(map(shown, (row["fire_at"], row["last_at"])))),
-    RUN="run_id",
-    OUTCOME="run_state",
-    STARTED="started_at",
 )
 _WHEN = arguments.ReadBy("when", arguments.duration, arguments.instant)
 

@@ -31,9 +31,7 @@ from pgcron_ha.model.differences import Change, changes
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.spec import calendars_in, spec_of
 
-VERSION_COLUMNS = columns(
-    "VERSION AT BY:24 INTERFACE WHAT CHANGED:60 NOTE:60", BY="actor", WHAT="operation"
-)
+VERSION_COLUMNS = columns("VERSION AT BY=actor:24 INTERFACE WHAT=operation CHANGED:60 NOTE:60")
 
 
 def _status(row: overview.Row) -> str:
@@ -53,11 +51,9 @@ def _next(row: overview.Row) -> object:
 
 
 COLUMNS = columns(
-    "NAME:20 SPEC:18 ZONE:14 HANDLER:20 STATUS:9 NEXT:26 LAST:10",
-    ZONE="timezone",
+    "NAME:20 SPEC:18 ZONE=timezone:14 HANDLER:20 STATUS:9 NEXT:26 LAST=last_outcome:10",
     STATUS=_status,
     NEXT=_next,
-    LAST="last_outcome",
 )
 _UNTIL = arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant)
 _NEXT_FIRES = 5

@@ -23,16 +23,16 @@ def _size(key: str) -> Callable[[dict[str, Any]], str | None]:
     return lambda row: None if row[key] is None else in_bytes(row[key])
 
 
-_SIZES: Final[dict[str, Any]] = {
-    **{name.upper(): _size(name) for name in ("heap", "indexes", "toast", "total", "a_day")},
-    "VACUUMED": "vacuumed_at",
-    "DROPPED": "dropped_at",
+_SIZES: Final = {
+    name.upper(): _size(name) for name in ("heap", "indexes", "toast", "total", "a_day")
 }
 TABLES: Final = columns(
-    "TABLE PARTITIONS ROWS DEAD HEAP INDEXES TOAST TOTAL A_DAY KEPT VACUUMED", **_SIZES
+    "TABLE PARTITIONS ROWS DEAD HEAP INDEXES TOAST TOTAL A_DAY KEPT VACUUMED=vacuumed_at", **_SIZES
 )
 PARTS: Final = columns(
-    "PARTITION FROM BEFORE ROWS DEAD HEAP INDEXES TOAST TOTAL VACUUMED DROPPED", **_SIZES
+    "PARTITION FROM BEFORE ROWS DEAD HEAP INDEXES TOAST TOTAL VACUUMED=vacuumed_at"
+    " DROPPED=dropped_at",
+    **_SIZES,
 )
 
 

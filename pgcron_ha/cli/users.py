@@ -17,30 +17,18 @@ from pgcron_ha.model.permissions import ROLES, Grant
 
 _ROLE: Final = click.Choice(list(ROLES))
 _USERS: Final = columns(
-    "USER:40 SHOWN:32 ROLES:60 STATE SESSIONS LAST_SEEN ADDED_BY:16",
-    USER="name",
+    "USER=name:40 SHOWN:32 ROLES:60 STATE SESSIONS LAST_SEEN=last_seen_at ADDED_BY=created_by:16",
     STATE=lambda row: (
         "disabled" if row["disabled_at"] else "password" if row["has_password"] else "no password"
     ),
-    LAST_SEEN="last_seen_at",
-    ADDED_BY="created_by",
 )
 _SESSIONS: Final = columns(
-    "SESSION USER:40 BY FROM:40 SINCE LAST_SEEN ENDS BROWSER:40",
-    USER="user_name",
-    BY="method",
-    FROM="address",
-    SINCE="created_at",
-    LAST_SEEN="last_seen_at",
-    ENDS="expires_at",
-    BROWSER="agent",
+    "SESSION USER=user_name:40 BY=method FROM=address:40 SINCE=created_at LAST_SEEN=last_seen_at"
+    " ENDS=expires_at BROWSER=agent:40"
 )
 _TOKENS: Final = columns(
-    "ID TOKEN:32 OWNER:32 ROLES:60 ENDS LAST_USED MADE_BY:16",
-    TOKEN="name",
-    ENDS="expires_at",
-    LAST_USED="last_used_at",
-    MADE_BY="created_by",
+    "ID TOKEN=name:32 OWNER:32 ROLES:60 ENDS=expires_at LAST_USED=last_used_at"
+    " MADE_BY=created_by:16"
 )
 
 

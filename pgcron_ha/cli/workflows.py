@@ -35,23 +35,17 @@ def _state(run: Row) -> str:
 
 
 COLUMNS: Final = columns(
-    "NAME:32 VERSION STEPS LAST LAST_RUN STARTED MANAGED_BY DESCRIPTION:40",
-    LAST="last_state",
-    STARTED="last_started_at",
+    "NAME:32 VERSION STEPS LAST=last_state LAST_RUN STARTED=last_started_at MANAGED_BY"
+    " DESCRIPTION:40"
 )
 RUN_COLUMNS: Final = columns(
-    "RUN VERSION STATE STARTED ENDED STEPS SUCCEEDED FAILED SKIPPED RUNNING",
-    RUN="run_id",
+    "RUN=run_id VERSION STATE STARTED=started_at ENDED=finished_at STEPS SUCCEEDED FAILED SKIPPED"
+    " RUNNING",
     STATE=_state,
-    STARTED="started_at",
-    ENDED="finished_at",
 )
-_DEFINED_COLUMNS: Final = columns("STEP:40 WHAT:50 RULE AFTER:60", STEP="name", WHAT=_what)
+_DEFINED_COLUMNS: Final = columns("STEP=name:40 WHAT:50 RULE AFTER:60", WHAT=_what)
 _STEP_COLUMNS: Final = columns(
-    "STEP:40 STATE RUN STARTED DURATION WHAT:40 WHY:80",
-    STEP="name",
-    RUN="step_run",
-    STARTED="started_at",
+    "STEP=name:40 STATE RUN=step_run STARTED=started_at DURATION WHAT:40 WHY:80",
     DURATION=duration_of,
     WHAT=_what,
     WHY=lambda row: row["waits_detail"] or row["reason"],
