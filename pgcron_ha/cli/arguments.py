@@ -197,11 +197,15 @@ def option(
     into: str | None = None,
     **more: Any,
 ) -> Callable[[Any], Any]:
-    """An option with a value: `click.option`, of which a default is shown. `also` is another name
-    of it, `into` the parameter that gets the value.
+    """An option with a value: `click.option`, of which a default is shown.
+
+    `name` is as the help shows it: ``--tz ZONE``. `kind` is what click takes, or a tuple of the
+    words to choose from. `also` is another name, `into` the parameter that gets the value.
     """
+    name, _, value = name.partition(" ")
     names = [each for each in (name, also, into) if each is not None]
-    more = {"show_default": "default" in more} | more
+    kind = click.Choice(kind) if isinstance(kind, tuple) else kind
+    more = {"show_default": "default" in more, "metavar": value or None} | more
     return click.option(*names, type=kind, help=words, **more)
 
 

@@ -37,7 +37,7 @@ def audit_group() -> None:
 @option("--verb", "What was done: cancel, pause, edit, …")
 @option("--kind", "To what: run, schedule, queue, …")
 @option("--name", "Its name; of a run its number.")
-@option("--outcome", "Whether it was done.", click.Choice(("done", "refused")))
+@option("--outcome", "Whether it was done.", ("done", "refused"))
 @option("--interface", "Through what: cli, ui, code, file, sql, …")
 @limit_option()
 def list_command(**given: Any) -> None:

@@ -36,18 +36,13 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 @click.argument("name")
 @option("--since", "Start of the range (inclusive).", LOCAL_INSTANT, required=True)
 @option("--until", "End of the range (exclusive). Default: now.", LOCAL_INSTANT)
-@option(
-    "--direction",
-    "Oldest or newest fires first.",
-    click.Choice(backfills.DIRECTIONS),
-    default="forward",
-)
+@option("--direction", "Oldest or newest fires first.", backfills.DIRECTIONS, default="forward")
 @option("--parallelism", "Maximum runs of it at the same time.", int, default=1)
-@option("--overlap", "Overlap policy of its runs. Default: the schedule's.", metavar="POLICY")
+@option("--overlap POLICY", "Overlap policy of its runs. Default: the schedule's.")
 @option(
     "--if-ran",
     "Fires that ran already: skip them, rerun failed ones, or rerun all.",
-    click.Choice(backfills.IF_RAN),
+    backfills.IF_RAN,
     default="skip",
 )
 @arguments.args_option("Arguments instead of the schedule's.")
@@ -102,7 +97,7 @@ def backfills_group() -> None:
 
 @backfills_group.command("list")
 @option("--schedule", "Those of this schedule.")
-@option("--state", "Those in this state.", click.Choice(backfills.STATES))
+@option("--state", "Those in this state.", backfills.STATES)
 @arguments.limit_option()
 def list_command(schedule: str | None, state: str | None, limit: int) -> None:
     """List backfills, the newest first."""

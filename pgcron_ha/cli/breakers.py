@@ -44,9 +44,9 @@ def list_command(limit: int) -> None:
     DURATION,
     into="open_for_at_most",
 )
-@option("--fallback-handler", "Runs them while the breaker is open.", metavar="HANDLER")
-@option("--fallback-queue", "Queue for them while the breaker is open.", metavar="QUEUE")
-@option("--share", "A handler that shares it.", into="handlers", multiple=True, metavar="HANDLER")
+@option("--fallback-handler HANDLER", "Runs them while the breaker is open.")
+@option("--fallback-queue QUEUE", "Queue for them while the breaker is open.")
+@option("--share HANDLER", "A handler that shares it.", into="handlers", multiple=True)
 def set_command(handler: str, **given: Any) -> None:
     """Stop running HANDLER after some failures within a time, then probe it run by run.
 

@@ -100,7 +100,7 @@ _SCHEDULES: Final = columns(
 
 
 @click.command(name="demo")
-@option("--for", "End by itself after this time.", _SECONDS, into="seconds", metavar="SECONDS")
+@option("--for SECONDS", "End by itself after this time.", _SECONDS, into="seconds")
 @option("--nodes", "How many.", click.IntRange(1, MOST_NODES), default=2)
 @option(
     "--data",

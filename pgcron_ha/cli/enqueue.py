@@ -32,10 +32,9 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
 @click.argument("handler", required=False)
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @option(
-    "--file",
+    "--file FILE",
     'Runs as JSON lines: {"handler": …, "args": …}; - reads stdin.',
     click.File(encoding="utf-8"),
-    metavar="FILE",
 )
 @run_options
 @click.option("--wait", is_flag=True, help="Wait until the run ends, and print its result.")

@@ -17,10 +17,9 @@ from pgcron_ha.errors import DatabaseUnavailable, Refused
 @click.command("migrate")
 @click.option("--sql", is_flag=True, help="Print the statements instead; for a DBA.")
 @option(
-    "--from",
+    "--from REVISION",
     "With --sql: the revision that the database has, or 'base' (empty). Default: read it.",
     into="since",
-    metavar="REVISION",
 )
 @click.option("--check", is_flag=True, help="Only look; exit 1 if it is older.")
 @click.option("--uninstall", is_flag=True, help="Remove all of it, with --yes.")

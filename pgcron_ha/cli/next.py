@@ -30,15 +30,14 @@ _LOCAL_WIDTH = 32
 @click.argument("spec")
 @timezone_option
 @option(
-    "--from",
+    "--from INSTANT",
     "List fires after (with --prev: before) INSTANT. Default: now.",
     LOCAL_INSTANT,
     into="start",
-    metavar="INSTANT",
 )
 @option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=5)
-@option("--dst", "vixie, robfig (alias kubernetes) or skip.", default="vixie", metavar="POLICY")
-@option("--seed", "The schedule whose @daily~ (and its like) is meant.", metavar="UUID")
+@option("--dst POLICY", "vixie, robfig (alias kubernetes) or skip.", default="vixie")
+@option("--seed UUID", "The schedule whose @daily~ (and its like) is meant.")
 @click.option("--prev", "is_backwards", is_flag=True, help="Look back, newest first.")
 def next_command(
     spec: str,

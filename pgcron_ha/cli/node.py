@@ -113,7 +113,7 @@ def run_node(
 
 @click.command(name="dev")
 @_apps
-@option("--web", "Where to serve the pages.", into="web_listen", metavar="HOST:PORT")
+@option("--web HOST:PORT", "Where to serve the pages.", into="web_listen")
 @click.option(
     "--reload", is_flag=True, help="Start the node again when a Python file changes here."
 )

@@ -10,8 +10,8 @@ import click
 
 from pgcron_ha.cli.arguments import args_option, option, together
 
-# Read with the other options, so that all mistakes are reported at once.
-DURATION: Final = {"metavar": "DURATION"}
+# Durations are texts here: they are read with the other options, so that all mistakes are reported
+# at once.
 
 
 def _labels(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> list[str] | None:
@@ -26,7 +26,7 @@ def _links(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> dic
 
 
 timezone_option: Final = option(
-    "--tz", "An IANA time zone.", also="--timezone", into="timezone", metavar="ZONE"
+    "--tz ZONE", "An IANA time zone.", also="--timezone", into="timezone"
 )
 _SEVERAL: Final[dict[str, Any]] = {"multiple": True, "callback": _labels}
 
@@ -38,17 +38,16 @@ _CONCURRENCY_KEY = option("--concurrency-key", "Concurrency key: limits the runs
 _TAG = option("--tag", "A word to find it by; may be repeated.", into="tags", **_SEVERAL)
 _OF_BOTH = together(
     _PLACE,
-    option("--timeout", "Maximum duration of an attempt. Default: 1h.", **DURATION),
-    option("--give-up-after", "Maximum age of a run, retries included.", **DURATION),
-    option("--silence-timeout", "Stop a run that reports nothing for this long.", **DURATION),
+    option("--timeout DURATION", "Maximum duration of an attempt. Default: 1h."),
+    option("--give-up-after DURATION", "Maximum age of a run, retries included."),
+    option("--silence-timeout DURATION", "Stop a run that reports nothing for this long."),
     option("--max-attempts", "Maximum attempts. Default: 5.", int),
-    option("--retry", 'Retries: {"backoff": "linear", "retry_for": "2h"}.', metavar="JSON"),
+    option("--retry JSON", 'Retries: {"backoff": "linear", "retry_for": "2h"}.'),
     option("--delivery", "at_least_once (the default), at_most_once or transactional."),
     _CONCURRENCY_KEY,
     option(
-        "--requires",
+        "--requires LABEL",
         "Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
-        metavar="LABEL",
         **_SEVERAL,
     ),
     option("--weight", "Slots that a run takes of its node. Default: 1.", int),
@@ -60,7 +59,7 @@ tag_filter: Final = option(
 )
 _NEW = together(
     args_option("A JSON object of arguments.", is_judged=False),
-    option("--due-at", "Do not start before: 2h, 18:30, ISO.", metavar="INSTANT", into="due_at"),
+    option("--due-at INSTANT", "Do not start before: 2h, 18:30, ISO.", into="due_at"),
     option("--idempotency-key", "For a day the same key returns the same run."),
 )
 _UNIQUE = together(
@@ -70,32 +69,31 @@ _UNIQUE = together(
 start_options = together(_NEW, _PLACE, _CONCURRENCY_KEY, _TAG, _UNIQUE)
 run_options = together(
     _NEW,
-    option("--start-within", "The run expires if it has not started by then.", **DURATION),
+    option("--start-within DURATION", "The run expires if it has not started by then."),
     _OF_BOTH,
     _UNIQUE,
-    option("--unique-for", "At most one run in this time, ended or not.", **DURATION),
+    option("--unique-for DURATION", "At most one run in this time, ended or not."),
     option("--on-conflict", "return its id (the default), replace its args, or refuse."),
-    option("--debounce", "Start this long after the last call with the key.", **DURATION),
-    option("--debounce-max", "Start at most this long after the first one.", **DURATION),
+    option("--debounce DURATION", "Start this long after the last call with the key."),
+    option("--debounce-max DURATION", "Start at most this long after the first one."),
 )
 policy_options = together(
     args_option("A JSON object of arguments.", is_judged=False),
     timezone_option,
-    option("--dst", "vixie, robfig or skip.", metavar="POLICY"),
+    option("--dst POLICY", "vixie, robfig or skip."),
     click.option("--enabled/--paused", "enabled", default=None, help="Whether it fires."),
-    option("--overlap", "skip, allow, queue, replace or terminate.", metavar="POLICY"),
-    option("--catchup", "latest, latest N, all or none.", metavar="POLICY"),
-    option("--catchup-window", "How old a late fire may be.", **DURATION),
-    option("--after-pause", "drop what a pause held back, or catchup.", metavar="WHAT"),
+    option("--overlap POLICY", "skip, allow, queue, replace or terminate."),
+    option("--catchup POLICY", "latest, latest N, all or none."),
+    option("--catchup-window DURATION", "How old a late fire may be."),
+    option("--after-pause WHAT", "drop what a pause held back, or catchup."),
     option("--pause-after-failures", "Pause it after this many failures in a row; 0: never.", int),
     option(
-        "--probe-after",
+        "--probe-after DURATION",
         "End the next such pause after this time; each failure doubles it.",
-        **DURATION,
     ),
-    option("--start-deadline", "A run that has not started by then expires.", **DURATION),
+    option("--start-deadline DURATION", "A run that has not started by then expires."),
     _OF_BOTH,
-    option("--jitter", "Delay all fires by one amount within it; 0s: none.", **DURATION),
+    option("--jitter DURATION", "Delay all fires by one amount within it; 0s: none."),
     click.option(
         "--depends-on-previous/--independent",
         default=None,
@@ -105,15 +103,14 @@ policy_options = together(
     option("--owner", "The team or person that it belongs to."),
     option("--description", "What it is for."),
     option(
-        "--link",
+        "--link TITLE=URL",
         "A page about it, such as its runbook; may be repeated.",
         into="links",
-        metavar="TITLE=URL",
         multiple=True,
         callback=_links,
     ),
-    option("--managed-by", "What manages it: cli, code, file, sql or ui.", metavar="INTERFACE"),
+    option("--managed-by INTERFACE", "What manages it: cli, code, file, sql or ui."),
     option("--max-running", "Maximum concurrent runs; 0 removes the limit.", int),
     option("--max-queued", "Maximum runs that wait (overlap queue).", int),
-    option("--queue-drops", "Which run a full queue drops: newest or oldest.", metavar="WHICH"),
+    option("--queue-drops WHICH", "Which run a full queue drops: newest or oldest."),
 )

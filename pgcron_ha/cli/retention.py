@@ -25,8 +25,8 @@ COLUMNS: Final = columns(
 )
 _TABLES: Final = ("occurrence", "history", "attempt", "log", "audit")
 
-_queue = option("--queue", "Runs of this queue; else of every queue.", metavar="QUEUE")
-_OUTCOMES: Final = click.Choice([outcome.value for outcome in RunOutcome])
+_queue = option("--queue QUEUE", "Runs of this queue; else of every queue.")
+_OUTCOMES: Final = tuple(outcome.value for outcome in RunOutcome)
 _outcome = option("--outcome", "Runs with this outcome; else with any.", _OUTCOMES)
 
 
@@ -46,7 +46,7 @@ def list_command(limit: int) -> None:
 @click.argument("duration", type=DURATION)
 @_queue
 @_outcome
-@option("--table", "All rows of this table.", click.Choice(_TABLES))
+@option("--table", "All rows of this table.", _TABLES)
 def set_command(duration: timedelta, table: str | None, **rule: str | None) -> None:
     """Keep ended runs for DURATION after their end.
 

@@ -25,8 +25,8 @@ _WITHIN: Final = "Within this {}: a name, or how names begin (mail-*)."
 # What grant and revoke name alike.
 _of_a_grant = together(
     click.argument("role", type=click.Choice(list(ROLES))),
-    option("--user", "A user of the pages.", metavar="USER"),
-    option("--group", "Every user of this group.", metavar="GROUP"),
+    option("--user USER", "A user of the pages."),
+    option("--group GROUP", "Every user of this group."),
     *(option(f"--{kind}", _WITHIN.format(kind), metavar="NAME") for kind in SCOPE_KINDS),
 )
 

@@ -69,7 +69,7 @@ def runs_group() -> None:
     "--state",
     "A state, an outcome or a group: attention, waiting, ended; may be repeated. Without it "
     "all but scheduled ones.",
-    click.Choice(tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))),
+    tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS))),
     also="--outcome",
     into="states",
     multiple=True,
@@ -77,7 +77,7 @@ def runs_group() -> None:
 @option("--handler", "Runs of this handler.")
 @option("--queue", "Runs of this queue.")
 @option("--node", "Runs that this node executes, or executed last.")
-@option("--error", "Runs with this text in their error.", metavar="TEXT")
+@option("--error TEXT", "Runs with this text in their error.")
 @tag_filter
 @option("--since", "Not before: 2h (ago), 18:30, ISO.", INSTANT)
 @option("--until", "Only before: 2h (ago), 18:30, ISO.", INSTANT)

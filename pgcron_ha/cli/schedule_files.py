@@ -43,19 +43,16 @@ _REPORTED = ("spec", "handler", *definitions.POLICIES, "managed_by", "source")
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 # Opened when there is something to write.
-_NEW_FILE: Final[dict[str, Any]] = {
-    "kind": click.File("w", encoding="utf-8", lazy=True),
-    "metavar": "FILE",
-}
+_NEW_FILE: Final = click.File("w", encoding="utf-8", lazy=True)
 _files = together(
-    option("--output", "Write the schedules to this file.", **_NEW_FILE),
-    option("--templates", "Write the part for pgcron-ha.toml to this file.", **_NEW_FILE),
+    option("--output FILE", "Write the schedules to this file.", _NEW_FILE),
+    option("--templates FILE", "Write the part for pgcron-ha.toml to this file.", _NEW_FILE),
 )
 
 
 @click.command("apply", cls=JsonCommand)
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
-@option("--source", "Who owns them; without it PATH's own name.", metavar="NAME")
+@option("--source NAME", "Who owns them; without it PATH's own name.")
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
 @click.option("--take-over", is_flag=True, help="Also what another source owns.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
@@ -125,8 +122,8 @@ async def apply_command(
 
 @click.command("export")
 @click.argument("names", nargs=-1)
-@option("--source", "Only those of a source.", metavar="NAME")
-@option("--output", "A file instead of stdout.", **_NEW_FILE)
+@option("--source NAME", "Only those of a source.")
+@option("--output FILE", "A file instead of stdout.", _NEW_FILE)
 @with_session
 async def export_command(
     session: Session, names: tuple[str, ...], source: str | None, output: TextIO | None
@@ -272,7 +269,7 @@ def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: Text
 
 
 @import_group.command("pg_cron")
-@option("--from-dsn", "The database that has cron.job.", metavar="URL", required=True)
+@option("--from-dsn URL", "The database that has cron.job.", required=True)
 @option("--timezone", "pg_cron's; without it what the database says, or UTC.")
 @_files
 def pg_cron_command(from_dsn: str, timezone: str | None, **files: TextIO | None) -> None:

@@ -47,7 +47,7 @@ _note = option("--note", "Why; shown by `schedules why`.")
 
 @click.command("occurrences", cls=arguments.JsonCommand)
 @click.argument("name")
-@option("--decision", "Only what was decided so.", click.Choice(ledger.DECISIONS))
+@option("--decision", "Only what was decided so.", ledger.DECISIONS)
 @option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.LOCAL_INSTANT)
 @arguments.limit_option()
 @with_session

@@ -78,9 +78,7 @@ for _command in (
 @option("--queue", "Those of this queue.")
 @option("--owner", "Those of this owner.")
 @tag_filter
-@option(
-    "--status", "Those with this status.", click.Choice(["unchecked", "valid", "invalid", "done"])
-)
+@option("--status", "Those with this status.", ("unchecked", "valid", "invalid", "done"))
 @click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")
 @arguments.limit_option()
 def list_command(paused: bool | None, **given: Any) -> None:
@@ -226,7 +224,7 @@ def delete_command(name: str) -> None:
 @schedules_group.command("run-now")
 @click.argument("name")
 @arguments.args_option("Other arguments than the schedule's.")
-@option("--overlap", "Another overlap policy, for this run alone.", metavar="POLICY")
+@option("--overlap POLICY", "Another overlap policy, for this run alone.")
 @option("--for", "The fire time that it is for, instead of now.", LOCAL_INSTANT, into="fire_time")
 @with_session
 async def run_now_command(

@@ -15,7 +15,7 @@ from pgcron_ha.db.commands import login
 from pgcron_ha.db.commands.roles import role_grants
 from pgcron_ha.model.permissions import ROLES, Grant
 
-_ROLE: Final = click.Choice(list(ROLES))
+_ROLE: Final = tuple(ROLES)
 _USERS: Final = columns(
     "USER=name:40 SHOWN:32 ROLES:60 STATE SESSIONS LAST_SEEN=last_seen_at ADDED_BY=created_by:16",
     STATE=lambda row: (
@@ -110,7 +110,7 @@ def sessions_command(name: str | None, limit: int) -> None:
 
 @users_group.command("revoke")
 @click.argument("name")
-@option("--session", "Only this one of `users sessions`.", metavar="SESSION")
+@option("--session SESSION", "Only this one of `users sessions`.")
 def revoke_command(name: str, session: str | None) -> None:
     """End the sessions of NAME."""
     ended = act(login.revoke_sessions, name, session=session)
@@ -125,9 +125,9 @@ def tokens_group() -> None:
 @tokens_group.command("create")
 @click.argument("name")
 @option("--role", "Its role.", _ROLE, default="viewer")
-@option("--scope", "Only there: queue:mail-*.", into="scopes", multiple=True, metavar="KIND:NAME")
+@option("--scope KIND:NAME", "Only there: queue:mail-*.", into="scopes", multiple=True)
 @option("--lifetime", "How long it is valid, up to 365d.", DURATION, default="90d")
-@option("--owner", "It never has more rights than this user.", metavar="USER")
+@option("--owner USER", "It never has more rights than this user.")
 def create_command(name: str, role: str, **options: Any) -> None:
     """Make a token and print it: it is shown this once."""
     token = new_token()

@@ -38,9 +38,9 @@ some of them close so many at their start.
 
 
 @click.command("web")
-@option("--listen", "Also unix:/path; port 0: any.", metavar="HOST:PORT")
-@option("--callbacks", "Take services' callbacks there, too.", metavar="HOST:PORT")
-@option("--ops", "Serve probes and metrics there, too.", metavar="HOST:PORT")
+@option("--listen HOST:PORT", "Also unix:/path; port 0: any.")
+@option("--callbacks HOST:PORT", "Take services' callbacks there, too.")
+@option("--ops HOST:PORT", "Serve probes and metrics there, too.")
 def web_command(listen: str | None, callbacks: str | None, ops: str | None) -> int:
     """Serve the pages, the probes and the metrics.
 
