@@ -167,7 +167,9 @@ class JsonGroup(click.Group):
         """As click does it, with ``list`` where no command is named; options may stand before a
         command's name, too.
         """
-        with_value = self._options_with_a_value()
+        options = (each for command in self.commands.values() for each in command.params)
+        valued = (each for each in options if isinstance(each, click.Option) and not each.is_flag)
+        with_value = {name for each in valued for name in each.opts}
         for place, (before, word) in enumerate(pairwise(["", *args])):
             if word in self.commands and before not in with_value:
                 args = [word, *args[:place], *args[place + 1 :]]
@@ -177,15 +179,6 @@ class JsonGroup(click.Group):
         if is_bare and "list" in self.commands and not ctx.resilient_parsing:
             args = ["list", *args]
         return super().parse_args(ctx, args)
-
-    def _options_with_a_value(self) -> set[str]:
-        options = (each for command in self.commands.values() for each in command.params)
-        return {
-            name
-            for each in options
-            if isinstance(each, click.Option) and not each.is_flag
-            for name in each.opts
-        }
 
 
 def option(

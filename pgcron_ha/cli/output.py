@@ -143,11 +143,6 @@ def echo_file(text: str) -> None:
     write(harmless(text) if sys.stdout.isatty() else text, nl=False)
 
 
-def echo_encrypted(value: object) -> None:
-    """Prints an encrypted value as it is, which all else shows as a word; it is ASCII."""
-    write(json.dumps(value))
-
-
 def print_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], nothing: str) -> None:
     """The rows as JSON lines (all keys), or as `print_table` does."""
     for row in rows:

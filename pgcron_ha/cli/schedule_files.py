@@ -78,25 +78,20 @@ async def apply_command(
         )
     how: dict[str, Any] = {"source": owner, "take_over": take_over}
     names, rows = list(found.schedules), [{"name": n, **v} for n, v in found.schedules.items()]
+    act = session.act
     async with tried(session.connection, keep=not dry_run):
         with found.placed():
             # Calendars and workflows first; what is pruned goes in the other order.
-            of_calendars = await session.act(
+            of_calendars = await act(
                 calendars.apply_calendars, json.dumps(found.calendars), schedules=names, **how
             )
-            of_workflows = await session.act(
+            of_workflows = await act(
                 workflow_files.apply_workflows, json.dumps(found.workflows), **how
             )
-            of_schedules = await session.act(
-                schedule_files.apply_schedules, rows, prune=prune, **how
-            )
+            of_schedules = await act(schedule_files.apply_schedules, rows, prune=prune, **how)
             if prune:
-                of_workflows += await session.act(
-                    workflow_files.prune_workflows, owner, [*found.workflows]
-                )
-                of_calendars += await session.act(
-                    calendars.prune_calendars, owner, [*found.calendars]
-                )
+                of_workflows += await act(workflow_files.prune_workflows, owner, [*found.workflows])
+                of_calendars += await act(calendars.prune_calendars, owner, [*found.calendars])
     new = [one["content"] for one in of_schedules if one["change"] in ("added", "changed")]
     # Every node takes workflows, also those that it learns of in a moment.
     runs = [row for row in new if row and not row["handler"].startswith("workflow:")]

@@ -154,9 +154,10 @@ def put_command(
     for each in (*ahead.notes, *changed_lines(found, changed)):
         output.note(each)
     when = "has no fire ahead" if ahead.is_over else "waits for its assets"
-    when = when if found["enabled"] else "is paused"
-    if fires := _next_fires(found, ahead):
-        when = f"fires next at {shown(fires[0])}"
+    if not found["enabled"]:
+        when = "is paused"
+    elif ahead.fires:
+        when = f"fires next at {shown(ahead.fires[0].fire_at)}"
     echo(f"schedule '{name}' {when}")
 
 
@@ -248,15 +249,10 @@ def _preview(row: overview.Row) -> Preview | None:
         return None
 
 
-def _next_fires(row: overview.Row, ahead: Preview | None) -> list[datetime]:
-    """Nothing while it is paused."""
-    return [fire.fire_at for fire in ahead.fires] if ahead is not None and row["enabled"] else []
-
-
 def _preview_json(row: overview.Row, ahead: Preview | None) -> dict[str, Any]:
     fires = () if ahead is None else ahead.fires
     return {
-        "next_fires": _next_fires(row, ahead),
+        "next_fires": [fire.fire_at for fire in fires if row["enabled"]],
         "sentence": None if ahead is None else ahead.sentence,
         "preview": [fire_json(fire) for fire in fires],
     }

@@ -10,7 +10,7 @@ import click
 
 from pgcron_ha.cli.arguments import RUN_ID, JsonCommand, json_value_option, option
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import echo, echo_encrypted, plural, print_result, report
+from pgcron_ha.cli.output import echo, plural, print_result, report, write
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act, with_session
 from pgcron_ha.client import checks
@@ -40,7 +40,8 @@ def encrypt_command(handler: str, parameter: str, as_json: bool) -> None:
         text = click.prompt("Value", hide_input=True, err=True)
     else:
         text = sys.stdin.read().rstrip("\r\n")
-    echo_encrypted(encrypt(_parsed(text) if as_json else text, name, parameter))
+    # As it is, which all else shows as a word.
+    write(json.dumps(encrypt(_parsed(text) if as_json else text, name, parameter)))
 
 
 def _parsed(text: str) -> Any:

@@ -62,7 +62,8 @@ async def follow(
     """Until the run has ended; how it ended. Raises NotFound, WaitTimedOut."""
     ahead = await session.call(database_time) - datetime.now(UTC)
     ahead = ahead if abs(ahead) > timedelta(seconds=1) else timedelta(0)
-    pause, printed = FIRST_LOOK_SECONDS, (0, -1)
+    printed: dict[str, int] = {}
+    pause = FIRST_LOOK_SECONDS
     end = math.inf if timeout is None else time.monotonic() + timeout
     with Screen(ahead) as screen:
         while True:
@@ -106,17 +107,14 @@ async def note_what_nobody_offers(
 
 
 async def _print_lines(
-    session: Session, run_id: int, after: tuple[int, int], screen: Screen
-) -> tuple[int, int]:
-    """Its new lines; the attempt and the number of the last one."""
+    session: Session, run_id: int, after: dict[str, int], screen: Screen
+) -> dict[str, int]:
+    """Its new lines; where the last one is, as `lines` takes it."""
     is_more = True
     while is_more:
-        attempt, sequence = after
-        found = await session.call(
-            lines, run_id, after_attempt=attempt, after_sequence=sequence, limit=LINES_AT_ONCE
-        )
+        found = await session.call(lines, run_id, **after, limit=LINES_AT_ONCE)
         for line in found:
-            after = (line["attempt"], line["sequence"])
+            after = {"after_attempt": line["attempt"], "after_sequence": line["sequence"]}
             screen.print_line(log_line(line))
         is_more = len(found) == LINES_AT_ONCE
     return after

@@ -106,7 +106,6 @@ def initialise(
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            check=False,
             cwd="/",
             env=binaries.environment(),
             pass_fds=(start_lock.descriptor,),
