@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import Final
 
 # Escape sequences of terminals: CSI, OSC and the like, then any control character left.
@@ -30,15 +31,7 @@ _ENCRYPTED: Final = re.compile(r'\{\s*(\\*")\$secret\\*":\s*\{[^{}]*(?:\}\s*\}?)
 
 def harmless(text: str) -> str:
     r"""With controls and format characters as escapes, such as ``\x1b``; lines stay lines."""
-    text = _without_secrets(text)
-    if text.isprintable():  # as nearly all of it is
-        return text
-    return "".join(
-        each.encode("unicode_escape").decode()
-        if _is_invisible(each) and each not in _LAYOUT
-        else each
-        for each in text
-    )
+    return _replaced(text, _escaped)
 
 
 def one_line(text: str) -> str:
@@ -48,10 +41,7 @@ def one_line(text: str) -> str:
 
 def harmless_json(document: str) -> str:
     """The same JSON document, with such characters as escapes of JSON."""
-    document = _without_secrets(document)
-    if document.isprintable():
-        return document
-    return "".join(json.dumps(each)[1:-1] if _is_invisible(each) else each for each in document)
+    return _replaced(document, lambda each: json.dumps(each)[1:-1])
 
 
 def left_out(text: str) -> str:
@@ -62,6 +52,18 @@ def left_out(text: str) -> str:
     return "".join(
         each for each in _ESCAPES.sub("", text) if each in _LAYOUT or not _is_invisible(each)
     )
+
+
+def _escaped(character: str) -> str:
+    return character if character in _LAYOUT else character.encode("unicode_escape").decode()
+
+
+def _replaced(text: str, replace: Callable[[str], str]) -> str:
+    """Without secrets, and each invisible character as `replace` gives it."""
+    text = _without_secrets(text)
+    if text.isprintable():  # as nearly all of it is
+        return text
+    return "".join(replace(each) if _is_invisible(each) else each for each in text)
 
 
 def _without_secrets(text: str) -> str:

@@ -102,5 +102,4 @@ def refuse_password(option: str, dsn: str, hint: str) -> None:
 
 def command_context() -> CommandContext:
     """The context of the running command; the default one when a command is run by itself."""
-    found = click.get_current_context().find_object(CommandContext)
-    return found if found is not None else CommandContext()
+    return click.get_current_context().find_object(CommandContext) or CommandContext()

@@ -142,9 +142,7 @@ def elapsed(seconds: float) -> str:
 
 def progress_of(row: Mapping[str, Any]) -> Progress | None:
     """What a row with ``done``, ``total`` and ``note`` says."""
-    if row["done"] is None:
-        return None
-    return Progress(row["done"], row["total"], row["note"])
+    return None if row["done"] is None else Progress(row["done"], row["total"], row["note"])
 
 
 def progress_text(reported: Progress) -> str:

@@ -157,8 +157,7 @@ def callback_server(settings: Settings) -> list[WebServer]:
         return []
     from pgcron_ha.web.callbacks import callback_listener
 
-    dsn, listen = settings.verbs_dsn(), settings.web.callbacks
-    server = callback_listener(dsn, listen, schema=settings.schema)
+    server = callback_listener(settings.verbs_dsn(), settings.web.callbacks, schema=settings.schema)
     echo(f"taking callbacks at {server.url}")
     return [server]
 
