@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from inspect import iscoroutinefunction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 
 from pgcron_ha.cli.output import choose_json, shown
-from pgcron_ha.cli.session import Session
+from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client import checks
 from pgcron_ha.config.times import WrittenTime, read_time
 from pgcron_ha.db.queries import overview
@@ -151,10 +152,11 @@ json_option = click.option(
 
 
 class JsonCommand(click.Command):
-    """A command with ``--json``."""
+    """A command with ``--json``. An async function gets a session as its first argument."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, *arguments: Any, callback: Any, **options: Any) -> None:
+        run = with_session(callback) if iscoroutinefunction(callback) else callback
+        super().__init__(*arguments, callback=run, **options)
         json_option(self)
 
 

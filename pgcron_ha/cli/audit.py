@@ -8,7 +8,7 @@ import click
 
 from pgcron_ha.cli.arguments import INSTANT, JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, print_json, print_rows
-from pgcron_ha.cli.session import Session, call, with_session
+from pgcron_ha.cli.session import Session, call
 from pgcron_ha.db.queries.audit import audited, change_words, exported
 from pgcron_ha.db.queries.rows import Row
 
@@ -50,7 +50,6 @@ def list_command(**given: Any) -> None:
 
 @audit_group.command("export")
 @option("--after", "Only rows after this one: the last of the export before.", int)
-@with_session
 async def export_command(session: Session, after: int | None) -> None:
     """Print all rows as JSON lines, the oldest first.
 

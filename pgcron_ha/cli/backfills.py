@@ -13,7 +13,7 @@ from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
 from pgcron_ha.cli.output import columns, echo, plural, shown
 from pgcron_ha.cli.screen import Screen
-from pgcron_ha.cli.session import Session, act, call, on_database, with_session
+from pgcron_ha.cli.session import Session, act, call, on_database
 from pgcron_ha.cli.watching import LOOK_SECONDS, goes_on
 from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import backfills
@@ -107,7 +107,6 @@ def list_command(schedule: str | None, state: str | None, limit: int) -> None:
 
 @backfills_group.command("show")
 @_backfill
-@with_session
 async def show_command(session: Session, backfill: int) -> None:
     """Show a backfill, its open runs and the last ones that did not succeed."""
     found = await session.call(backfills.one_backfill, backfill)

@@ -9,7 +9,7 @@ import click
 
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.output import columns, echo, plural
-from pgcron_ha.cli.session import Session, act, call, with_session
+from pgcron_ha.cli.session import Session, act, call
 from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
@@ -34,7 +34,6 @@ def list_command(limit: int) -> None:
 
 @calendars_group.command("show")
 @click.argument("name")
-@with_session
 async def show_command(session: Session, name: str) -> None:
     """Show a calendar, who uses it and its next days."""
     found = await session.call(interfaces.calendar, name)
@@ -60,7 +59,6 @@ async def show_command(session: Session, name: str) -> None:
 @click.argument("name")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("--take-over", is_flag=True, help="Take it over from the files that define it.")
-@with_session
 async def put_command(session: Session, name: str, file: TextIO, take_over: bool) -> None:
     """Make or change the calendar NAME: FILE ("-": stdin) has a rule in each line.
 

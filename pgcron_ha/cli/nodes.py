@@ -12,7 +12,7 @@ import click
 
 from pgcron_ha.cli.arguments import DURATION, JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, echo, plural, print_result, print_rows
-from pgcron_ha.cli.session import Session, act, call, with_session
+from pgcron_ha.cli.session import Session, act, call
 from pgcron_ha.db.commands import cluster
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.node_health import unresponsive_words
@@ -66,7 +66,6 @@ def list_command(also_dead: bool, limit: int) -> None:
 @nodes_group.command("cordon")
 @click.argument("node")
 @_note
-@with_session
 async def cordon_command(session: Session, node: str, note: str | None) -> None:
     """Let NODE take nothing new; what it holds goes on.
 
@@ -92,7 +91,6 @@ def uncordon_command(node: str) -> None:
 @_note
 @click.option("--wait", is_flag=True, help="Until it holds no run any more.")
 @option("--timeout", "With --wait: fail after this time.", DURATION)
-@with_session
 async def drain_command(
     session: Session, node: str, note: str | None, wait: bool, timeout: timedelta | None
 ) -> None:

@@ -8,7 +8,7 @@ import click
 
 from pgcron_ha.cli.arguments import MOST_ROWS, RATE, JsonGroup, Rate, ReadBy, limit_option, option
 from pgcron_ha.cli.output import columns, note, plural, print_result, print_rows
-from pgcron_ha.cli.session import Session, act, call, with_session
+from pgcron_ha.cli.session import Session, act, call
 from pgcron_ha.client import checks
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands import cluster
@@ -94,7 +94,6 @@ def demand_command(queue: str | None, cap: int) -> None:
 @queues_group.command("pause")
 @click.argument("queue")
 @option("--note", "Why; shown with the queue.", into="why")
-@with_session
 async def pause_command(session: Session, queue: str, why: str | None) -> None:
     """Start no runs of QUEUE; what runs goes on."""
     checks.queue_name(queue)
@@ -115,7 +114,6 @@ def resume_command(queue: str) -> None:
 @click.argument("queue")
 @option("--max-running", "Most runs at once, on all nodes together.", _COUNT, default=_NO_LIMIT)
 @_rate
-@with_session
 async def set_queue_command(
     session: Session, queue: str, max_running: int | None, rate: Rate
 ) -> None:

@@ -9,7 +9,7 @@ import click
 from pgcron_ha.cli.arguments import JsonGroup, limit_option, option, together
 from pgcron_ha.cli.output import columns, note, print_result, print_rows
 from pgcron_ha.cli.queues import note_if_unused
-from pgcron_ha.cli.session import Session, act, call, with_session
+from pgcron_ha.cli.session import Session, act, call
 from pgcron_ha.db.commands import roles
 from pgcron_ha.model.permissions import ROLES, SCOPE_KINDS, Grant
 
@@ -47,7 +47,6 @@ def roles_group() -> None:
 
 @roles_group.command("grant")
 @_of_a_grant
-@with_session
 async def grant_command(
     session: Session, /, role: str, user: str | None, group: str | None, **within: Any
 ) -> None:
@@ -86,7 +85,6 @@ def list_command(name: str | None, limit: int) -> None:
 @click.argument("kind", type=click.Choice(_KINDS))
 @click.argument("name")
 @click.argument("team", required=False)
-@with_session
 async def team_command(session: Session, kind: str, name: str, team: str | None) -> None:
     """Say that the queue, calendar, key or producer NAME belongs to TEAM; without it, to none.
 

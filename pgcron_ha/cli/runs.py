@@ -12,7 +12,7 @@ from pgcron_ha.cli.arguments import DURATION, INSTANT, RUN_ID, JsonGroup, limit_
 from pgcron_ha.cli.options import tag_filter
 from pgcron_ha.cli.output import columns, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
-from pgcron_ha.cli.session import Session, Statement, call, on_database, with_session
+from pgcron_ha.cli.session import Session, Statement, call, on_database
 from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
@@ -95,7 +95,6 @@ def list_command(**given: Any) -> None:
 
 @runs_group.command("show")
 @click.argument("run_id", type=RUN_ID)
-@with_session
 async def show_command(session: Session, run_id: int) -> None:
     """Show one run with its attempts that did not succeed."""
     found = await session.call(overview.run, run_id)
@@ -130,7 +129,6 @@ def watch_command(run_id: int, timeout: timedelta | None, with_log: bool) -> Non
 @click.argument("run_id", type=RUN_ID)
 @option("--attempt", "Only this attempt.", click.IntRange(1, 100))
 @limit_option(1000)
-@with_session
 async def logs_command(session: Session, run_id: int, attempt: int | None, limit: int) -> None:
     """Print what a run printed, in order."""
     await session.call(overview.run, run_id)
@@ -167,7 +165,6 @@ def kill_command(run_ids: tuple[int, ...], note: str | None) -> None:
 
 @runs_group.command("retry")
 @_run_ids
-@with_session
 async def retry_command(session: Session, run_ids: tuple[int, ...]) -> None:
     """Run now what waits, or again what has ended: one run or several.
 

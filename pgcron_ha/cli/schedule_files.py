@@ -56,7 +56,6 @@ _files = together(
 @click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
 @click.option("--take-over", is_flag=True, help="Also what another source owns.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@with_session
 async def apply_command(
     session: Session, path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool
 ) -> None:

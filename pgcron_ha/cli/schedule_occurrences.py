@@ -14,7 +14,7 @@ import click
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import columns, echo, plural, shown
-from pgcron_ha.cli.session import Session, with_session
+from pgcron_ha.cli.session import Session
 from pgcron_ha.cli.watching import what_it_waits_for
 from pgcron_ha.client import fires
 from pgcron_ha.client.verifying import Proof, prove
@@ -50,7 +50,6 @@ _note = option("--note", "Why; shown by `schedules why`.")
 @option("--decision", "Only what was decided so.", ledger.DECISIONS)
 @option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.LOCAL_INSTANT)
 @arguments.limit_option()
-@with_session
 async def occurrences_command(
     session: Session, name: str, decision: str | None, until: WrittenTime | None, limit: int
 ) -> None:
@@ -75,7 +74,6 @@ async def occurrences_command(
 @click.argument(
     "instant", required=False, type=arguments.ReadBy("instant", _ago, arguments.local_instant)
 )
-@with_session
 async def why_command(session: Session, name: str, instant: timedelta | WrittenTime | None) -> None:
     """Say why a schedule ran, or did not run, at INSTANT.
 
@@ -111,7 +109,6 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
 @click.command("skip", cls=arguments.JsonCommand)
 @_fire_arguments
 @_note
-@with_session
 async def skip_command(session: Session, name: str, instant: WrittenTime, note: str | None) -> None:
     """Let the fire of a schedule at INSTANT not run.
 
@@ -125,7 +122,6 @@ async def skip_command(session: Session, name: str, instant: WrittenTime, note: 
 @_fire_arguments
 @click.argument("to", type=arguments.LOCAL_INSTANT)
 @_note
-@with_session
 async def move_command(
     session: Session, name: str, instant: WrittenTime, to: WrittenTime, note: str | None
 ) -> None:
@@ -144,7 +140,6 @@ async def move_command(
 @_fire_arguments
 @arguments.args_option("Its arguments instead of the schedule's.", required=True)
 @_note
-@with_session
 async def edit_occurrence_command(
     session: Session, name: str, instant: WrittenTime, args: str, note: str | None
 ) -> None:
@@ -158,7 +153,6 @@ async def edit_occurrence_command(
 
 @click.command("restore-occurrence", cls=arguments.JsonCommand)
 @_fire_arguments
-@with_session
 async def restore_occurrence_command(session: Session, name: str, instant: WrittenTime) -> None:
     """Let one fire be as the schedule says.
 
@@ -172,7 +166,6 @@ async def restore_occurrence_command(session: Session, name: str, instant: Writt
 @click.command("verify", cls=arguments.JsonCommand)
 @click.argument("name", required=False)
 @option("--since", "An instant, or how long ago.", _WHEN, default="1d")
-@with_session
 async def verify_command(session: Session, name: str | None, since: timedelta | datetime) -> int:
     """Prove that no fire is missing or double.
 

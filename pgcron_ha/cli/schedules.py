@@ -17,7 +17,7 @@ from pgcron_ha.cli.runs import COLUMNS as RUN_COLUMNS
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.schedule_files import apply_command, export_command, import_group, schema_command
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
-from pgcron_ha.cli.session import Session, act, call, on_database, with_session
+from pgcron_ha.cli.session import Session, act, call, on_database
 from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
@@ -89,7 +89,6 @@ def list_command(paused: bool | None, **given: Any) -> None:
 
 @schedules_group.command("show")
 @click.argument("name")
-@with_session
 async def show_command(session: Session, name: str) -> None:
     """Show one schedule, its next fires and its last runs."""
     found = await session.call(overview.schedule, name)
@@ -165,7 +164,6 @@ def put_command(
 @click.argument("name")
 @option("--note", "Why; kept with every fire that is missed.")
 @option("--until", "Resume it by itself: 2h, 18:30, tomorrow 03:00, ISO.", _UNTIL)
-@with_session
 async def pause_command(
     session: Session, name: str, note: str | None, until: timedelta | WrittenTime | None
 ) -> None:
@@ -196,7 +194,6 @@ def resume_command(name: str) -> None:
 @schedules_group.command("rename")
 @click.argument("name")
 @click.argument("new_name")
-@with_session
 async def rename_command(session: Session, name: str, new_name: str) -> None:
     """Give a schedule another name.
 
@@ -227,7 +224,6 @@ def delete_command(name: str) -> None:
 @arguments.args_option("Other arguments than the schedule's.")
 @option("--overlap POLICY", "Another overlap policy, for this run alone.")
 @option("--for", "The fire time that it is for, instead of now.", LOCAL_INSTANT, into="fire_time")
-@with_session
 async def run_now_command(
     session: Session, name: str, fire_time: WrittenTime | None, **other: str | None
 ) -> None:

@@ -12,7 +12,7 @@ from pgcron_ha.cli.arguments import RUN_ID, JsonCommand, json_value_option, opti
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, plural, print_result, report, write
 from pgcron_ha.cli.screen import Screen
-from pgcron_ha.cli.session import Session, act, with_session
+from pgcron_ha.cli.session import Session, act
 from pgcron_ha.client import checks
 from pgcron_ha.config import key_ring
 from pgcron_ha.db.commands import secrets
@@ -56,7 +56,6 @@ def _parsed(text: str) -> Any:
 
 
 @secrets_group.command("rotate", cls=JsonCommand)
-@with_session
 async def rotate_command(session: Session) -> None:
     """Encrypt again, with the first key of secrets.keys, the args of schedules, waiting runs and
     dead letters.
@@ -140,7 +139,6 @@ def reveal_command(run_id: int) -> None:
 @json_value_option("--args-contain", "Runs whose args have these, a JSON object.")
 @click.option("--cancel", is_flag=True, help="Cancel those that are alive first.")
 @click.option("--dry-run", is_flag=True, help="Only count them.")
-@with_session
 async def erase_command(session: Session, /, dry_run: bool, **given: Any) -> None:
     """Erase what runs have of a person: args, results, log lines, errors and keys.
 

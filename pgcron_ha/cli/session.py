@@ -1,8 +1,8 @@
 """One connection for one command: settings, connection, schema check, and the loop around it.
 
 A command of one statement is ``call(query, …)``, or ``act(change, …)`` when the change is recorded
-with its author. One of several statements gets a `Session` from `with_session`, or from
-`on_database` for a part of it.
+with its author. One of several statements is an async function, which gets a `Session` from
+`arguments.JsonCommand` (or `with_session`); for a part of a command there is `on_database`.
 """
 
 from __future__ import annotations

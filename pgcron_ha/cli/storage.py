@@ -10,7 +10,7 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import columns, echo, print_rows
-from pgcron_ha.cli.session import Session, with_session
+from pgcron_ha.cli.session import Session
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.storage import storage
@@ -38,7 +38,6 @@ PARTS: Final = columns(
 
 @click.command("storage", cls=arguments.JsonCommand)
 @click.argument("table", required=False)
-@with_session
 async def storage_command(session: Session, table: str | None) -> None:
     """Show how large the tables are, how fast they grow and who keeps dead rows in them.
 

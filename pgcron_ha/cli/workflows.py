@@ -12,7 +12,7 @@ from pgcron_ha.cli.enqueue import args_of, due_instant
 from pgcron_ha.cli.options import start_options
 from pgcron_ha.cli.output import columns, echo, plural, print_result
 from pgcron_ha.cli.runs import cancel_command, duration_of, kill_command, print_run_id
-from pgcron_ha.cli.session import Session, act, call, on_database, with_session
+from pgcron_ha.cli.session import Session, act, call, on_database
 from pgcron_ha.cli.watching import follow_to_end
 from pgcron_ha.client.run_request import request_run
 from pgcron_ha.db.commands import workflows as commands
@@ -76,7 +76,6 @@ def list_command(limit: int) -> None:
 @workflows_group.command("show")
 @_which
 @arguments.limit_option(1000)
-@with_session
 async def show_command(session: Session, which: str, limit: int) -> None:
     """Show a workflow with its steps and last runs, or how far a run of it is.
 
@@ -100,7 +99,6 @@ async def show_command(session: Session, which: str, limit: int) -> None:
 @workflows_group.command("graph")
 @_which
 @click.option("--mermaid", "is_mermaid", is_flag=True, help="As a flowchart of Mermaid.")
-@with_session
 async def graph_command(session: Session, which: str, is_mermaid: bool) -> None:
     """Print the graph of a workflow, or of a run of it with the states of its steps.
 
@@ -151,7 +149,6 @@ def start_command(name: str, pairs: tuple[str, ...], wait: bool, **given: Any) -
 @_run_id
 @click.argument("step", required=False)
 @arguments.limit_option(1000)
-@with_session
 async def why_command(session: Session, run_id: int, step: str | None, limit: int) -> None:
     """Say what each open step of a run waits for, or about one STEP alone.
 
