@@ -184,13 +184,7 @@ class JsonGroup(click.Group):
 
 
 def option(
-    name: str,
-    words: str,
-    kind: Any = None,
-    *,
-    also: str | None = None,
-    into: str | None = None,
-    **more: Any,
+    name: str, words: str, kind: Any = None, *, also: str = "", into: str = "", **more: Any
 ) -> Callable[[Any], Any]:
     """An option with a value: `click.option`, of which a default is shown.
 
@@ -198,10 +192,9 @@ def option(
     words to choose from. `also` is another name, `into` the parameter that gets the value.
     """
     name, _, value = name.partition(" ")
-    names = [each for each in (name, also, into) if each is not None]
     kind = click.Choice(kind) if isinstance(kind, tuple) else kind
     more = {"show_default": "default" in more, "metavar": value or None} | more
-    return click.option(*names, type=kind, help=words, **more)
+    return click.option(*filter(None, (name, also, into)), type=kind, help=words, **more)
 
 
 def limit_option(default: int = 50) -> Callable[[Any], Any]:
@@ -222,14 +215,9 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return declare
 
 
-def args_option(
-    words: str, *, required: bool = False, is_judged: bool = True
-) -> Callable[[Any], Any]:
-    """``--args JSON``, or ``--args @FILE`` for the JSON in a file; if it `is_judged` here, refused
-    unless it is args.
-    """
-    judge = checks.args_text if is_judged else None
-    return _json_option("--args", words, judge, required=required)
+def args_option(words: str, **more: Any) -> Callable[[Any], Any]:
+    """``--args JSON``, or ``--args @FILE`` for the JSON in a file; refused unless it is args."""
+    return json_text_option("--args", words, checks.args_text, **more)
 
 
 def json_value_option(name: str, words: str) -> Callable[[Any], Any]:
@@ -238,12 +226,14 @@ def json_value_option(name: str, words: str) -> Callable[[Any], Any]:
     def judge(text: str) -> None:
         checks.parsed_json(f"{name} ", text, f"Write for example {name} '{{\"day\": 1}}'.")
 
-    return _json_option(name, words, judge)
+    return json_text_option(name, words, judge)
 
 
-def _json_option(
-    name: str, words: str, judge: Callable[[str], object] | None, **more: Any
+def json_text_option(
+    name: str, words: str, judge: Callable[[str], object] | None = None, **more: Any
 ) -> Callable[[Any], Any]:
+    """``NAME JSON``, or ``NAME @FILE``: the text, of which `judge` refuses what does not fit."""
+
     def read(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
         if text is not None and text.startswith("@"):
             from pgcron_ha.schedule_files.documents import read_text  # loads YAML

@@ -138,11 +138,9 @@ async def _send(
 def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[tuple[str, RunRequest]]:
     number = 0
     try:
-        for line in file:
-            number += 1
+        for number, line in enumerate(file, 1):
             if line.strip():
-                request = request_new_run({**defaults, **_options(line)})
-                yield f"line {number}: ", request
+                yield f"line {number}: ", request_new_run({**defaults, **_options(line)})
     except PgcronError as error:
         raise error.about(f"line {number}") from None
     except (UnicodeDecodeError, OSError) as error:

@@ -58,8 +58,7 @@ def list_command(also_dead: bool, limit: int) -> None:
         if row["state"] != "dead" and (row["tzdata"] or "") < (row["cluster_tzdata"] or ""):
             echo(
                 f"node '{row['name']}' has tzdata {row['tzdata']}, the cluster "
-                f"{row['cluster_tzdata']}: it materializes no schedules; "
-                "upgrade its tzdata package"
+                f"{row['cluster_tzdata']}: it materializes no schedules; upgrade its tzdata package"
             )
 
 

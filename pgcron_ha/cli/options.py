@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli.arguments import args_option, option, together
+from pgcron_ha.cli.arguments import json_text_option, option, together
 
 # Durations are texts here: they are read with the other options, so that all mistakes are reported
 # at once.
@@ -58,7 +58,7 @@ tag_filter: Final = option(
     "--tag", "Those with this tag; may be repeated.", into="tags", **_SEVERAL
 )
 _NEW = together(
-    args_option("A JSON object of arguments.", is_judged=False),
+    json_text_option("--args", "A JSON object of arguments."),
     option("--due-at INSTANT", "Do not start before: 2h, 18:30, ISO.", into="due_at"),
     option("--idempotency-key", "For a day the same key returns the same run."),
 )
@@ -78,7 +78,7 @@ run_options = together(
     option("--debounce-max DURATION", "Start at most this long after the first one."),
 )
 policy_options = together(
-    args_option("A JSON object of arguments.", is_judged=False),
+    json_text_option("--args", "A JSON object of arguments."),
     timezone_option,
     option("--dst POLICY", "vixie, robfig or skip."),
     click.option("--enabled/--paused", "enabled", default=None, help="Whether it fires."),
