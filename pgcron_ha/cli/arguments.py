@@ -197,6 +197,11 @@ def option(
     return click.option(*filter(None, (name, also, into)), type=kind, help=words, **more)
 
 
+def flag(name: str, words: str, into: str = "") -> Callable[[Any], Any]:
+    """An option without a value."""
+    return click.option(*filter(None, (name, into)), is_flag=True, help=words)
+
+
 def limit_option(default: int = 50) -> Callable[[Any], Any]:
     """``--limit N``: how many rows at most."""
     return option(

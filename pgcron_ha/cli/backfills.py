@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, flag, option
 from pgcron_ha.cli.output import columns, echo, plural, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act, call, on_database
@@ -47,8 +47,8 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 )
 @arguments.args_option("Arguments instead of the schedule's.")
 @option("--note", "Reason, kept with the backfill.")
-@click.option("--dry-run", is_flag=True, help="Show what would run, and change nothing.")
-@click.option("--wait", is_flag=True, help="Wait until it ends; exit code 1 if a run failed.")
+@flag("--dry-run", "Show what would run, and change nothing.")
+@flag("--wait", "Wait until it ends; exit code 1 if a run failed.")
 def backfill_command(
     name: str,
     since: WrittenTime,

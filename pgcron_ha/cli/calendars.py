@@ -58,7 +58,7 @@ async def show_command(session: Session, name: str) -> None:
 @calendars_group.command("put")
 @click.argument("name")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("--take-over", is_flag=True, help="Take it over from the files that define it.")
+@arguments.flag("--take-over", "Take it over from the files that define it.")
 async def put_command(session: Session, name: str, file: TextIO, take_over: bool) -> None:
     """Make or change the calendar NAME: FILE ("-": stdin) has a rule in each line.
 

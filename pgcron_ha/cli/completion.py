@@ -22,5 +22,5 @@ def completion_command(context: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    cli = context.find_root().command
-    echo_file(kind(cli, {}, "pgcron-ha", "_PGCRON_HA_COMPLETE").source())
+    program = kind(context.find_root().command, {}, "pgcron-ha", "_PGCRON_HA_COMPLETE")
+    echo_file(program.source())

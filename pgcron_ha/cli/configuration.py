@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pgcron_ha.cli import arguments
+from pgcron_ha.cli.arguments import JsonCommand, flag
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, print_result
 from pgcron_ha.config.loading import SourcedValue, load_settings, shown
@@ -14,9 +14,9 @@ from pgcron_ha.config.setting import Setting
 from pgcron_ha.config.settings import SETTINGS
 
 
-@click.command("config", cls=arguments.JsonCommand)
-@click.option("--explain", is_flag=True, help="Also the default, the variable and the meaning.")
-@click.option("--print-dsn", is_flag=True, help="Only the DSN with its password, for psql.")
+@click.command("config", cls=JsonCommand)
+@flag("--explain", "Also the default, the variable and the meaning.")
+@flag("--print-dsn", "Only the DSN with its password, for psql.")
 def config_command(explain: bool, print_dsn: bool) -> None:
     """Show the settings and where each comes from."""
     sources = command_context().read()

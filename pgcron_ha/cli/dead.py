@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import flag, option
 from pgcron_ha.cli.output import columns, echo, print_result, print_rows, with_class
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, call, on_database
@@ -45,7 +45,7 @@ def dead_group() -> None:
 
 @dead_group.command("list")
 @_filter_options
-@click.option("--all", "also_closed", is_flag=True, help="Include those redriven or archived.")
+@flag("--all", "Include those redriven or archived.", "also_closed")
 @arguments.limit_option()
 def list_command(**given: Any) -> None:
     """List dead letters, newest first."""
@@ -53,7 +53,7 @@ def list_command(**given: Any) -> None:
 
 
 @dead_group.command("groups")
-@click.option("--all", "also_closed", is_flag=True, help="Include groups with none open.")
+@flag("--all", "Include groups with none open.", "also_closed")
 @arguments.limit_option()
 def groups_command(also_closed: bool, limit: int) -> None:
     """List the causes of dead letters, one line each."""
@@ -64,9 +64,7 @@ def groups_command(also_closed: bool, limit: int) -> None:
 @dead_group.command("redrive")
 @click.argument("run_ids", type=arguments.RUN_ID, nargs=-1, metavar="[RUN_ID]...")
 @_filter_options
-@click.option(
-    "--lost", "also_lost", is_flag=True, help="Include lost runs (they may have taken effect)."
-)
+@flag("--lost", "Include lost runs (they may have taken effect).", "also_lost")
 @option("--rate", "Spread them: 10/1m makes 10 due each minute. Default: all now.", arguments.RATE)
 @option("--most", "At most this many, the oldest first.", click.IntRange(1))
 @arguments.args_option("Arguments instead of theirs, a JSON object.")

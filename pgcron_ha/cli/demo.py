@@ -137,7 +137,6 @@ class _Demo:
         self._screen = TableScreen()
         self._stop = asyncio.Event()
         self._nodes: list[DemoProcess] = []
-        self._pages: list[DemoProcess] = []
         self._noted: set[int] = set()
         self._connection: Connection | None = None
         self._began = time.monotonic()
@@ -181,9 +180,9 @@ class _Demo:
 
     async def _work(self, nodes: int) -> int:
         since = await self._call(overview.database_time)
+        listen = f"127.0.0.1:{self._port}"
+        self._pages = DemoProcess(self._folder, "web", "web", "--listen", listen)
         try:
-            listen = ("--listen", f"127.0.0.1:{self._port}")
-            self._pages.append(DemoProcess(self._folder, "web", "web", *listen))
             for number in range(1, nodes + 1):
                 name = f"node-{number}"
                 self._nodes.append(DemoProcess(self._folder, name, "node", "--name", name))
@@ -195,17 +194,17 @@ class _Demo:
         finally:
             living = sum(node.ending is None for node in self._nodes)
             await stop_all(self._nodes)
-            await stop_all(self._pages)  # last: the nodes' last runs send requests to them
+            await stop_all([self._pages])  # last: the nodes' last runs send requests to them
         return await self._verify(since, living)
 
     async def _serve(self) -> None:
         """Returns when the pages have printed their address, or have ended."""
-        while not self._stop.is_set() and self._pages[0].ending is None and not self._address():
+        while not self._stop.is_set() and self._pages.ending is None and not self._address():
             await wait_at_most(self._stop, _FIRST_RUN_PAUSE)
 
     def _address(self) -> str:
         """Which lets a browser in to the pages, once: the last one that they have printed."""
-        found = re.findall(r"^open +(\S+)", self._pages[0].log.read_text(), re.MULTILINE)
+        found = re.findall(r"^open +(\S+)", self._pages.log.read_text(), re.MULTILINE)
         return str(found[-1]) if found else ""
 
     def _introduction(self) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO
 
 import click
 
-from pgcron_ha.cli.arguments import JsonCommand, instant, option, unreadable
+from pgcron_ha.cli.arguments import JsonCommand, flag, instant, option, unreadable
 from pgcron_ha.cli.options import run_options
 from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
@@ -37,8 +37,8 @@ _EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}
     click.File(encoding="utf-8"),
 )
 @run_options
-@click.option("--wait", is_flag=True, help="Wait until the run ends, and print its result.")
-@click.option("--log", "with_log", is_flag=True, help="With --wait: print its log on stderr.")
+@flag("--wait", "Wait until the run ends, and print its result.")
+@flag("--log", "With --wait: print its log on stderr.", "with_log")
 def enqueue_command(
     pairs: tuple[str, ...], file: TextIO | None, wait: bool, with_log: bool, **given: Any
 ) -> None:

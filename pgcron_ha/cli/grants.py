@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.arguments import ReadBy, option
+from pgcron_ha.cli.arguments import ReadBy, flag, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.client.options import POLICIES
@@ -178,7 +178,7 @@ def _several(noun: str, words: str, kind: Any = None) -> Callable[[Any], Any]:
 @click.argument("role")
 @_several("queue", "a producer's: a name, or mail-* (repeat)", ReadBy("queue", _pattern))
 @_several("handler", "a producer's: py:mail, or py:*", ReadBy("handler", _pattern))
-@click.option("--everything", is_flag=True, help="any queue, handler, key, weight and priority")
+@flag("--everything", "any queue, handler, key, weight and priority")
 @_several(
     "concurrency-key",
     "a producer's: a key, or mail/*; without it those that begin with ROLE/ (repeat)",

@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import flag, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, echo_file
 from pgcron_ha.config.settings import Settings
@@ -15,19 +15,17 @@ from pgcron_ha.errors import DatabaseUnavailable, Refused
 
 
 @click.command("migrate")
-@click.option("--sql", is_flag=True, help="Print the statements instead; for a DBA.")
+@flag("--sql", "Print the statements instead; for a DBA.")
 @option(
     "--from REVISION",
     "With --sql: the revision that the database has, or 'base' (empty). Default: read it.",
     into="since",
 )
-@click.option("--check", is_flag=True, help="Only look; exit 1 if it is older.")
-@click.option("--uninstall", is_flag=True, help="Remove all of it, with --yes.")
-@click.option("--yes", is_flag=True, help="With --uninstall: do it.")
-@click.option(
-    "--force",
-    is_flag=True,
-    help="With --uninstall: despite nodes, what others have built on it, and their alembic.",
+@flag("--check", "Only look; exit 1 if it is older.")
+@flag("--uninstall", "Remove all of it, with --yes.")
+@flag("--yes", "With --uninstall: do it.")
+@flag(
+    "--force", "With --uninstall: despite nodes, what others have built on it, and their alembic."
 )
 def migrate_command(
     sql: bool, since: str | None, check: bool, uninstall: bool, yes: bool, force: bool

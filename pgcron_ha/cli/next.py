@@ -9,7 +9,7 @@ from itertools import islice
 
 import click
 
-from pgcron_ha.cli.arguments import LOCAL_INSTANT, JsonCommand, in_zone, option
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, JsonCommand, flag, in_zone, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.options import timezone_option
 from pgcron_ha.cli.output import echo, note, report
@@ -38,7 +38,7 @@ _LOCAL_WIDTH = 32
 @option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=5)
 @option("--dst POLICY", "vixie, robfig (alias kubernetes) or skip.", default="vixie")
 @option("--seed UUID", "The schedule whose @daily~ (and its like) is meant.")
-@click.option("--prev", "is_backwards", is_flag=True, help="Look back, newest first.")
+@flag("--prev", "Look back, newest first.", "is_backwards")
 def next_command(
     spec: str,
     timezone: str | None,

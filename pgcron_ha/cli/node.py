@@ -14,7 +14,7 @@ import click
 import uvloop
 
 from pgcron_ha.cli import web
-from pgcron_ha.cli.arguments import option
+from pgcron_ha.cli.arguments import flag, option
 from pgcron_ha.cli.context import CommandContext, command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.client.loading import load_app
@@ -71,7 +71,7 @@ def node_command(**given: Any) -> int:
     (node.on_unresponsive_handler); 71: one went on without a lease.
     """
     flags = as_settings(given)
-    settings = command_context().load(flags, named=("node.apps",))
+    settings = command_context().load(flags, "node.apps")
     pages, callbacks = (flags[key] is not None for key in ("web.listen", "web.callbacks"))
     forced_exit = run_node(settings, pages, callbacks)
     if forced_exit is not None:
@@ -114,9 +114,7 @@ def run_node(
 @click.command(name="dev")
 @_apps
 @option("--web HOST:PORT", "Where to serve the pages.", into="web_listen")
-@click.option(
-    "--reload", is_flag=True, help="Start the node again when a Python file changes here."
-)
+@flag("--reload", "Start the node again when a Python file changes here.")
 def dev_command(reload: bool, **given: Any) -> int:
     """Run one node and its pages on an embedded PostgreSQL, for developing.
 
@@ -133,7 +131,7 @@ def dev_command(reload: bool, **given: Any) -> int:
 
     flags = as_settings(given)
     context = command_context()
-    settings = context.load(flags, named=("node.apps",), finds_server=False)
+    settings = context.load(flags, "node.apps", finds_server=False)
     database = WorkDatabase(settings.dsn, default_data_directory(), settings.schema)
     try:
         asyncio.run(database.up())

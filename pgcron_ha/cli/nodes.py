@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from pgcron_ha.cli.arguments import DURATION, JsonGroup, limit_option, option
+from pgcron_ha.cli.arguments import DURATION, JsonGroup, flag, limit_option, option
 from pgcron_ha.cli.output import columns, echo, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call
 from pgcron_ha.db.commands import cluster
@@ -46,7 +46,7 @@ def nodes_group() -> None:
 
 
 @nodes_group.command("list")
-@click.option("--all", "also_dead", is_flag=True, help="Also dead nodes, for a day.")
+@flag("--all", "Also dead nodes, for a day.", "also_dead")
 @limit_option()
 def list_command(also_dead: bool, limit: int) -> None:
     """List the nodes with their leases, slots and handlers."""
@@ -88,7 +88,7 @@ def uncordon_command(node: str) -> None:
 @nodes_group.command("drain")
 @click.argument("node")
 @_note
-@click.option("--wait", is_flag=True, help="Until it holds no run any more.")
+@flag("--wait", "Until it holds no run any more.")
 @option("--timeout", "With --wait: fail after this time.", DURATION)
 async def drain_command(
     session: Session, node: str, note: str | None, wait: bool, timeout: timedelta | None

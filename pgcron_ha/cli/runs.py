@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import output
-from pgcron_ha.cli.arguments import DURATION, INSTANT, RUN_ID, JsonGroup, limit_option, option
+from pgcron_ha.cli.arguments import DURATION, INSTANT, RUN_ID, JsonGroup, flag, limit_option, option
 from pgcron_ha.cli.options import tag_filter
 from pgcron_ha.cli.output import columns, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
@@ -114,7 +114,7 @@ async def show_command(session: Session, run_id: int) -> None:
 @runs_group.command("watch")
 @click.argument("run_id", type=RUN_ID)
 @option("--timeout", "Wait no longer. Default: until it ends.", DURATION)
-@click.option("--log", "with_log", is_flag=True, help="Print its log lines on stderr as they come.")
+@flag("--log", "Print its log lines on stderr as they come.", "with_log")
 def watch_command(run_id: int, timeout: timedelta | None, with_log: bool) -> None:
     """Follow a run until it ends, and print its result.
 

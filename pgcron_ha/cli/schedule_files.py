@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from pgcron_ha.cli.arguments import JsonCommand, option, together
+from pgcron_ha.cli.arguments import JsonCommand, flag, option, together
 from pgcron_ha.cli.context import refuse_password
 from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
 from pgcron_ha.cli.session import Session, with_session
@@ -53,9 +53,9 @@ _files = together(
 @click.command("apply", cls=JsonCommand)
 @click.argument("path", type=click.Path(path_type=Path, exists=True))
 @option("--source NAME", "Who owns them; without it PATH's own name.")
-@click.option("--prune", is_flag=True, help="Delete what the source owns and no longer defines.")
-@click.option("--take-over", is_flag=True, help="Also what another source owns.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@flag("--prune", "Delete what the source owns and no longer defines.")
+@flag("--take-over", "Also what another source owns.")
+@flag("--dry-run", "Show what would change, and change nothing.")
 async def apply_command(
     session: Session, path: Path, source: str | None, prune: bool, take_over: bool, dry_run: bool
 ) -> None:
@@ -241,7 +241,7 @@ def import_group() -> None:
 
 @import_group.command("crontab")
 @click.argument("file", type=_FILE)
-@click.option("--system", "is_system", is_flag=True, help="Each line names a user (/etc/crontab).")
+@flag("--system", "Each line names a user (/etc/crontab).", "is_system")
 @option("--timezone", "Of the host it comes from.", default="UTC")
 @_files
 def crontab_command(file: Path, is_system: bool, timezone: str, **files: TextIO | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.arguments import LOCAL_INSTANT, option
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, flag, option
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
 from pgcron_ha.cli.options import policy_options, tag_filter
@@ -117,7 +117,7 @@ async def show_command(session: Session, name: str) -> None:
 @click.argument("spec")
 @click.argument("handler")
 @policy_options
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@flag("--dry-run", "Show what would change, and change nothing.")
 @option("--expect-version", "Refuse if it has another one.", click.IntRange(0))
 def put_command(
     name: str, spec: str, handler: str, dry_run: bool, expect_version: int | None, **policies: Any

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pgcron_ha.cli.arguments import RUN_ID, JsonCommand, json_value_option, option
+from pgcron_ha.cli.arguments import RUN_ID, JsonCommand, flag, json_value_option, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, plural, print_result, report, write
 from pgcron_ha.cli.screen import Screen
@@ -28,7 +28,7 @@ def secrets_group() -> None:
 @secrets_group.command("encrypt")
 @click.argument("handler")
 @click.argument("parameter")
-@click.option("--as-json", is_flag=True, help="The value is JSON, not a text.")
+@flag("--as-json", "The value is JSON, not a text.")
 def encrypt_command(handler: str, parameter: str, as_json: bool) -> None:
     """Print a value encrypted for PARAMETER of HANDLER, to be written into args.
 
@@ -137,8 +137,8 @@ def reveal_command(run_id: int) -> None:
 @option("--idempotency-key", "The run with this idempotency key.")
 @option("--tag", "Runs with this tag.")
 @json_value_option("--args-contain", "Runs whose args have these, a JSON object.")
-@click.option("--cancel", is_flag=True, help="Cancel those that are alive first.")
-@click.option("--dry-run", is_flag=True, help="Only count them.")
+@flag("--cancel", "Cancel those that are alive first.")
+@flag("--dry-run", "Only count them.")
 async def erase_command(session: Session, /, dry_run: bool, **given: Any) -> None:
     """Erase what runs have of a person: args, results, log lines, errors and keys.
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from pgcron_ha.cli.arguments import DURATION, JsonGroup, limit_option, option
+from pgcron_ha.cli.arguments import DURATION, JsonGroup, flag, limit_option, option
 from pgcron_ha.cli.output import columns, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call, with_session
 from pgcron_ha.credentials import hashed_password, new_token
@@ -40,7 +40,7 @@ def users_group() -> None:
 @users_group.command("add")
 @click.argument("name")
 @option("--role", "A role for everything.", _ROLE)
-@click.option("--no-password", is_flag=True, help="For one who comes by a proxy.")
+@flag("--no-password", "For one who comes by a proxy.")
 def add_command(name: str, role: str | None, no_password: bool) -> None:
     """Add the user NAME; the password is asked for, or read from standard input."""
     _add(name, None if no_password else _new_password(), role)

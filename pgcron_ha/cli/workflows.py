@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.arguments import json_value_option, option
+from pgcron_ha.cli.arguments import flag, json_value_option, option
 from pgcron_ha.cli.enqueue import args_of, due_instant
 from pgcron_ha.cli.options import start_options
 from pgcron_ha.cli.output import columns, echo, plural, print_result
@@ -98,7 +98,7 @@ async def show_command(session: Session, which: str, limit: int) -> None:
 
 @workflows_group.command("graph")
 @_which
-@click.option("--mermaid", "is_mermaid", is_flag=True, help="As a flowchart of Mermaid.")
+@flag("--mermaid", "As a flowchart of Mermaid.", "is_mermaid")
 async def graph_command(session: Session, which: str, is_mermaid: bool) -> None:
     """Print the graph of a workflow, or of a run of it with the states of its steps.
 
@@ -120,7 +120,7 @@ async def graph_command(session: Session, which: str, is_mermaid: bool) -> None:
 @click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @start_options
-@click.option("--wait", is_flag=True, help="Wait until the workflow ends.")
+@flag("--wait", "Wait until the workflow ends.")
 def start_command(name: str, pairs: tuple[str, ...], wait: bool, **given: Any) -> None:
     """Start the workflow NAME and print the id of its run.
 
@@ -185,7 +185,7 @@ def signal_command(run_id: int, step: str, payload: str | None) -> None:
 
 @workflows_group.command("approve")
 @_step_of_run
-@click.option("--reject", is_flag=True, help="Reject it: the step fails.")
+@flag("--reject", "Reject it: the step fails.")
 @_note
 def approve_command(run_id: int, step: str, reject: bool, note: str | None) -> None:
     """Approve STEP of a run, or reject it; your name is kept with it."""
