@@ -81,8 +81,7 @@ def kill_processes_with(entry: bytes, seconds: float = 5.0) -> None:
         parent = int((_stat_fields(parent) or ["", "0"])[1])
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        every = set(_processes()) - spared
-        found = [pid for pid in every if environment_contains(pid, entry)]
+        found = [pid for pid in {*_processes()} - spared if environment_contains(pid, entry)]
         if not found:
             break
         for pid in found:

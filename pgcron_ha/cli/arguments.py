@@ -146,18 +146,13 @@ LOCAL_INSTANT: Final = ReadBy("instant", local_instant)
 RATE: Final = ReadBy("count/duration", rate)
 
 
-json_option = click.option(
-    "--json", is_flag=True, expose_value=False, callback=choose_json, help="One JSON object a line."
-)
-
-
 class JsonCommand(click.Command):
     """A command with ``--json``. An async function gets a session as its first argument."""
 
     def __init__(self, *arguments: Any, callback: Any, **options: Any) -> None:
         run = with_session(callback) if iscoroutinefunction(callback) else callback
         super().__init__(*arguments, callback=run, **options)
-        json_option(self)
+        flag("--json", "One JSON object a line.", expose_value=False, callback=choose_json)(self)
 
 
 class JsonGroup(click.Group):
@@ -197,9 +192,9 @@ def option(
     return click.option(*filter(None, (name, also, into)), type=kind, help=words, **more)
 
 
-def flag(name: str, words: str, into: str = "") -> Callable[[Any], Any]:
+def flag(name: str, words: str, into: str = "", **more: Any) -> Callable[[Any], Any]:
     """An option without a value."""
-    return click.option(*filter(None, (name, into)), is_flag=True, help=words)
+    return click.option(*filter(None, (name, into)), is_flag=True, help=words, **more)
 
 
 def limit_option(default: int = 50) -> Callable[[Any], Any]:

@@ -53,8 +53,7 @@ _MOST_SCHEDULES: Final = 15
 
 
 def _seconds_to(moment: datetime, row: overview.Row) -> float:
-    seconds: float = (moment - row["now"]).total_seconds()
-    return max(seconds, 0.0)
+    return max(0.0, float((moment - row["now"]).total_seconds()))
 
 
 def _next(row: overview.Row) -> str | None:

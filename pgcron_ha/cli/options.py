@@ -25,9 +25,7 @@ def _links(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> dic
     return {title: address for title, _, address in parts} if words else None
 
 
-timezone_option: Final = option(
-    "--tz ZONE", "An IANA time zone.", also="--timezone", into="timezone"
-)
+timezone_option = option("--tz ZONE", "An IANA time zone.", also="--timezone", into="timezone")
 _SEVERAL: Final[dict[str, Any]] = {"multiple": True, "callback": _labels}
 
 _PLACE = together(
@@ -54,9 +52,7 @@ _OF_BOTH = together(
     _TAG,
 )
 
-tag_filter: Final = option(
-    "--tag", "Those with this tag; may be repeated.", into="tags", **_SEVERAL
-)
+tag_filter = option("--tag", "Those with this tag; may be repeated.", into="tags", **_SEVERAL)
 _NEW = together(
     json_text_option("--args", "A JSON object of arguments."),
     option("--due-at INSTANT", "Do not start before: 2h, 18:30, ISO.", into="due_at"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -45,7 +45,7 @@ def duration_of(row: overview.Row) -> str:
     return duration_text(seconds if seconds < 10 else round(seconds))
 
 
-COLUMNS = columns(
+RUN_COLUMNS = columns(
     "ID HANDLER:24 SCHEDULE:16 STATE TRY STARTED DURATION NODE:12 ERROR:30",
     STATE=_shown_state,
     TRY=lambda row: shown(None) if _never_began(row) else f"{row['attempt']}/{row['max_attempts']}",
@@ -53,10 +53,8 @@ COLUMNS = columns(
     DURATION=duration_of,
 )
 
-_run_ids: Final = click.argument(
-    "run_ids", type=RUN_ID, nargs=-1, required=True, metavar="RUN_ID..."
-)
-_note: Final = option("--note", "Why; kept with the run.")
+_run_ids = click.argument("run_ids", type=RUN_ID, nargs=-1, required=True, metavar="RUN_ID...")
+_note = option("--note", "Why; kept with the run.")
 
 
 @click.group("runs", cls=JsonGroup)
@@ -90,7 +88,7 @@ def list_command(**given: Any) -> None:
     it waits. Looks at the newest 20,000. What is only scheduled so far is listed by --state
     scheduled.
     """
-    output.print_rows(call(overview.runs, **given), COLUMNS, "no runs")
+    output.print_rows(call(overview.runs, **given), RUN_COLUMNS, "no runs")
 
 
 @runs_group.command("show")

@@ -277,6 +277,9 @@ def pg_cron_command(from_dsn: str, timezone: str | None, **files: TextIO | None)
     _report_import(import_pg_cron(rows, "cron.job", timezone=zone, server=server), **files)
 
 
+FILE_COMMANDS = (apply_command, export_command, schema_command, import_group)
+
+
 def _report_import(found: Imported, output: TextIO | None, templates: TextIO | None) -> None:
     _write(found.schedules_text(), output)
     fragment = found.templates_text()

@@ -13,17 +13,15 @@ from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
 from pgcron_ha.cli.options import policy_options, tag_filter
 from pgcron_ha.cli.output import columns, echo, print_result, print_rows, shown
-from pgcron_ha.cli.runs import COLUMNS as RUN_COLUMNS
-from pgcron_ha.cli.runs import print_run_id
-from pgcron_ha.cli.schedule_files import apply_command, export_command, import_group, schema_command
+from pgcron_ha.cli.runs import RUN_COLUMNS, print_run_id
+from pgcron_ha.cli.schedule_files import FILE_COMMANDS
 from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
 from pgcron_ha.cli.session import Session, act, call, on_database
 from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.config.times import WrittenTime
-from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands import schedule_versions as ask
+from pgcron_ha.db.commands import functions, schedule_versions
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound, PgcronError
@@ -65,10 +63,7 @@ def schedules_group() -> None:
     """List, define, pause, explain schedules."""
 
 
-for _command in (
-    *(*OCCURRENCE_COMMANDS, backfill_command),
-    *(apply_command, export_command, schema_command, import_group),
-):
+for _command in (*OCCURRENCE_COMMANDS, *FILE_COMMANDS, backfill_command):
     schedules_group.add_command(_command)
 
 
@@ -267,7 +262,7 @@ def versions_command(name: str, limit: int) -> None:
     A deleted schedule is found by its last name. The newest 200 versions are kept, those of a
     deleted schedule as long as its ledger.
     """
-    found = call(ask.schedule_versions, name, limit=limit + 1)
+    found = call(schedule_versions.schedule_versions, name, limit=limit + 1)
     rows = [
         {**row, "changed": _changed_columns(row, before)}
         for row, before in zip(found[:limit], [*found[1:], None], strict=False)
@@ -285,7 +280,7 @@ def diff_command(name: str, first: int | None, second: int | None) -> None:
     From version A to version B of a schedule: B is the newest one if it is left out, A the one
     before B. What a file would change is shown by "schedules apply --dry-run".
     """
-    rows = {row["version"]: row for row in call(ask.schedule_versions, name)}
+    rows = {row["version"]: row for row in call(schedule_versions.schedule_versions, name)}
     newer = _version(name, rows, max(rows) if second is None else second)
     older = _version(name, rows, max(newer["version"] - 1, min(rows)) if first is None else first)
     differences = changes(older["content"], newer["content"])
@@ -308,7 +303,7 @@ def restore_command(name: str, version: int, expect_version: int | None) -> None
     manages it and whether it is paused stay as they are.
     """
 
-    done = act(ask.restore_schedule, name, version, expected_version=expect_version)
+    done = act(schedule_versions.restore_schedule, name, version, expected_version=expect_version)
     print_result(
         {"schedule": name, **done._asdict()},
         f"schedule '{name}' has version {done.version}: {done.note}",
