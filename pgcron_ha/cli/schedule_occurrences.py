@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.arguments import option
 from pgcron_ha.cli.output import columns, echo, plural, shown
 from pgcron_ha.cli.session import Session
 from pgcron_ha.cli.watching import what_it_waits_for
@@ -42,13 +41,13 @@ def _ago(option: str, text: str) -> timedelta:
 _fire_arguments = arguments.together(
     click.argument("name"), click.argument("instant", type=arguments.LOCAL_INSTANT)
 )
-_note = option("--note", "Why; shown by `schedules why`.")
+_note = arguments.option("--note", "Why; shown by `schedules why`.")
 
 
 @click.command("occurrences", cls=arguments.JsonCommand)
 @click.argument("name")
-@option("--decision", "Only what was decided so.", ledger.DECISIONS)
-@option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.LOCAL_INSTANT)
+@arguments.option("--decision", "Only what was decided so.", ledger.DECISIONS)
+@arguments.option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.LOCAL_INSTANT)
 @arguments.limit_option()
 async def occurrences_command(
     session: Session, name: str, decision: str | None, until: WrittenTime | None, limit: int
@@ -165,7 +164,7 @@ async def restore_occurrence_command(session: Session, name: str, instant: Writt
 
 @click.command("verify", cls=arguments.JsonCommand)
 @click.argument("name", required=False)
-@option("--since", "An instant, or how long ago.", _WHEN, default="1d")
+@arguments.option("--since", "An instant, or how long ago.", _WHEN, default="1d")
 async def verify_command(session: Session, name: str | None, since: timedelta | datetime) -> int:
     """Prove that no fire is missing or double.
 

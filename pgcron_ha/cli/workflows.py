@@ -7,7 +7,6 @@ from typing import Any, Final
 import click
 
 from pgcron_ha.cli import arguments, output
-from pgcron_ha.cli.arguments import flag, json_value_option, option
 from pgcron_ha.cli.enqueue import args_of, due_instant
 from pgcron_ha.cli.options import start_options
 from pgcron_ha.cli.output import columns, echo, plural, print_result
@@ -53,7 +52,7 @@ _STEP_COLUMNS: Final = columns(
 _run_id: Final = click.argument("run_id", type=arguments.RUN_ID)
 _step_of_run: Final = arguments.together(_run_id, click.argument("step"))
 _which: Final = click.argument("which", metavar="NAME|RUN_ID")
-_note: Final = option("--note", "Why; kept with the step.")
+_note: Final = arguments.option("--note", "Why; kept with the step.")
 
 
 @click.group("workflows", cls=arguments.JsonGroup)
@@ -98,7 +97,7 @@ async def show_command(session: Session, which: str, limit: int) -> None:
 
 @workflows_group.command("graph")
 @_which
-@flag("--mermaid", "As a flowchart of Mermaid.", "is_mermaid")
+@arguments.flag("--mermaid", "As a flowchart of Mermaid.", "is_mermaid")
 async def graph_command(session: Session, which: str, is_mermaid: bool) -> None:
     """Print the graph of a workflow, or of a run of it with the states of its steps.
 
@@ -120,7 +119,7 @@ async def graph_command(session: Session, which: str, is_mermaid: bool) -> None:
 @click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @start_options
-@flag("--wait", "Wait until the workflow ends.")
+@arguments.flag("--wait", "Wait until the workflow ends.")
 def start_command(name: str, pairs: tuple[str, ...], wait: bool, **given: Any) -> None:
     """Start the workflow NAME and print the id of its run.
 
@@ -175,7 +174,7 @@ async def why_command(session: Session, run_id: int, step: str | None, limit: in
 
 @workflows_group.command("signal")
 @_step_of_run
-@json_value_option("--payload", "The result of the step, any JSON.")
+@arguments.json_value_option("--payload", "The result of the step, any JSON.")
 def signal_command(run_id: int, step: str, payload: str | None) -> None:
     """Send a signal to STEP of a run; one that comes before its step is kept for it."""
     verdict = act(commands.signal, run_id, step, payload)
@@ -185,7 +184,7 @@ def signal_command(run_id: int, step: str, payload: str | None) -> None:
 
 @workflows_group.command("approve")
 @_step_of_run
-@flag("--reject", "Reject it: the step fails.")
+@arguments.flag("--reject", "Reject it: the step fails.")
 @_note
 def approve_command(run_id: int, step: str, reject: bool, note: str | None) -> None:
     """Approve STEP of a run, or reject it; your name is kept with it."""
@@ -206,7 +205,7 @@ def skip_command(run_id: int, step: str, note: str | None) -> None:
 
 @workflows_group.command("succeed")
 @_step_of_run
-@json_value_option("--result", "Its result, any JSON.")
+@arguments.json_value_option("--result", "Its result, any JSON.")
 @_note
 def succeed_command(run_id: int, step: str, result: str | None, note: str | None) -> None:
     """Let STEP of a run count as succeeded, with a result."""
@@ -226,7 +225,7 @@ def clear_command(run_id: int, step: str, note: str | None) -> None:
 
 @workflows_group.command("pause")
 @_run_id
-@option("--note", "Why; kept with the run.")
+@arguments.option("--note", "Why; kept with the run.")
 def pause_command(run_id: int, note: str | None) -> None:
     """Let no further step of a run begin until it is resumed; what runs goes on."""
     act(commands.pause_workflow, run_id, note)
