@@ -149,9 +149,9 @@ RATE: Final = ReadBy("count/duration", rate)
 class JsonCommand(click.Command):
     """A command with ``--json``. An async function gets a session as its first argument."""
 
-    def __init__(self, *arguments: Any, callback: Any, **options: Any) -> None:
+    def __init__(self, *, callback: Any, **options: Any) -> None:
         run = with_session(callback) if iscoroutinefunction(callback) else callback
-        super().__init__(*arguments, callback=run, **options)
+        super().__init__(callback=run, **options)
         flag("--json", "One JSON object a line.", expose_value=False, callback=choose_json)(self)
 
 

@@ -63,7 +63,7 @@ def enqueue_command(
     mistakes = Mistakes()
     given["args"] = mistakes.tried(args_of, pairs, given["args"])
     given["due_at"] = mistakes.tried(due_instant, given["due_at"])
-    one = mistakes.tried(request_new_run, given) if file is None else None
+    one: Any = mistakes.tried(request_new_run, given) if file is None else None
     mistakes.raise_any()
     requests = [("", one)] if file is None else _requests(file, given)
     if not Path(getattr(file, "name", "")).is_file():
