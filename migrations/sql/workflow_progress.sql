@@ -302,6 +302,11 @@ DECLARE
   below int[];
   again int[];
 BEGIN
+  IF NOT EXISTS (SELECT FROM unnest(commands) c WHERE c.is_command) THEN RETURN; END IF;
+  -- So it does not end before all of them are obeyed: one lets a step run again, another ends the
+  -- last that is open.
+  UPDATE pgcron.workflow_run f SET clearing = coalesce(f.clearing, '{}')
+  WHERE f.run = w.run AND f.ended_at IS NULL;
   FOR one IN SELECT c.* FROM unnest(commands) c WHERE c.is_command ORDER BY c.id LOOP
     IF one.outcome IS NULL THEN
       below := pgcron.steps_below(w, ARRAY[one.child]);
@@ -327,8 +332,9 @@ BEGIN
     WHERE i.workflow = w.run AND i.number = one.child AND i.item >= 0 AND i.state = 'ready';
   END LOOP;
   UPDATE pgcron.workflow_run f
-  SET look_at = now(), clearing = pgcron.steps_below(f, f.clearing || again)
-  WHERE f.run = w.run AND again IS NOT NULL AND f.ended_at IS NULL;
+  SET look_at = CASE WHEN again IS NULL THEN f.look_at ELSE now() END,
+      clearing = pgcron.steps_below(f, f.clearing || again)
+  WHERE f.run = w.run AND f.ended_at IS NULL;
 END $$;
 
 -- What the outbox holds of a workflow: so many entries, and of the ends that they count at most

@@ -68,6 +68,28 @@ async def test_a_step_that_is_ended_by_hand_while_it_is_cleared_is_not_executed(
     assert await flow.state(run) == "succeeded"
 
 
+@pytest.mark.parametrize(
+    ("said", "began"),
+    [
+        (["clear_step a", "skip_step b"], ["a", "a", "c"]),
+        (["skip_step b", "clear_step a"], ["a", "a", "c"]),
+        (["succeed_step a", "skip_step b"], ["a", "c"]),
+    ],
+)
+async def test_a_workflow_does_not_end_while_what_is_ordered_with_its_last_step_runs_again(
+    flow: Stage, said: list[str], began: list[str]
+) -> None:
+    """Both orders are obeyed at once, and nothing is open but for the first."""
+    run = await flow.run(step("a"), step("c", "a"), {"name": "b", "wait_for": "signal"})
+    await flow.turn({"a": ValueError()})
+    for verb, name in map(str.split, said):
+        await flow.connection.execute(f"SELECT pgcron.{verb}($1, $2)", run, name)
+    await flow.work()
+
+    assert flow.began == began
+    assert await flow.state(run) == "succeeded"
+
+
 @pytest.mark.parametrize("keys", [{}, {"for_each": "$.args.list"}])
 @pytest.mark.parametrize("is_over", [False, True])
 async def test_a_run_whose_step_was_ended_by_hand_adds_no_steps(
