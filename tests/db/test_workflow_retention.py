@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from tests.db.control import Connection, call, claim_both, fail
+from tests.db.control import Connect, Connection, call, claim_both, fail
 from tests.db.workflows import Stage, stage, step
 
 
@@ -129,6 +129,29 @@ async def test_many_steps_are_removed_in_parts_and_their_workflow_with_the_last(
         removed.append(len(gone))
     assert removed == [100, 100, 53]  # 250 items, the list, the end, and the workflow
     assert await connection.fetchval("SELECT count(*) FROM pgcron.workflow_run") == 0
+
+
+async def test_a_locked_step_keeps_its_workflow_alone(
+    flow: Stage, connection: Connection, another: Connect
+) -> None:
+    """Its other steps are gone, and nobody has waited for it."""
+    run = await flow.run(step("a"), step("b"))
+    await flow.work()
+    await flow.run(step("a"))
+    await flow.work()
+    holder = await another()
+    held = holder.transaction()
+    await held.start()
+    await holder.execute(
+        "SELECT FROM pgcron.step WHERE workflow = $1 AND number = 2 FOR SHARE", run
+    )
+
+    await connection.execute("SET lock_timeout = '1s'")
+    assert await outlive(connection) == 1
+    left = await connection.fetch("SELECT workflow, number FROM pgcron.step")
+    assert [tuple(row) for row in left] == [(run, 2)]
+    await held.rollback()
+    assert await outlive(connection) == 1
 
 
 async def test_definitions_of_many_steps_are_removed_in_parts(

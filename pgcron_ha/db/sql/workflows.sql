@@ -20,20 +20,24 @@ SELECT 'workflow:ad_hoc';
 -- name: forget_workflows
 -- Their steps, for as long as ended runs are kept; those of a dead letter, which a redrive looks at
 -- when it begins, as long as that, and as the redrives of it that have not succeeded. So many steps
--- at once, and the workflows when those were all of theirs.
+-- at once, but for those that somebody has locked, and the workflows when none of theirs is left.
 WITH old AS MATERIALIZED (
   SELECT o.run FROM pgcron.workflow_run o WHERE o.ended_at < (SELECT pgcron.kept_since('history'))
     AND NOT EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = o.run)
     AND NOT EXISTS (SELECT FROM pgcron.workflow_run w
                     WHERE w.redrive_of = o.run AND w.outcome IS DISTINCT FROM 'succeeded')
   ORDER BY o.ended_at LIMIT :at_most FOR UPDATE SKIP LOCKED),
+free AS MATERIALIZED (
+  SELECT x.ctid AS place FROM old o JOIN pgcron.step x ON x.workflow = o.run
+  LIMIT 10 * :at_most FOR UPDATE OF x SKIP LOCKED),
 steps AS (
-  DELETE FROM pgcron.step s WHERE s.ctid = ANY(ARRAY(
-    SELECT x.ctid FROM old o JOIN pgcron.step x ON x.workflow = o.run LIMIT 10 * :at_most))
-  RETURNING 1),
+  DELETE FROM pgcron.step s WHERE s.ctid = ANY(ARRAY(SELECT f.place FROM free f)) RETURNING 1),
 runs AS (
   DELETE FROM pgcron.workflow_run g WHERE g.run = ANY(ARRAY(SELECT o.run FROM old o))
-    AND (SELECT count(*) FROM steps) < 10 * :at_most RETURNING 1)
+    AND NOT EXISTS (SELECT FROM pgcron.step x
+                    WHERE x.workflow = g.run AND x.ctid NOT IN (SELECT f.place FROM free f)
+                    OFFSET 0)
+  RETURNING 1)
 SELECT 1 AS gone FROM steps UNION ALL SELECT 1 FROM runs;
 
 -- name: forget_definitions
