@@ -29,20 +29,6 @@ LANGUAGE sql AS $$
           AND s.state = 'succeeded'
         ORDER BY s.item, s.workflow DESC) k $$;
 
--- The list that a step goes through.
-CREATE FUNCTION pgcron.list_of(document jsonb, for_each jsonpath, OUT list jsonb, OUT refusal text)
-LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  list := jsonb_path_query_first(document, for_each, silent => true);
-  IF jsonb_typeof(list) IS DISTINCT FROM 'array' THEN
-    refusal := format('%s is %s, and not a list', for_each,
-        coalesce('a JSON ' || jsonb_typeof(list), 'nothing'));
-  ELSIF jsonb_array_length(list) > 10000 THEN
-    refusal := format('%s has %s items; a list has at most 10000', for_each,
-        jsonb_array_length(list));
-  END IF;
-END $$;
-
 -- The lists of a workflow: their next items are made and begun, and the rest is given up when more
 -- of them failed than may; it is over when its items are. So many items in all; true when there may
 -- be more to do at once. One that is being cleared begins anew later, maybe with another list.
@@ -53,18 +39,16 @@ DECLARE
   own pgcron.workflow_run;
   counted record;
   is_given_up boolean;
-  listed record;
   made int;
   room int;
   next int[];
   remaining int := most;
 BEGIN
-  FOR one IN SELECT s.step, d AS definition FROM pgcron.workflow_step d
-      CROSS JOIN LATERAL (SELECT x AS step FROM pgcron.step x
-                          WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1
-                            AND x.state = 'running' AND x.items IS NOT NULL LIMIT 1) s
-      WHERE d.definition = w.definition AND d.kind = 'map'
-        AND d.number <> ALL (coalesce(w.clearing, '{}')) ORDER BY d.number LOOP
+  FOR one IN SELECT s AS step, d AS definition FROM pgcron.workflow_step d
+      CROSS JOIN LATERAL pgcron.step_of(w.run, d.number) s
+      WHERE d.definition = w.definition AND d.kind = 'map' AND s.state = 'running'
+        AND s.items IS NOT NULL AND d.number <> ALL (coalesce(w.clearing, '{}'))
+      ORDER BY d.number LOOP
     EXIT WHEN remaining <= 0;
     counted := pgcron.count_items(one.step);
     own := w;
@@ -86,9 +70,9 @@ BEGIN
     END IF;
     made := least(remaining, (one.step).items - counted.known);
     IF made > 0 THEN
-      listed := pgcron.list_of(pgcron.step_document(one.step, w.args), (one.definition).for_each);
-      PERFORM pgcron.release_steps(
-          pgcron.make_items(one.step, listed.list, counted.known, made));
+      PERFORM pgcron.release_steps(pgcron.make_items(one.step, jsonb_path_query_first(
+              pgcron.step_document(one.step, w.args), (one.definition).for_each, silent => true),
+          counted.known, made));
     END IF;
     room := greatest(0, least(remaining, coalesce((one.definition).max_parallel, 10000)
             - counted.running, pgcron.room_of(w, one.definition)));

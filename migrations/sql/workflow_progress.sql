@@ -128,14 +128,11 @@ BEGIN
           SELECT FROM pgcron.workflow_edge e
           WHERE e.definition = d.definition AND e.child = d.number
             AND (e.parent = ANY(undone)
-              OR (SELECT own.turns FROM pgcron.step own
-                  WHERE own.workflow = w.run AND own.number = e.parent AND own.item = -1) = 1
+              OR (SELECT own.turns FROM pgcron.step_of(w.run, e.parent) own) = 1
               OR (SELECT s.state = 'succeeded' OR s.state = 'skipped'
                            AND (s.reason ~ '^no step before it '
                              OR same_args AND s.reason ~ '^its condition ')
-                  FROM pgcron.step s
-                  WHERE s.workflow = w.redrive_of AND s.number = e.parent AND s.item = -1)
-                 IS NOT TRUE)
+                  FROM pgcron.step_of(w.redrive_of, e.parent) s) IS NOT TRUE)
           OFFSET 0)
     UNION
     SELECT d.number FROM below
@@ -158,8 +155,8 @@ RETURN ARRAY(
   WHERE s.workflow = w.redrive_of AND s.item = -1 AND s.state = 'succeeded' AND d.phase = 0
     AND d.kind <> 'barrier' AND s.number <> ALL (ARRAY(
         SELECT u.step FROM pgcron.undone_steps(w.definition, w.redrive_of) u))
-    AND (SELECT own.turns IS NULL AND NOT pgcron.has_ended(own.state) FROM pgcron.step own
-         WHERE own.workflow = w.run AND own.number = s.number AND own.item = -1)
+    AND (SELECT own.turns IS NULL AND NOT pgcron.has_ended(own.state)
+         FROM pgcron.step_of(w.run, s.number) own)
   ORDER BY s.number DESC LIMIT most);
 
 -- Which workflows have something to be done, by number, those after one; in how many seconds others
@@ -309,7 +306,7 @@ BEGIN
   WHERE f.run = w.run AND f.ended_at IS NULL;
   FOR one IN SELECT c.* FROM unnest(commands) c WHERE c.is_command ORDER BY c.id LOOP
     IF one.outcome IS NULL THEN
-      below := pgcron.steps_below(w, ARRAY[one.child]);
+      below := pgcron.steps_to_repeat(w, ARRAY[one.child]);
       again := again || below;
       DELETE FROM pgcron.step_outbox o
       WHERE o.workflow = w.run AND o.is_command AND o.id < one.id AND o.child = ANY(below);
@@ -320,7 +317,7 @@ BEGIN
     ELSIF pgcron.has_ended(pgcron.step_state(w.run, one.child)) THEN
       UPDATE pgcron.step s SET state = one.outcome, result = one.result, reason = one.reason
       WHERE s.workflow = w.run AND s.number = one.child AND s.item = -1;
-      again := again || array_remove(pgcron.steps_below(w, ARRAY[one.child]), one.child);
+      again := again || array_remove(pgcron.steps_to_repeat(w, ARRAY[one.child]), one.child);
     ELSE
       PERFORM pgcron.release_steps(ARRAY[ROW(w.run, one.child, -1, one.outcome, one.result,
             one.reason)::pgcron.step_end]);
@@ -333,7 +330,7 @@ BEGIN
   END LOOP;
   UPDATE pgcron.workflow_run f
   SET look_at = CASE WHEN again IS NULL THEN f.look_at ELSE now() END,
-      clearing = pgcron.steps_below(f, f.clearing || again)
+      clearing = pgcron.steps_to_repeat(f, f.clearing || again)
   WHERE f.run = w.run AND f.ended_at IS NULL;
 END $$;
 

@@ -23,6 +23,19 @@ BEGIN ATOMIC
     AND x.number BETWEEN definition_of.number AND definition_of.number ORDER BY x.number LIMIT 1;
 END;
 
+-- A step of a workflow, or an item of its list, by its key, too.
+CREATE FUNCTION pgcron.step_of(workflow bigint, number int, item int DEFAULT -1)
+  RETURNS SETOF pgcron.step
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT x.* FROM pgcron.step x WHERE x.workflow = step_of.workflow
+    AND x.number = step_of.number AND x.item = step_of.item LIMIT 1;
+END;
+
+CREATE FUNCTION pgcron.step_state(workflow bigint, number int) RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT s.state FROM pgcron.step_of(workflow, number) s);
+
 -- The results of the steps that a step comes directly after.
 CREATE FUNCTION pgcron.results_before(workflow bigint, definition bigint, number int)
   RETURNS TABLE (name text, result jsonb)
@@ -187,11 +200,6 @@ BEGIN
   END IF;
 END $$;
 
-CREATE FUNCTION pgcron.step_state(workflow bigint, number int) RETURNS text
-LANGUAGE sql STABLE AS $$
-  SELECT s.state FROM pgcron.step s
-  WHERE s.workflow = step_state.workflow AND s.number = step_state.number AND s.item = -1 $$;
-
 -- The steps that have failed so far, but for those that may.
 CREATE FUNCTION pgcron.failed_steps(workflow bigint)
   RETURNS TABLE (number int, name text, phase smallint, state text, reason text,
@@ -320,12 +328,18 @@ BEGIN
     reason := pgcron.make_step_run(step, definition, root, w, document);
     outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
   ELSIF outcome IS NULL AND kind = 'map' THEN
-    -- a service makes the items, and ends the list
-    SELECT l.* INTO list, reason FROM pgcron.list_of(document, definition.for_each) l;
+    list := jsonb_path_query_first(document, definition.for_each, silent => true);
+    reason := CASE
+        WHEN jsonb_typeof(list) IS DISTINCT FROM 'array'
+          THEN format('%s is %s, and not a list', definition.for_each,
+                 coalesce('a JSON ' || jsonb_typeof(list), 'nothing'))
+        WHEN jsonb_array_length(list) > 10000
+          THEN format('%s has %s items; a list has at most 10000', definition.for_each,
+                 jsonb_array_length(list)) END;
     outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
-    IF outcome IS NULL THEN
+    IF outcome IS NULL THEN      -- a service makes the items, and ends the list
       UPDATE pgcron.step s SET items = jsonb_array_length(list), items_ended = 0, items_failed = 0
-      WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
+      WHERE s.workflow = w.run AND s.number = step.number AND s.item = -1;
     END IF;
   END IF;
 EXCEPTION WHEN others THEN

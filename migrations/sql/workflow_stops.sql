@@ -85,27 +85,24 @@ BEGIN
   PERFORM pgcron.wake_nodes('workflow');
 END $$;
 
--- Whether what was undone is done again when these steps run again: one of them comes before the
--- compensations. Else compensations that have succeeded do not run again.
-CREATE FUNCTION pgcron.repeats_what_was_undone(definition bigint, numbers int[]) RETURNS boolean
+-- These steps, and all that depend on them. With one that comes before the compensations also what
+-- was undone: it is done again. Else compensations that have succeeded do not run again.
+CREATE FUNCTION pgcron.steps_to_repeat(w pgcron.workflow_run, numbers int[]) RETURNS int[]
 LANGUAGE sql STABLE AS $$
-  SELECT d.phase = 0
-  FROM pgcron.definition_of(definition, (SELECT min(n) FROM unnest(numbers) n)) d $$;
-
--- The steps that depend on these, themselves included.
-CREATE FUNCTION pgcron.steps_below(w pgcron.workflow_run, numbers int[]) RETURNS int[]
-LANGUAGE sql STABLE AS $$
-  WITH RECURSIVE below(number) AS (
-    SELECT unnest(numbers)
+  WITH RECURSIVE undone AS MATERIALIZED (
+    SELECT u.compensation, u.step, d.phase = 0 AS is_repeated
+    FROM pgcron.undone_steps(w.definition, w.run) u
+    CROSS JOIN pgcron.definition_of(w.definition, (SELECT min(n) FROM unnest(numbers) n)) d),
+  below(number) AS (
+    (SELECT unnest(numbers)
+     UNION
+     SELECT u.step FROM undone u WHERE u.is_repeated)
     UNION
     SELECT e.child FROM below JOIN pgcron.workflow_edge e
       ON e.definition = w.definition AND e.parent = below.number)
-  SELECT array_agg(number ORDER BY number)
-  FROM (SELECT b.number FROM below b
-        EXCEPT
-        SELECT u.compensation FROM pgcron.undone_steps(w.definition, w.run) u
-        WHERE NOT pgcron.repeats_what_was_undone(w.definition, numbers)
-          AND u.compensation <> ALL (numbers)) b $$;
+  SELECT array_agg(b.number ORDER BY b.number) FROM below b
+  WHERE b.number = ANY(numbers)
+    OR b.number NOT IN (SELECT u.compensation FROM undone u WHERE NOT u.is_repeated) $$;
 
 -- Whether a workflow that has stopped for a failure goes on when these steps are run again: no
 -- other one has failed, and its time is not over.
@@ -117,13 +114,6 @@ LANGUAGE sql STABLE AS $$
                     WHERE s.phase = 0 AND s.number NOT IN (SELECT unnest(below))
                       AND s.state <> 'upstream_failed' AND s.reason IS DISTINCT FROM w.stop_reason
                       AND (s.state <> 'cancelled' OR w.stopping = 'stop')) $$;
-
--- These steps, what was undone that is done again with them, and all that is below.
-CREATE FUNCTION pgcron.steps_to_repeat(w pgcron.workflow_run, numbers int[]) RETURNS int[]
-LANGUAGE sql STABLE
-RETURN pgcron.steps_below(w, numbers || ARRAY(
-    SELECT u.step FROM pgcron.undone_steps(w.definition, w.run) u
-    WHERE pgcron.repeats_what_was_undone(w.definition, numbers)));
 
 -- All steps that run again when those to be cleared do, including those that their failure has
 -- ended or kept from beginning.
@@ -163,9 +153,7 @@ BEGIN
                    count(*) FILTER (WHERE k.kind = 'good')::int AS good,
                    count(*) FILTER (WHERE k.kind = 'skipped')::int AS skipped
             FROM pgcron.workflow_edge e
-            CROSS JOIN LATERAL (SELECT x.state FROM pgcron.step x
-                                WHERE x.workflow = w.run AND x.number = e.parent AND x.item = -1
-                                LIMIT 1) u
+            CROSS JOIN LATERAL pgcron.step_of(w.run, e.parent) u
             CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) ud
             CROSS JOIN LATERAL pgcron.counts_as(u.state, ud.is_optional) k(kind)
             WHERE e.definition = d.definition AND e.child = d.number
@@ -187,6 +175,7 @@ CREATE FUNCTION pgcron.clear_steps(w pgcron.workflow_run) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
   below int[];
+  runs bigint[];
   locked int;
   goes_on boolean;
   one record;
@@ -200,11 +189,10 @@ BEGIN
   SELECT count(*) INTO locked FROM (
       SELECT FROM pgcron.step s WHERE s.workflow = w.run AND s.number = ANY(below)
       ORDER BY s.number, s.item FOR UPDATE SKIP LOCKED) l;
-  IF pgcron.stop_step_runs(ARRAY(
-        SELECT s.run FROM pgcron.step s WHERE s.workflow = w.run AND s.number = ANY(below)),
-        false, 'its step is to be run again') > 0
-      OR locked < (SELECT count(*) FROM pgcron.step s
-                   WHERE s.workflow = w.run AND s.number = ANY(below))
+  runs := ARRAY(SELECT s.run FROM pgcron.step s
+                WHERE s.workflow = w.run AND s.number = ANY(below));
+  IF pgcron.stop_step_runs(runs, false, 'its step is to be run again') > 0
+      OR locked < cardinality(runs)
       -- a compensation has succeeded meanwhile
       OR below <> pgcron.steps_to_clear(w) THEN
     UPDATE pgcron.workflow_run f SET look_at = now() + interval '1 second', clearing = below

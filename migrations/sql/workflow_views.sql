@@ -36,11 +36,8 @@ CREATE VIEW pgcron.workflow_runs AS
              count(*) FILTER (WHERE s.state = 'succeeded') AS succeeded,
              count(*) FILTER (WHERE pgcron.is_failure(s.state)) AS failed,
              count(*) FILTER (WHERE s.state IN ('skipped', 'superseded')) AS skipped
-      FROM pgcron.step s
-      CROSS JOIN LATERAL (SELECT FROM pgcron.workflow_step x
-                          WHERE x.definition = s.definition AND x.number = s.number
-                            AND x.kind <> 'barrier' LIMIT 1) x
-      WHERE s.workflow = w.run AND s.item = -1) c
+      FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) x
+      WHERE s.workflow = w.run AND s.item = -1 AND x.kind <> 'barrier') c
   LEFT JOIN LATERAL pgcron.held_by(w) h ON w.paused_at IS NULL AND w.ended_at IS NULL
   WHERE w.started_at IS NOT NULL;
 COMMENT ON VIEW pgcron.workflow_runs IS
@@ -76,9 +73,7 @@ LANGUAGE sql STABLE AS $$
       SELECT string_agg(CASE WHEN n.kind = 'barrier' THEN 'all that come before' ELSE n.name END,
                ', ') AS names
       FROM (SELECT p.name, p.kind FROM pgcron.workflow_edge e
-            CROSS JOIN LATERAL (SELECT x.state FROM pgcron.step x
-                                WHERE x.workflow = s.workflow AND x.number = e.parent
-                                  AND x.item = -1 LIMIT 1) u
+            CROSS JOIN LATERAL pgcron.step_of(s.workflow, e.parent) u
             CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) p
             WHERE e.definition = d.definition AND e.child = d.number
               AND NOT pgcron.has_ended(u.state)
@@ -110,9 +105,7 @@ LANGUAGE sql STABLE AS $$
   FROM quiet w JOIN pgcron.step s ON s.workflow = w.run AND s.item = -1 AND s.state = 'waiting'
   JOIN pgcron.workflow_step d ON d.definition = s.definition AND d.number = s.number
   CROSS JOIN LATERAL (SELECT count(*) AS open FROM pgcron.workflow_edge e
-                      CROSS JOIN LATERAL (SELECT x.state FROM pgcron.step x
-                                          WHERE x.workflow = w.run AND x.number = e.parent
-                                            AND x.item = -1 LIMIT 1) u
+                      CROSS JOIN LATERAL pgcron.step_of(w.run, e.parent) u
                       WHERE e.definition = d.definition AND e.child = d.number
                         AND NOT pgcron.has_ended(u.state)) n
   WHERE s.waits <> n.open

@@ -41,9 +41,7 @@ SELECT ARRAY(SELECT s.number FROM steps s ORDER BY 1) AS nodes,
 SELECT d.number, d.name, d.kind, d.phase, d.handler, d.is_optional, s.state, s.items,
        s.items_ended, s.items_failed
 FROM pgcron.workflow_step d
-LEFT JOIN LATERAL (SELECT x.* FROM pgcron.step x
-                   WHERE x.workflow = :run_id::bigint AND x.number = d.number
-                     AND x.item = -1 LIMIT 1) s ON true
+LEFT JOIN LATERAL pgcron.step_of(:run_id::bigint, d.number) s ON true
 WHERE d.definition = :definition::bigint AND d.number > coalesce(:after::int, 0)
   AND d.kind <> 'barrier'
 ORDER BY d.number LIMIT :limit::int;
@@ -74,11 +72,8 @@ WHERE r.run = :run_id::bigint AND r.started_at IS NOT NULL;
 -- name: page_step_counts
 -- The steps of a run by state.
 SELECT s.state, count(*) AS steps
-FROM pgcron.step s
-CROSS JOIN LATERAL (SELECT FROM pgcron.workflow_step x
-                    WHERE x.definition = s.definition AND x.number = s.number
-                      AND x.kind <> 'barrier' LIMIT 1) d
-WHERE s.workflow = :run_id::bigint AND s.item = -1 GROUP BY s.state;
+FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
+WHERE s.workflow = :run_id::bigint AND s.item = -1 AND d.kind <> 'barrier' GROUP BY s.state;
 
 -- name: page_step_groups
 -- The steps of a run by groups of their numbers, and each group by state; the first of these steps.
@@ -86,13 +81,9 @@ WHERE s.workflow = :run_id::bigint AND s.item = -1 GROUP BY s.state;
 SELECT c.part, c.state, c.steps, c.first, n.name
 FROM (SELECT g.part, s.state, count(*) AS steps, min(g.number) AS first
       FROM unnest(:numbers::int[], :groups::int[]) g(number, part)
-      CROSS JOIN LATERAL (SELECT FROM pgcron.workflow_step x
-                          WHERE x.definition = :definition::bigint AND x.number = g.number
-                            AND x.kind <> 'barrier' LIMIT 1) d
-      LEFT JOIN LATERAL (SELECT x.state FROM pgcron.step x
-                         WHERE x.workflow = :run_id::bigint AND x.number = g.number
-                           AND x.item = -1 LIMIT 1) s ON true
-      GROUP BY g.part, s.state) c
+      CROSS JOIN LATERAL pgcron.definition_of(:definition::bigint, g.number) d
+      LEFT JOIN LATERAL pgcron.step_of(:run_id::bigint, g.number) s ON true
+      WHERE d.kind <> 'barrier' GROUP BY g.part, s.state) c
 JOIN pgcron.workflow_step n ON n.definition = :definition::bigint AND n.number = c.first
 ORDER BY c.part, c.first;
 
@@ -118,20 +109,16 @@ WITH RECURSIVE path(number, length) AS (
   SELECT before.number, p.length + 1 FROM path p
   CROSS JOIN LATERAL (
     SELECT e.parent AS number FROM pgcron.workflow_edge e
-    CROSS JOIN LATERAL (SELECT x.ended_at FROM pgcron.step x
-                        WHERE x.workflow = :run_id::bigint AND x.number = e.parent
-                          AND x.item = -1 AND x.ended_at IS NOT NULL LIMIT 1) s
-    WHERE e.definition = :definition::bigint AND e.child = p.number
+    CROSS JOIN LATERAL pgcron.step_of(:run_id::bigint, e.parent) s
+    WHERE e.definition = :definition::bigint AND e.child = p.number AND s.ended_at IS NOT NULL
     ORDER BY s.ended_at DESC LIMIT 1) before
   WHERE p.length < :path::int)
 SELECT d.name, s.state, s.started_at, s.ended_at,
        p.number IS NOT NULL AS is_critical
-FROM pgcron.step s
-CROSS JOIN LATERAL (SELECT x.name FROM pgcron.workflow_step x
-                    WHERE x.definition = s.definition AND x.number = s.number
-                      AND x.kind <> 'barrier' LIMIT 1) d
+FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
 LEFT JOIN path p ON p.number = s.number
 WHERE s.workflow = :run_id::bigint AND s.item = -1 AND s.started_at IS NOT NULL
+  AND d.kind <> 'barrier'
 ORDER BY p.number IS NULL, coalesce(s.ended_at, now()) - s.started_at DESC LIMIT :limit::int;
 
 -- name: page_step
@@ -147,7 +134,7 @@ FROM (SELECT d.name AS workflow, d.version, r.outcome IS NULL AS is_open,
       FROM pgcron.workflow_run r JOIN pgcron.workflow_definition d ON d.id = r.definition
       WHERE r.run = :run_id::bigint) w
 JOIN pgcron.workflow_steps s ON s.run_id = :run_id::bigint AND s.number = w.number AND s.item = -1
-JOIN pgcron.step own ON own.workflow = s.run_id AND own.number = s.number AND own.item = -1
+CROSS JOIN LATERAL pgcron.step_of(s.run_id, s.number) own
 CROSS JOIN LATERAL (
   SELECT ARRAY(SELECT left(CASE WHEN octet_length(j::text) <= :most::int THEN jsonb_pretty(j)
                              ELSE j::text END, :most::int)
