@@ -23,15 +23,14 @@ BEGIN
   IF array_position(places, NULL) IS NOT NULL THEN
     INSERT INTO pgcron.step_outbox (workflow, child, ends, good, skipped)
     SELECT g.workflow, g.number, g.ends, g.good, g.skipped
-    FROM unnest(counts) WITH ORDINALITY g(workflow, number, ends, good, skipped, nth)
-    WHERE places[g.nth] IS NULL;
+    FROM unnest(counts) WITH ORDINALITY g WHERE places[g.ordinality] IS NULL;
   END IF;
   FOR one IN
       WITH moved AS (
         UPDATE pgcron.step s SET waits = s.waits - t.ends, good = s.good + t.good,
           skipped = s.skipped + t.skipped, bad = s.bad + t.ends - t.good - t.skipped
-        FROM unnest(counts) WITH ORDINALITY t(workflow, number, ends, good, skipped, nth)
-        WHERE s.ctid = places[t.nth] AND s.state = 'waiting'
+        FROM unnest(counts) WITH ORDINALITY t
+        WHERE s.ctid = places[t.ordinality] AND s.state = 'waiting'
         RETURNING s.*)
       SELECT j.workflow, j.verdict, array_agg(j.number ORDER BY j.number) AS numbers
       FROM (SELECT m.workflow, m.number,
@@ -51,38 +50,11 @@ LANGUAGE plpgsql AS $$
 BEGIN
   IF verdict = 'go' THEN RETURN pgcron.begin_steps(workflow, numbers); END IF;
   RETURN ARRAY(
-      SELECT ROW(workflow, n, -1,
-               CASE verdict WHEN 'skip' THEN 'skipped' ELSE 'upstream_failed' END, NULL,
-               CASE verdict WHEN 'skip' THEN 'no step before it allows it to run'
-                 ELSE 'a step before it has failed' END)::pgcron.step_end
-      FROM unnest(numbers) n WHERE verdict <> 'wait');
-END $$;
-
--- A step that is repeated while a path in its result is true: how it ends; NULL: its next turn
--- begins as any step that is `ready`.
-CREATE FUNCTION pgcron.repeat_step(step pgcron.step, definition pgcron.workflow_step, result jsonb)
-  RETURNS pgcron.step_end
-LANGUAGE plpgsql AS $$
-DECLARE
-  outcome text := 'dead';
-  reason text;
-BEGIN
-  IF jsonb_path_match(result, definition.repeat_while, silent => true) IS NOT TRUE THEN
-    outcome := 'succeeded';
-  ELSIF coalesce(step.turns, 1) >= definition.repeat_at_most THEN
-    reason := format('it was repeated %s times, as often as it may', definition.repeat_at_most);
-  ELSE
-    UPDATE pgcron.step s
-    SET run = nextval('pgcron.run_id_seq'), turns = coalesce(s.turns, 1) + 1, state = 'ready'
-    WHERE s.workflow = step.workflow AND s.number = step.number AND s.item = -1;
-    INSERT INTO pgcron.step_outbox (workflow) VALUES (step.workflow);
-    RETURN NULL;
-  END IF;
-  RETURN ROW(step.workflow, step.number, -1, outcome, result, reason)::pgcron.step_end;
-EXCEPTION WHEN others THEN
-  IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
-  RETURN ROW(step.workflow, step.number, -1, 'dead', result,
-           format('whether to repeat it can''t be judged: %s', SQLERRM))::pgcron.step_end;
+      SELECT ROW(workflow, n, -1, ends.outcome, NULL, ends.reason)::pgcron.step_end
+      FROM unnest(numbers) n
+      JOIN (VALUES ('skip', 'skipped', 'no step before it allows it to run'),
+                   ('never', 'upstream_failed', 'a step before it has failed'))
+        ends(verdict, outcome, reason) ON ends.verdict = decide_steps.verdict);
 END $$;
 
 -- The next steps by number that wait for one, and how its end counts for them.
@@ -144,11 +116,8 @@ DECLARE
   places tid[];
 BEGIN
   ends := ARRAY(
-      SELECT ROW(d.workflow, d.number, d.item, d.outcome, d.result, d.reason)::pgcron.step_end
-      FROM (SELECT DISTINCT ON (e.workflow, e.number, e.item) e.*
-            FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason,
-                  nth)
-            ORDER BY e.workflow, e.number, e.item, e.nth) d);
+      SELECT DISTINCT ON (e.workflow, e.number, e.item) ends[e.ordinality]
+      FROM unnest(ends) WITH ORDINALITY e ORDER BY e.workflow, e.number, e.item, e.ordinality);
   places := ARRAY(
       SELECT (ARRAY(SELECT x.ctid FROM pgcron.step x
                     WHERE x.workflow = e.workflow AND x.number = e.number AND x.item = e.item
@@ -157,19 +126,17 @@ BEGIN
   IF array_position(places, NULL) IS NOT NULL THEN
     INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason)
     SELECT e.workflow, s.run, e.outcome, e.result, e.reason
-    FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
-    CROSS JOIN LATERAL (SELECT x.run FROM pgcron.step x
-                        WHERE x.workflow = e.workflow AND x.number = e.number
-                          AND x.item = e.item LIMIT 1) s
-    WHERE places[e.nth] IS NULL;
+    FROM unnest(ends) WITH ORDINALITY e
+    CROSS JOIN LATERAL pgcron.step_of(e.workflow, e.number, e.item) s
+    WHERE places[e.ordinality] IS NULL;
   END IF;
   ends := pgcron.repeat_steps(ends, places);
   WITH ended AS (
     UPDATE pgcron.step s
     SET state = e.outcome, result = e.result, reason = left(e.reason, 1000), due = NULL,
         ended_at = clock_timestamp()
-    FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
-    WHERE s.ctid = places[e.nth] AND e.outcome IS NOT NULL AND NOT pgcron.has_ended(s.state)
+    FROM unnest(ends) WITH ORDINALITY e
+    WHERE s.ctid = places[e.ordinality] AND e.outcome IS NOT NULL AND NOT pgcron.has_ended(s.state)
     RETURNING s.workflow, s.number, s.item, s.definition, s.state AS outcome),
   known AS MATERIALIZED (
     SELECT e.*, d.name, d.is_optional,
@@ -193,20 +160,38 @@ BEGIN
   INTO counts, seen, to_look_at, complete;
 END $$;
 
--- Those of these ends, without the ones of steps that are repeated for them: these have no outcome.
+-- Those of these ends, but of a step that is repeated while a path in its result is true: it has no
+-- outcome, and its next turn begins as any step that is `ready`.
 CREATE FUNCTION pgcron.repeat_steps(ends pgcron.step_end[], places tid[]) RETURNS pgcron.step_end[]
 LANGUAGE plpgsql AS $$
 DECLARE
   one record;
 BEGIN
-  FOR one IN SELECT s.step, d AS definition, e.result, e.nth
-      FROM unnest(ends) WITH ORDINALITY e(workflow, number, item, outcome, result, reason, nth)
-      CROSS JOIN LATERAL (SELECT x AS step FROM pgcron.step x
-                          WHERE x.ctid = places[e.nth] AND x.state = 'running') s
-      CROSS JOIN LATERAL pgcron.definition_of((s.step).definition, e.number) d
+  FOR one IN SELECT s.ctid AS place, coalesce(s.turns, 1) AS turns, d.repeat_while,
+                    d.repeat_at_most, e.workflow, e.result, e.ordinality AS nth
+      FROM unnest(ends) WITH ORDINALITY e
+      JOIN pgcron.step s ON s.ctid = places[e.ordinality] AND s.state = 'running'
+      CROSS JOIN LATERAL pgcron.definition_of(s.definition, e.number) d
       -- a success with a reason is a person's
       WHERE e.outcome = 'succeeded' AND e.reason IS NULL AND d.repeat_while IS NOT NULL LOOP
-    ends[one.nth] := pgcron.repeat_step(one.step, one.definition, one.result);
+    BEGIN
+      CONTINUE WHEN jsonb_path_match(one.result, one.repeat_while, silent => true) IS NOT TRUE;
+      IF one.turns < one.repeat_at_most THEN
+        UPDATE pgcron.step s
+        SET run = nextval('pgcron.run_id_seq'), turns = one.turns + 1, state = 'ready'
+        WHERE s.ctid = one.place;
+        INSERT INTO pgcron.step_outbox (workflow) VALUES (one.workflow);
+        ends[one.nth] := NULL;
+      ELSE
+        ends[one.nth].outcome := 'dead';
+        ends[one.nth].reason := format('it was repeated %s times, as often as it may',
+            one.repeat_at_most);
+      END IF;
+    EXCEPTION WHEN others THEN
+      IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
+      ends[one.nth].outcome := 'dead';
+      ends[one.nth].reason := format('whether to repeat it can''t be judged: %s', SQLERRM);
+    END;
   END LOOP;
   RETURN ends;
 END $$;
