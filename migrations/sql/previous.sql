@@ -23,23 +23,19 @@ CREATE FUNCTION pgcron.judge_previous(schedule_id bigint, fire timestamptz, OUT 
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   last pgcron.occurrence;
-  alive pgcron.run;
   ended pgcron.history;
 BEGIN
-  verdict := 'fine';
   SELECT * INTO last FROM pgcron.occurrence o
   WHERE o.schedule_id = judge_previous.schedule_id AND o.fire_at < fire
     AND o.decision NOT IN ('skipped', 'superseded')
   ORDER BY o.fire_at DESC LIMIT 1;
-  IF last.run_id IS NULL THEN RETURN; END IF;
-  SELECT * INTO alive FROM pgcron.run r WHERE r.id = last.run_id;
-  IF alive.id IS NOT NULL THEN
-    verdict := 'open'; has_begun := alive.state = 'running' OR alive.attempt > 0;
-    RETURN;
-  END IF;
+  SELECT r.state = 'running' OR r.attempt > 0, 'open' INTO has_begun, verdict FROM pgcron.run r
+  WHERE r.id = last.run_id;
+  IF FOUND THEN RETURN; END IF;
   SELECT * INTO ended FROM pgcron.ended_runs h
   WHERE h.id = last.run_id AND h.finished_at >= last.decided_at - interval '1 day' LIMIT 1;
-  IF ended.outcome IN ('dead', 'lost', 'cancelled', 'expired', 'upstream_failed')
+  verdict := 'fine';
+  IF pgcron.is_failure(ended.outcome)
       AND NOT EXISTS (SELECT FROM pgcron.history h
                       WHERE h.schedule_id = judge_previous.schedule_id
                         AND h.finished_at >= ended.finished_at AND h.outcome = 'succeeded') THEN

@@ -11,7 +11,6 @@ DECLARE
   own_name text;
   above pgcron.workflow_run;
   chosen pgcron.workflow_definition;
-  refusal text;
 BEGIN
   FOR root IN SELECT r.* FROM pgcron.run r
       JOIN unnest(run_ids, tokens) given(id, token) ON r.id = given.id AND r.token = given.token
@@ -23,41 +22,37 @@ BEGIN
     SELECT d.* INTO chosen FROM pgcron.workflow_definition d
     WHERE d.id = coalesce((SELECT w.definition FROM pgcron.workflow_run w WHERE w.run = root.id),
             pgcron.newest_workflow(own_name));
-    refusal := CASE
-        WHEN own_name = ANY(above.names) OR cardinality(above.names) >= 10
-          THEN 'workflows are nested too deep: ' || array_to_string(above.names || own_name, ' > ')
-        WHEN chosen.id IS NULL THEN format('workflow %s does not exist', own_name) END;
-    IF refusal IS NULL THEN
-      BEGIN
-        UPDATE pgcron.run r
-        SET state = 'blocked', gate = 'workflow', owner = NULL, token = NULL, fence = NULL,
-            claimed_at = NULL, started_at = NULL, expire_at = NULL, cancel_at = NULL, kill_at = NULL
-        WHERE r.id = root.id;
-        INSERT INTO pgcron.workflow_run AS w (run, definition, args, started_at, deadline, names,
-              keys, above)
-        VALUES (root.id, chosen.id, root.args, now(),
-                least(now() + chosen.timeout, now() + root.timeout,
-                  pgcron.give_up_at(root.time_limits)),
-                above.names || CASE WHEN own_name <> 'ad_hoc' THEN own_name END,
-                array_remove(above.keys || root.concurrency_key, NULL), above.run)
-        ON CONFLICT (run) DO UPDATE SET args = EXCLUDED.args, started_at = EXCLUDED.started_at,
-          deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys,
-          above = EXCLUDED.above;
-        -- It was asked to stop while it was claimed.
-        IF root.cancel_at IS NOT NULL THEN
-          PERFORM pgcron.stop_workflow(root.id,
-              CASE WHEN root.kill_at IS NULL THEN 'cancel' ELSE 'abort' END, root.cancel_reason);
-        END IF;
-        PERFORM pgcron.make_steps(root.id, 200);
-      EXCEPTION WHEN others THEN
-        IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
-        refusal := SQLERRM;
-      END;
-    END IF;
-    IF refusal IS NOT NULL THEN
+    BEGIN
+      IF own_name = ANY(above.names) OR cardinality(above.names) >= 10 THEN
+        RAISE 'workflows are nested too deep: %', array_to_string(above.names || own_name, ' > ');
+      ELSIF chosen.id IS NULL THEN
+        RAISE 'workflow % does not exist', own_name;
+      END IF;
+      UPDATE pgcron.run r
+      SET state = 'blocked', gate = 'workflow', owner = NULL, token = NULL, fence = NULL,
+          claimed_at = NULL, started_at = NULL, expire_at = NULL, cancel_at = NULL, kill_at = NULL
+      WHERE r.id = root.id;
+      INSERT INTO pgcron.workflow_run AS w (run, definition, args, started_at, deadline, names,
+            keys, above)
+      VALUES (root.id, chosen.id, root.args, now(),
+              least(now() + chosen.timeout, now() + root.timeout,
+                pgcron.give_up_at(root.time_limits)),
+              above.names || CASE WHEN own_name <> 'ad_hoc' THEN own_name END,
+              array_remove(above.keys || root.concurrency_key, NULL), above.run)
+      ON CONFLICT (run) DO UPDATE SET args = EXCLUDED.args, started_at = EXCLUDED.started_at,
+        deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys,
+        above = EXCLUDED.above;
+      -- It was asked to stop while it was claimed.
+      IF root.cancel_at IS NOT NULL THEN
+        PERFORM pgcron.stop_workflow(root.id,
+            CASE WHEN root.kill_at IS NULL THEN 'cancel' ELSE 'abort' END, root.cancel_reason);
+      END IF;
+      PERFORM pgcron.make_steps(root.id, 200);
+    EXCEPTION WHEN others THEN
+      IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
       PERFORM pgcron.end_attempts(ARRAY[ROW(root.id, 'failed', false, NULL, 'WorkflowRefused',
-            refusal, NULL, 'WorkflowRefused', NULL, node_name)::pgcron.attempt_end]);
-    END IF;
+            SQLERRM, NULL, 'WorkflowRefused', NULL, node_name)::pgcron.attempt_end]);
+    END;
     RETURN NEXT root.id;
   END LOOP;
 END $$;
