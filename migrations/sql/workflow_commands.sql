@@ -268,13 +268,11 @@ COMMENT ON FUNCTION pgcron.pause_workflow IS
 CREATE FUNCTION pgcron.resume_workflow(run_id bigint, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-  UPDATE pgcron.workflow_run w SET paused_at = NULL, paused_by = NULL, paused_note = NULL,
-    look_at = now()
+  UPDATE pgcron.workflow_run w SET paused_at = NULL, paused_by = NULL, paused_note = NULL
   WHERE w.run = run_id AND w.ended_at IS NULL;
   IF NOT FOUND THEN PERFORM pgcron.open_step(run_id, ''); END IF;
   PERFORM pgcron.look_within(run_id);
   PERFORM pgcron.record_audit('resume', 'run', run_id::text, actor);
-  PERFORM pgcron.wake_nodes('workflow');
 END $$;
 COMMENT ON FUNCTION pgcron.resume_workflow IS 'The steps of a paused workflow begin again.';
 

@@ -169,7 +169,6 @@ CREATE FUNCTION pgcron.judge_step_runs(definition bigint, numbered pgcron.number
 LANGUAGE plpgsql AS $$
 DECLARE
   step pgcron.workflow_step;
-  fact text;
   rule text;
   remedy text;
 BEGIN
@@ -179,9 +178,8 @@ BEGIN
     BEGIN
       PERFORM pgcron.judge_run(pgcron.run_of_step(step, 0, '{}', NULL));
     EXCEPTION WHEN OTHERS THEN
-      GET STACKED DIAGNOSTICS fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
-        remedy = PG_EXCEPTION_HINT;
-      PERFORM pgcron.refuse_step(numbered[step.number].place, numbered[step.number].step, fact,
+      GET STACKED DIAGNOSTICS rule = PG_EXCEPTION_DETAIL, remedy = PG_EXCEPTION_HINT;
+      PERFORM pgcron.refuse_step(numbered[step.number].place, numbered[step.number].step, SQLERRM,
           coalesce(nullif(rule, ''), 'A key takes what the argument of pgcron.enqueue takes.'),
           coalesce(nullif(remedy, ''), 'Durations are texts such as "90 s".'));
     END;
@@ -251,7 +249,6 @@ CREATE FUNCTION pgcron.put_workflow(workflow text, definition jsonb, actor text 
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   stored bigint;
-  fact text;
   rule text;
   remedy text;
 BEGIN
@@ -269,9 +266,8 @@ BEGIN
         coalesce(put_workflow.managed_by, 'sql'), put_workflow.source, put_workflow.actor);
   EXCEPTION WHEN SQLSTATE 'PC001' OR SQLSTATE 'PC004' THEN
     -- anew: of which workflow, and its context would quote every other rule
-    GET STACKED DIAGNOSTICS fact = MESSAGE_TEXT, rule = PG_EXCEPTION_DETAIL,
-      remedy = PG_EXCEPTION_HINT;
-    PERFORM pgcron.refuse(SQLSTATE, format('workflow %L: ', workflow) || fact, rule, remedy);
+    GET STACKED DIAGNOSTICS rule = PG_EXCEPTION_DETAIL, remedy = PG_EXCEPTION_HINT;
+    PERFORM pgcron.refuse(SQLSTATE, format('workflow %L: %s', workflow, SQLERRM), rule, remedy);
   END;
   RETURN (SELECT d.version FROM pgcron.workflow_definition d WHERE d.id = stored);
 END $$;

@@ -133,24 +133,24 @@ END $$;
 -- All items of a list are over: its result is theirs, in order. One whose workflow has stopped
 -- before all of them were executed has not succeeded, whatever it tolerates.
 CREATE FUNCTION pgcron.end_of_list(w pgcron.workflow_run, number int, failed int, cancelled int,
-    tolerate int) RETURNS pgcron.step_end
+    tolerate int, OUT ending pgcron.step_end)
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
+  ending := ROW(w.run, number, -1, 'dead', NULL, NULL);
   IF failed + cancelled > tolerate OR (w.stopping IS NOT NULL AND cancelled > (
         SELECT count(*) FROM pgcron.step s      -- by persons or their handlers
         WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0
           AND s.state = 'cancelled' AND w.stopping IN ('stop', 'kill')
           AND s.started_at IS NOT NULL AND s.reason IS DISTINCT FROM w.stop_reason)) THEN
-    RETURN ROW(w.run, number, -1, CASE WHEN w.stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END,
-             NULL, coalesce(w.stop_reason, concat_ws(', ', failed || ' of its items failed',
-                        nullif(cancelled, 0) || ' cancelled')))::pgcron.step_end;
+    ending.outcome := CASE WHEN w.stop_reason IS NULL THEN 'dead' ELSE 'cancelled' END;
+    ending.reason := coalesce(w.stop_reason, concat_ws(', ', failed || ' of its items failed',
+        nullif(cancelled, 0) || ' cancelled'));
+  ELSIF pgcron.results_exceed(1048576, w.run, ARRAY[number], 0, 10000) THEN
+    ending.reason := 'the results of its items have more than the 1048576 bytes (1 MiB) that they '
+      'may have';
+  ELSE
+    ending.outcome := 'succeeded';
+    ending.result := (SELECT coalesce(jsonb_agg(s.result ORDER BY s.item), '[]') FROM pgcron.step s
+                      WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0);
   END IF;
-  IF pgcron.results_exceed(1048576, w.run, ARRAY[number], 0, 10000) THEN
-    RETURN ROW(w.run, number, -1, 'dead', NULL, 'the results of its items have more than the '
-             '1048576 bytes (1 MiB) that they may have')::pgcron.step_end;
-  END IF;
-  RETURN ROW(w.run, number, -1, 'succeeded',
-           (SELECT coalesce(jsonb_agg(s.result ORDER BY s.item), '[]') FROM pgcron.step s
-            WHERE s.workflow = w.run AND s.number = end_of_list.number AND s.item >= 0),
-           NULL)::pgcron.step_end;
 END $$;

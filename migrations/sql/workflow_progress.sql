@@ -226,11 +226,9 @@ BEGIN
     UPDATE pgcron.workflow_run f SET look_at = NULL WHERE f.run = w.run AND f.look_at IS NOT NULL;
     RETURN is_full;
   END IF;
-  IF w.deadline <= now() AND coalesce(w.stopping, 'stop') = 'stop' THEN
-    PERFORM pgcron.stop_workflow(w.run, 'kill', 'its timeout is over');
-  ELSIF NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run) THEN
-    PERFORM pgcron.stop_workflow(w.run, 'abort', 'its run is gone');
-  END IF;
+  PERFORM pgcron.stop_workflow(w.run, 'kill', 'its timeout is over') WHERE w.deadline <= now();
+  PERFORM pgcron.stop_workflow(w.run, 'abort', 'its run is gone')
+    WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.run);
   UPDATE pgcron.workflow_run f SET look_at = NULL WHERE f.run = w.run AND f.look_at <= now();
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   is_full := pgcron.stop_steps(w) OR is_full;
@@ -250,16 +248,14 @@ BEGIN
   IF is_full THEN INSERT INTO pgcron.step_outbox (workflow) VALUES (w.run); END IF;
   -- What is still ready may have nobody who wakes it: a pause above can end before this is
   -- committed, and the lock of a step without a change. After a long pause it is looked at seldom.
-  IF w.paused_at IS NULL
-      AND EXISTS (SELECT FROM pgcron.step s
-                  WHERE s.workflow = w.run AND s.state = 'ready'
-                    AND (w.above IS NOT NULL
-                      OR s.item = -1 AND ready[most] IS NULL AND s.number <> ALL (ready))) THEN
-    UPDATE pgcron.workflow_run f SET look_at = coalesce(f.look_at, now() + least(greatest(
-        now() - (SELECT greatest(h.paused_at, w.started_at) FROM pgcron.held_by(w) h
-                 WHERE h.paused_at IS NOT NULL), interval '30 seconds'), interval '10 minutes'))
-    WHERE f.run = w.run AND f.ended_at IS NULL;
-  END IF;
+  UPDATE pgcron.workflow_run f SET look_at = coalesce(f.look_at, now() + least(greatest(
+      now() - (SELECT greatest(h.paused_at, w.started_at) FROM pgcron.held_by(w) h
+               WHERE h.paused_at IS NOT NULL), interval '30 seconds'), interval '10 minutes'))
+  WHERE f.run = w.run AND f.ended_at IS NULL AND w.paused_at IS NULL
+    AND EXISTS (SELECT FROM pgcron.step s
+                WHERE s.workflow = w.run AND s.state = 'ready'
+                  AND (w.above IS NOT NULL
+                    OR s.item = -1 AND ready[most] IS NULL AND s.number <> ALL (ready)));
   RETURN is_full;
 END $$;
 

@@ -59,22 +59,7 @@ CREATE FUNCTION pgcron.reads_item(path jsonpath) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN replace(path::text, '$."item"', '') NOT LIKE '%$%';
 
--- What paths of a step read: the workflow's args, the item, and the results of the steps that it
--- comes directly after. For paths of an item that read nothing else only that: the rest would be
--- copied for each.
-CREATE FUNCTION pgcron.step_document(step pgcron.step, args jsonb, paths jsonb DEFAULT NULL)
-  RETURNS jsonb
-LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN step.item < 0
-                OR EXISTS (SELECT FROM jsonb_each_text(paths) p
-                           WHERE NOT pgcron.reads_item(p.value::jsonpath))
-                THEN coalesce((SELECT jsonb_object_agg(p.name, p.result)
-                               FROM pgcron.results_before(step.workflow, step.definition,
-                                        step.number) p), '{}')
-                     || jsonb_build_object('args', step_document.args) ELSE '{}' END
-         || CASE WHEN step.item >= 0 THEN jsonb_build_object('item', step.args) ELSE '{}' END $$;
-
--- The results that the handler of a step gets with its claim.
+-- The results that the handler of a step gets with its claim, and its paths read.
 CREATE FUNCTION pgcron.results_of_step(run bigint, workflow bigint) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -88,6 +73,19 @@ BEGIN
           CROSS JOIN LATERAL pgcron.results_before(s.workflow, s.definition, s.number) p
           WHERE s.run = results_of_step.run);
 END $$;
+
+-- What paths of a step read: the workflow's args, the item, and the results of the steps that it
+-- comes directly after. For paths of an item that read nothing else only that: the rest would be
+-- copied for each.
+CREATE FUNCTION pgcron.step_document(step pgcron.step, args jsonb, paths jsonb DEFAULT NULL)
+  RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN step.item < 0
+                OR EXISTS (SELECT FROM jsonb_each_text(paths) p
+                           WHERE NOT pgcron.reads_item(p.value::jsonpath))
+                THEN pgcron.results_of_step(step.run, step.workflow)
+                     || jsonb_build_object('args', step_document.args) ELSE '{}' END
+         || CASE WHEN step.item >= 0 THEN jsonb_build_object('item', step.args) ELSE '{}' END $$;
 
 -- The row of a step's run. root NULL: only to be judged. What its step leaves out is as its
 -- workflow has it (queue, priority), or the default.
