@@ -38,23 +38,18 @@ BEGIN
             FROM moved m
             CROSS JOIN LATERAL pgcron.definition_of(m.definition, m.number) d) j
       WHERE j.verdict <> 'wait' GROUP BY 1, 2 ORDER BY 1, 2 LOOP
-    ended := ended || pgcron.decide_steps(one.workflow, one.numbers, one.verdict);
+    IF one.verdict = 'go' THEN
+      ended := ended || pgcron.begin_steps(one.workflow, one.numbers);
+    ELSE
+      ended := ended || ARRAY(
+          SELECT ROW(one.workflow, n, -1, e.outcome, NULL, e.reason)::pgcron.step_end
+          FROM (VALUES ('skip', 'skipped', 'no step before it allows it to run'),
+                       ('never', 'upstream_failed', 'a step before it has failed'))
+                 e(verdict, outcome, reason), unnest(one.numbers) n
+          WHERE e.verdict = one.verdict);
+    END IF;
   END LOOP;
   RETURN ended;
-END $$;
-
--- What was judged of these steps is done. Returns those that end at once.
-CREATE FUNCTION pgcron.decide_steps(workflow bigint, numbers int[], verdict text)
-  RETURNS pgcron.step_end[]
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF verdict = 'go' THEN RETURN pgcron.begin_steps(workflow, numbers); END IF;
-  RETURN ARRAY(
-      SELECT ROW(workflow, n, -1, ends.outcome, NULL, ends.reason)::pgcron.step_end
-      FROM unnest(numbers) n
-      JOIN (VALUES ('skip', 'skipped', 'no step before it allows it to run'),
-                   ('never', 'upstream_failed', 'a step before it has failed'))
-        ends(verdict, outcome, reason) ON ends.verdict = decide_steps.verdict);
 END $$;
 
 -- The next steps by number that wait for one, and how its end counts for them.

@@ -131,7 +131,8 @@ BEGIN
              OR s.state IN ('running', 'cancelled') AND w.stopping = 'kill')));
 END $$;
 
--- These steps wait as at the beginning, for what of their dependencies is open.
+-- These steps wait as at the beginning. The dependencies of theirs that have ended are written to
+-- the outbox once more: so they are judged as any others, and do not begin all at once.
 CREATE FUNCTION pgcron.reset_steps(w pgcron.workflow_run, below int[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -141,36 +142,40 @@ BEGIN
     WHERE o.workflow = w.run
       AND (o.child = ANY(below) AND NOT o.is_command OR o.parent = ANY(below)
            OR o.run IN (SELECT s.run FROM pgcron.step s
-                        WHERE s.workflow = w.run AND s.number = ANY(below))))
-  UPDATE pgcron.step s
-  SET state = 'waiting', run = nextval('pgcron.run_id_seq'), waits = n.parents - n.ended,
-      good = n.good, skipped = n.skipped, bad = n.ended - n.good - n.skipped, items = NULL,
-      items_ended = NULL, items_failed = NULL, turns = 1, due = NULL, started_at = NULL,
-      ended_at = NULL, result = NULL, reason = NULL
-  FROM (SELECT d.parents, p.*, l.ctid AS place FROM pgcron.workflow_step d
-        CROSS JOIN LATERAL (
-            SELECT count(*)::int AS ended,
-                   count(*) FILTER (WHERE k.kind = 'good')::int AS good,
-                   count(*) FILTER (WHERE k.kind = 'skipped')::int AS skipped
-            FROM pgcron.workflow_edge e
-            CROSS JOIN LATERAL pgcron.step_of(w.run, e.parent) u
-            CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) ud
-            CROSS JOIN LATERAL pgcron.counts_as(u.state, ud.is_optional) k(kind)
-            WHERE e.definition = d.definition AND e.child = d.number
-              AND pgcron.has_ended(u.state) AND e.parent NOT IN (SELECT unnest(below))
-              AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
-                              WHERE o.workflow = w.run AND o.parent = e.parent
-                                AND o.after < d.number)) p
-        CROSS JOIN LATERAL (SELECT x.ctid FROM pgcron.step x
-                            WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1
-                            LIMIT 1) l
-        WHERE d.definition = w.definition AND d.number = ANY(below)) n
-  WHERE s.ctid = n.place;
+                        WHERE s.workflow = w.run AND s.number = ANY(below)))),
+  reset AS (
+    UPDATE pgcron.step s
+    SET state = n.state, run = nextval('pgcron.run_id_seq'), waits = n.parents, good = 0, bad = 0,
+        skipped = 0, items = NULL, items_ended = NULL, items_failed = NULL, turns = 1, due = NULL,
+        started_at = NULL, ended_at = NULL, result = NULL, reason = NULL
+    FROM (SELECT d.parents, l.ctid AS place,
+                 CASE WHEN d.parents > 0 OR EXISTS (      -- a person may have ended it meanwhile
+                          SELECT FROM pgcron.step_outbox o
+                          WHERE o.workflow = w.run AND o.is_command AND o.child = d.number)
+                   THEN 'waiting' ELSE 'ready' END AS state
+          FROM pgcron.workflow_step d
+          CROSS JOIN LATERAL (SELECT x.ctid FROM pgcron.step x
+                              WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1
+                              LIMIT 1) l
+          WHERE d.definition = w.definition AND d.number = ANY(below)) n
+    WHERE s.ctid = n.place)
+  INSERT INTO pgcron.step_outbox (workflow, child, ends, good, skipped)
+  SELECT w.run, e.child, count(*), count(*) FILTER (WHERE k.kind = 'good'),
+         count(*) FILTER (WHERE k.kind = 'skipped')
+  FROM unnest(below) n
+  JOIN pgcron.workflow_edge e ON e.definition = w.definition AND e.child = n
+  CROSS JOIN LATERAL pgcron.step_of(w.run, e.parent) u
+  CROSS JOIN LATERAL pgcron.definition_of(e.definition, e.parent) d
+  CROSS JOIN LATERAL pgcron.counts_as(u.state, d.is_optional) k(kind)
+  WHERE pgcron.has_ended(u.state) AND e.parent NOT IN (SELECT unnest(below))
+    AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
+                    WHERE o.workflow = w.run AND o.parent = e.parent AND o.after < e.child)
+  GROUP BY e.child;
 END $$;
 
 -- Steps that are to be run again, and what is below them: what executes is ended first. Then they
--- wait as at the beginning, for what of their dependencies is open; an end of a former run of them
--- counts no more. True when that has happened.
+-- wait as at the beginning; an end of a former run of them counts no more. True when that has
+-- happened.
 CREATE FUNCTION pgcron.clear_steps(w pgcron.workflow_run) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -178,8 +183,6 @@ DECLARE
   runs bigint[];
   locked int;
   goes_on boolean;
-  one record;
-  ends pgcron.step_end[] := '{}';
 BEGIN
   IF w.clearing IS NULL THEN RETURN false; END IF;
   below := pgcron.steps_to_clear(w);
@@ -211,22 +214,5 @@ BEGIN
   SET clearing = NULL, stopping = CASE WHEN NOT goes_on THEN f.stopping END,
       stop_reason = CASE WHEN NOT goes_on THEN f.stop_reason END
   WHERE f.run = w.run;
-  FOR one IN
-      SELECT pgcron.judge_step(d.rule, s.waits, s.good, s.bad, s.skipped) AS verdict,
-             array_agg(s.number ORDER BY s.number) AS numbers
-      FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
-      WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item = -1
-        -- a person may have ended it meanwhile
-        AND NOT EXISTS (SELECT FROM pgcron.step_outbox o
-                        WHERE o.workflow = w.run AND o.is_command AND o.child = s.number)
-      GROUP BY 1 LOOP
-    IF one.verdict = 'go' THEN      -- begun as any that are ready: not all at once
-      UPDATE pgcron.step s SET state = 'ready'
-      WHERE s.workflow = w.run AND s.number = ANY(one.numbers) AND s.item = -1;
-    ELSE
-      ends := ends || pgcron.decide_steps(w.run, one.numbers, one.verdict);
-    END IF;
-  END LOOP;
-  PERFORM pgcron.release_steps(ends);
   RETURN true;
 END $$;
