@@ -119,10 +119,9 @@ BEGIN
   ON CONFLICT (name) DO UPDATE
     SET updates = a.updates + EXCLUDED.updates,
         (updated_at, updated_by, metadata) = (
-            SELECT last.* FROM (VALUES (a.updated_at, a.updated_by, a.metadata),
-                                       (EXCLUDED.updated_at, EXCLUDED.updated_by,
-                                        EXCLUDED.metadata)) last(at, by, metadata)
-            ORDER BY last.at DESC LIMIT 1);
+            SELECT last.updated_at, last.updated_by, last.metadata
+            FROM (SELECT a.* UNION ALL SELECT EXCLUDED.*) last
+            ORDER BY last.updated_at DESC LIMIT 1);
   PERFORM FROM pgcron.schedule_asset d WHERE d.asset = ANY(names) AND d.updated_at IS NULL
     ORDER BY d.schedule_id, d.asset FOR UPDATE;
   UPDATE pgcron.schedule_asset d SET updated_at = a.updated_at FROM pgcron.asset a

@@ -91,9 +91,8 @@ DECLARE
 BEGIN
   SELECT f.* INTO w FROM pgcron.workflow_run f WHERE f.run = run_id;
   IF w.run IS NULL THEN
-    IF NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id) THEN
-      PERFORM pgcron.ended_run(run_id);      -- PC010 if there never was one
-    END IF;
+    PERFORM pgcron.ended_run(run_id)      -- PC010 if there never was one
+      WHERE NOT EXISTS (SELECT FROM pgcron.run r WHERE r.id = run_id);
     PERFORM pgcron.refuse('PC011', format('run %s is no workflow, or has not begun', run_id),
         'Only a workflow that has begun has steps.', '`pgcron-ha runs show` shows what it is.');
   ELSIF w.ended_at IS NOT NULL THEN

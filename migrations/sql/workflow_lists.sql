@@ -80,9 +80,7 @@ BEGIN
         SELECT i.item FROM pgcron.step i
         WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0
           AND i.state = 'ready' ORDER BY i.item LIMIT room FOR UPDATE SKIP LOCKED);
-    IF next <> '{}' THEN
-      PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY[(one.step).number], next));
-    END IF;
+    PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY[(one.step).number], next));
     remaining := remaining - greatest(made, cardinality(next));
   END LOOP;
   RETURN remaining <= 0;

@@ -119,11 +119,10 @@ BEGIN
                     LIMIT 1 FOR UPDATE SKIP LOCKED))[1]
       FROM unnest(ends) e);
   IF array_position(places, NULL) IS NOT NULL THEN
-    INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason)
-    SELECT e.workflow, s.run, e.outcome, e.result, e.reason
-    FROM unnest(ends) WITH ORDINALITY e
-    CROSS JOIN LATERAL pgcron.step_of(e.workflow, e.number, e.item) s
-    WHERE places[e.ordinality] IS NULL;
+    PERFORM pgcron.step_ended(s.run, e.outcome, e.result, e.reason)
+      FROM unnest(ends) WITH ORDINALITY e
+      CROSS JOIN LATERAL pgcron.step_of(e.workflow, e.number, e.item) s
+      WHERE places[e.ordinality] IS NULL;
   END IF;
   ends := pgcron.repeat_steps(ends, places);
   WITH ended AS (

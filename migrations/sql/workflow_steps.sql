@@ -282,13 +282,10 @@ BEGIN
         OFFSET 0) a
     WHERE s.workflow = root.id AND s.number = ANY(numbers) AND s.item = ANY(item_numbers)
       AND s.state IN ('waiting', 'ready') AND a.args IS NOT NULL AND u.ctid = s.ctid
-      AND CASE WHEN s.item >= 0 THEN true
-               WHEN d.kind <> 'run' OR d.phase > 0 OR num_nonnulls(d.condition, s.args) > 0
-                 THEN false
-               WHEN d.parents > 3
-                 THEN NOT EXISTS (SELECT FROM pgcron.results_before(s.workflow, s.definition,
-                                      s.number))
-               ELSE true END
+      AND (s.item >= 0
+        OR d.kind = 'run' AND d.phase = 0 AND num_nonnulls(d.condition, s.args) = 0
+           AND (d.parents <= 3 OR NOT EXISTS (
+                SELECT FROM pgcron.results_before(s.workflow, s.definition, s.number))))
     RETURNING d, s.run, a.args, s.turns)
   INSERT INTO pgcron.run
   SELECT r.* FROM begun b
@@ -322,10 +319,10 @@ BEGIN
       outcome := 'ready';
     END IF;
   END IF;
-  IF outcome IS NULL AND kind = 'run' THEN
+  IF outcome IS NOT NULL THEN RETURN; END IF;
+  IF kind = 'run' THEN
     reason := pgcron.make_step_run(step, definition, root, w, document);
-    outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
-  ELSIF outcome IS NULL AND kind = 'map' THEN
+  ELSIF kind = 'map' THEN
     list := jsonb_path_query_first(document, definition.for_each, silent => true);
     reason := CASE
         WHEN jsonb_typeof(list) IS DISTINCT FROM 'array'
@@ -334,12 +331,12 @@ BEGIN
         WHEN jsonb_array_length(list) > 10000
           THEN format('%s has %s items; a list has at most 10000', definition.for_each,
                  jsonb_array_length(list)) END;
-    outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
-    IF outcome IS NULL THEN      -- a service makes the items, and ends the list
+    IF reason IS NULL THEN      -- a service makes the items, and ends the list
       UPDATE pgcron.step s SET items = jsonb_array_length(list), items_ended = 0, items_failed = 0
       WHERE s.workflow = w.run AND s.number = step.number AND s.item = -1;
     END IF;
   END IF;
+  outcome := CASE WHEN reason IS NOT NULL THEN 'dead' END;
 EXCEPTION WHEN others THEN
   IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
   outcome := 'dead';
@@ -362,7 +359,7 @@ DECLARE
   may_begin boolean := true;
   ended pgcron.step_end[] := '{}';
 BEGIN
-  IF numbers = '{}' THEN RETURN ended; END IF;
+  IF '{}' IN (numbers, item_numbers) THEN RETURN ended; END IF;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = begin_steps.workflow;
   SELECT * INTO root FROM pgcron.run r WHERE r.id = begin_steps.workflow;
   SELECT f.parallelism IS NOT NULL INTO is_limited FROM pgcron.workflow_definition f

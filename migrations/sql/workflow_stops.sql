@@ -204,8 +204,7 @@ BEGIN
   END IF;
   DELETE FROM pgcron.step_signal g
   WHERE g.workflow = w.run AND EXISTS (
-      SELECT FROM pgcron.workflow_step d
-      JOIN pgcron.step s ON s.workflow = w.run AND s.number = d.number AND s.item = -1
+      SELECT FROM pgcron.workflow_step d CROSS JOIN LATERAL pgcron.step_of(w.run, d.number) s
       WHERE d.definition = w.definition AND d.name = g.name AND d.number = ANY(below)
         AND s.started_at IS NOT NULL OFFSET 0);
   DELETE FROM pgcron.step s WHERE s.workflow = w.run AND s.number = ANY(below) AND s.item >= 0;

@@ -48,25 +48,23 @@ COMMENT ON VIEW pgcron.workflow_runs IS
 -- keys, however many PostgreSQL believes there are.
 CREATE FUNCTION pgcron.step_waits(s pgcron.step, d pgcron.workflow_step) RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT CASE
-      WHEN s.state = 'ready' AND h.run IS NOT NULL
-        THEN 'the workflow' || CASE WHEN h.run <> w.run THEN format(' above (run %s)', h.run)
-                                 ELSE '' END
-             || pgcron.is_paused_by(h.paused_by, h.paused_note)
-      WHEN s.state = 'ready' AND s.number = ANY(w.clearing)
-        THEN 'steps that are to run again still execute, and have to end first'
-      WHEN s.state = 'ready' AND pgcron.comes_too_early(s, d)
-        THEN 'steps before it are not over'
-      WHEN s.state = 'ready' THEN 'as many steps execute as may'
-      WHEN s.state = 'running' AND d.kind IN ('signal', 'approval', 'timer')
-        THEN concat(CASE d.kind WHEN 'timer' THEN 'it waits' ELSE 'it waits for the ' || d.kind END,
-               ' until ' || to_char(s.due AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'))
-      WHEN s.state = 'running' AND s.items IS NOT NULL
-        THEN format('%s of %s items are over', s.items_ended, s.items)
-      WHEN s.state = 'running' THEN (SELECT r.waits_detail FROM pgcron.waiting r
-                                     WHERE r.id = s.run)
-      WHEN s.state = 'waiting' THEN format('it waits for %s of %s steps: %s%s', s.waits, d.parents,
-             open.names, CASE WHEN s.waits > 3 THEN ', …' ELSE '' END) END
+  SELECT CASE s.state
+      WHEN 'ready' THEN CASE
+          WHEN h.run IS NOT NULL
+            THEN concat('the workflow', ' above (run ' || nullif(h.run, w.run) || ')',
+                   pgcron.is_paused_by(h.paused_by, h.paused_note))
+          WHEN s.number = ANY(w.clearing)
+            THEN 'steps that are to run again still execute, and have to end first'
+          WHEN pgcron.comes_too_early(s, d) THEN 'steps before it are not over'
+          ELSE 'as many steps execute as may' END
+      WHEN 'running' THEN CASE
+          WHEN d.kind IN ('signal', 'approval', 'timer')
+            THEN concat('it waits', ' for the ' || nullif(d.kind, 'timer'),
+                   ' until ' || to_char(s.due AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'))
+          WHEN s.items IS NOT NULL THEN format('%s of %s items are over', s.items_ended, s.items)
+          ELSE (SELECT r.waits_detail FROM pgcron.waiting r WHERE r.id = s.run) END
+      WHEN 'waiting' THEN format('it waits for %s of %s steps: %s%s', s.waits, d.parents,
+             open.names, CASE WHEN s.waits > 3 THEN ', …' END) END
   FROM pgcron.workflow_run w
   LEFT JOIN LATERAL pgcron.held_by(w) h ON s.state = 'ready'
   LEFT JOIN LATERAL (

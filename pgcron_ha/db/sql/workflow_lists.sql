@@ -24,8 +24,7 @@ SELECT r.* FROM pgcron.workflow_runs r WHERE r.run_id = :run_id::bigint;
 -- The id of a step's run is known before the run exists.
 SELECT d.number, d.name, d.kind, d.phase, d.handler, d.rule, d.is_optional, d.condition::text,
        d.for_each::text,
-       (SELECT u.name FROM pgcron.workflow_step u
-        WHERE u.definition = d.definition AND u.number = d.compensates) AS compensates,
+       (SELECT u.name FROM pgcron.definition_of(d.definition, d.compensates) u) AS compensates,
        ARRAY(SELECT p.name FROM pgcron.workflow_edge e
              JOIN pgcron.workflow_step p ON p.definition = e.definition AND p.number = e.parent
              WHERE e.definition = d.definition AND e.child = d.number AND p.kind <> 'barrier'
