@@ -104,18 +104,16 @@ BEGIN
   END IF;
   SELECT x.* INTO d FROM pgcron.workflow_step x
   WHERE x.definition = w.definition AND x.name = open_step.step AND x.kind <> 'barrier';
-  IF d.number IS NULL THEN
-    PERFORM pgcron.refuse('PC010',
-        format('workflow run %s has no step %L', run_id, left(open_step.step, 200)),
-        'Steps are named as in the definition.',
-        format('`pgcron-ha workflows show %s` lists them.', run_id));
-  END IF;
+  PERFORM pgcron.refuse('PC010',
+      format('workflow run %s has no step %L', run_id, left(open_step.step, 200)),
+      'Steps are named as in the definition.',
+      format('`pgcron-ha workflows show %s` lists them.', run_id))
+    WHERE d.number IS NULL;
   SELECT x.* INTO s FROM pgcron.step x
   WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1;
-  IF s.number IS NULL AND must_be_written THEN
-    PERFORM pgcron.refuse('PC011', format('step %L is not written yet', step),
-        'The steps of a large workflow are written in the first seconds.', 'Try again.');
-  END IF;
+  PERFORM pgcron.refuse('PC011', format('step %L is not written yet', step),
+      'The steps of a large workflow are written in the first seconds.', 'Try again.')
+    WHERE s.number IS NULL AND must_be_written;
 END $$;
 
 -- Who did what to a step of a run.
@@ -139,17 +137,16 @@ DECLARE
   open record := pgcron.open_step(run_id, step);
   wanted text := CASE verb WHEN 'signal' THEN 'signal' ELSE 'approval' END;
 BEGIN
-  IF (open.d).kind <> wanted THEN
-    PERFORM pgcron.refuse('PC011', format('step %L waits for no %s', step, wanted),
-        'A step with "wait_for": "signal" ends by a signal, one with "approval" is approved or '
-        'rejected.',
-        CASE (open.d).kind WHEN 'approval' THEN 'Approve or reject it.'
-                           WHEN 'signal' THEN 'Send it a signal.' ELSE 'Name such a step.' END);
-  ELSIF pgcron.has_ended((open.s).state) THEN
-    PERFORM pgcron.refuse('PC011', format('step %L is over', step),
-        format('It ended %s: %s.', (open.s).state, coalesce((open.s).reason, 'no reason')),
-        '`pgcron-ha workflows clear` lets it begin again.');
-  END IF;
+  PERFORM pgcron.refuse('PC011', format('step %L waits for no %s', step, wanted),
+      'A step with "wait_for": "signal" ends by a signal, one with "approval" is approved or '
+      'rejected.',
+      CASE (open.d).kind WHEN 'approval' THEN 'Approve or reject it.'
+                         WHEN 'signal' THEN 'Send it a signal.' ELSE 'Name such a step.' END)
+    WHERE (open.d).kind <> wanted;
+  PERFORM pgcron.refuse('PC011', format('step %L is over', step),
+      format('It ended %s: %s.', (open.s).state, coalesce((open.s).reason, 'no reason')),
+      '`pgcron-ha workflows clear` lets it begin again.')
+    WHERE pgcron.has_ended((open.s).state);
   PERFORM pgcron.refuse_size('the payload', payload);
   INSERT INTO pgcron.step_signal AS g (workflow, name, payload, actor)
   VALUES (run_id, step, payload, left(coalesce(send_signal.actor, session_user), 300))
@@ -233,17 +230,15 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   open record := pgcron.open_step(run_id, step);
 BEGIN
-  IF pgcron.args_are_fine(args) IS NOT TRUE THEN PERFORM pgcron.refuse_args(coalesce(args, 'null'));
-  END IF;
+  PERFORM pgcron.refuse_args(coalesce(args, 'null')) WHERE pgcron.args_are_fine(args) IS NOT TRUE;
   UPDATE pgcron.step x
   SET args = set_step_args.args, reason = pgcron.done_by('args changed', actor, NULL)
   WHERE x.workflow = run_id AND x.number = (open.d).number AND x.item = -1
     AND x.state IN ('waiting', 'ready') AND (open.d).kind = 'run';
-  IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC011', format('step %L does not wait', step),
-        'Only a step with a handler that has not begun can get other args.',
-        'Clear it first, or cancel its run.');
-  END IF;
+  PERFORM pgcron.refuse('PC011', format('step %L does not wait', step),
+      'Only a step with a handler that has not begun can get other args.',
+      'Clear it first, or cancel its run.')
+    WHERE NOT FOUND;
   INSERT INTO pgcron.step_outbox (workflow) VALUES (run_id);
   PERFORM pgcron.audit_step('set_args', run_id, step, actor, NULL,
       jsonb_build_object('args', (open.s).args), jsonb_build_object('args', args));

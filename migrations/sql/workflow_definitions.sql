@@ -253,14 +253,11 @@ DECLARE
   remedy text;
 BEGIN
   PERFORM pgcron.act_as(put_workflow.actor, put_workflow.managed_by);
-  IF workflow = 'ad_hoc'
-      OR (workflow ~ '^(?![0-9]+$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}$') IS NOT TRUE THEN
-    PERFORM pgcron.refuse('PC001',
-        format('a workflow can''t have the name %L', left(workflow, 200)),
-        'A name has 1 to 197 letters, digits, "_", "." and "-", begins with none of the last two, '
-        'and is no number, which is that of a run; ad_hoc is that of definitions without a name.',
-        'Choose another one.');
-  END IF;
+  PERFORM pgcron.refuse('PC001', format('a workflow can''t have the name %L', left(workflow, 200)),
+      'A name has 1 to 197 letters, digits, "_", "." and "-", begins with none of the last two, '
+      'and is no number, which is that of a run; ad_hoc is that of definitions without a name.',
+      'Choose another one.')
+    WHERE (workflow ~ '^(?!([0-9]+|ad_hoc)$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,196}$') IS NOT TRUE;
   BEGIN
     stored := pgcron.store_workflow(put_workflow.workflow, put_workflow.definition,
         coalesce(put_workflow.managed_by, 'sql'), put_workflow.source, put_workflow.actor);

@@ -176,10 +176,9 @@ BEGIN
     FROM named n LEFT JOIN s u ON u.name = n.name
     WHERE u.place IS NULL OR (n.key = 'after' AND u.place >= n.place) OR u.phase <> n.phase
     ORDER BY n.place LIMIT 1) w;
-  IF NOT EXISTS (SELECT FROM unnest(numbered) n WHERE n.phase = 0) THEN
-    PERFORM pgcron.refuse('PC001', 'the workflow has no step that begins it',
-        'Compensations and what runs finally come after other steps.', 'Add a step.');
-  END IF;
+  PERFORM pgcron.refuse('PC001', 'the workflow has no step that begins it',
+      'Compensations and what runs finally come after other steps.', 'Add a step.')
+  WHERE NOT EXISTS (SELECT FROM unnest(numbered) n WHERE n.phase = 0);
   PERFORM pgcron.refuse_step(n.place, n.step, 'rule one_failed can never hold',
       'The step comes after optional ones alone, whose failure counts as a success.',
       'Name another step in "after", or leave the rule out.')
@@ -196,24 +195,23 @@ DECLARE
   known text[] := '{description,on_failure,parallelism,timeout,steps}';
   example text := 'Write for example {"steps": [{"name": "load", "handler": "py:load"}]}.';
 BEGIN
-  IF jsonb_typeof(definition) IS DISTINCT FROM 'object' THEN
-    PERFORM pgcron.refuse('PC001',
-        'the definition is ' || coalesce('a JSON ' || jsonb_typeof(definition), 'NULL'),
-        'The definition of a workflow is a JSON object.', example);
-  ELSIF octet_length(definition::text) > 1048576 THEN
-    PERFORM pgcron.refuse('PC004',
-        format('the definition has %s bytes', octet_length(definition::text)),
-        'A definition may have 1048576 bytes (1 MiB) as JSON text.',
-        'Use for_each for steps that are alike, or a step that is a workflow.');
-  END IF;
+  PERFORM pgcron.refuse('PC001',
+      'the definition is ' || coalesce('a JSON ' || jsonb_typeof(definition), 'NULL'),
+      'The definition of a workflow is a JSON object.', example)
+    WHERE jsonb_typeof(definition) IS DISTINCT FROM 'object';
+  PERFORM pgcron.refuse('PC004',
+      format('the definition has %s bytes', octet_length(definition::text)),
+      'A definition may have 1048576 bytes (1 MiB) as JSON text.',
+      'Use for_each for steps that are alike, or a step that is a workflow.')
+    WHERE octet_length(definition::text) > 1048576;
   PERFORM pgcron.refuse('PC001', format('%L is no key of a workflow', left(key, 100)),
       'Its keys are ' || array_to_string(known, ', ') || '.', 'Correct its spelling.')
     FROM jsonb_object_keys(definition - known) key;
-  IF jsonb_typeof(definition -> 'steps') IS DISTINCT FROM 'array'
-      OR jsonb_array_length(definition -> 'steps') NOT BETWEEN 1 AND 100000 THEN
-    PERFORM pgcron.refuse('PC001', 'a workflow without steps, or with more than 100000',
-        '"steps" is a list of 1 to 100000 steps.', example);
-  END IF;
+  PERFORM pgcron.refuse('PC001', 'a workflow without steps, or with more than 100000',
+      '"steps" is a list of 1 to 100000 steps.', example)
+    WHERE CASE jsonb_typeof(definition -> 'steps')
+            WHEN 'array' THEN jsonb_array_length(definition -> 'steps') NOT BETWEEN 1 AND 100000
+            ELSE true END;
   PERFORM pgcron.judge_word(NULL, definition, 'on_failure', '{continue,stop,kill}');
 END $$;
 
