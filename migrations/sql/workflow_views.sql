@@ -1,5 +1,11 @@
 -- What readers see of workflows, and whether all is well with them.
 
+-- JSON as a page shows it: at most so many characters, laid out if it has no more bytes.
+CREATE FUNCTION pgcron.laid_out(document jsonb, most int) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN left(CASE WHEN octet_length(document::text) <= most THEN jsonb_pretty(document)
+              ELSE document::text END, most);
+
 CREATE VIEW pgcron.workflows AS
   SELECT DISTINCT ON (d.name) d.name, d.version, d.definition ->> 'description' AS description,
          d.steps, d.on_failure, d.parallelism, d.timeout, d.managed_by, d.source, d.created_at,

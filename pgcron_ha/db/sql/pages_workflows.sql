@@ -20,9 +20,7 @@ ORDER BY w.name;
 SELECT w.id AS definition_id, w.name, w.version, w.description, w.steps, w.on_failure,
        w.parallelism, w.timeout, w.managed_by, w.source, w.created_at, w.created_by,
        length(w.definition::text) AS characters,
-       left(CASE WHEN octet_length(w.definition::text) <= :most::int
-                   THEN jsonb_pretty(w.definition) ELSE w.definition::text END, :most::int)
-         AS definition
+       pgcron.laid_out(w.definition, :most::int) AS definition
 FROM pgcron.workflows w WHERE w.name = :name::text;
 
 -- name: page_workflow_graph
@@ -124,8 +122,8 @@ ORDER BY p.number IS NULL, coalesce(s.ended_at, now()) - s.started_at DESC LIMIT
 -- name: page_step
 -- One step of a run by its name; at most :most characters of its result, args and definition, each
 -- laid out if it has no more bytes.
-SELECT s.*, w.version, w.workflow, w.is_open, texts.of[1] AS result_text, texts.of[2] AS args,
-       texts.of[3] AS step
+SELECT s.*, w.version, w.workflow, w.is_open, pgcron.laid_out(s.result, :most::int) AS result_text,
+       pgcron.laid_out(own.args, :most::int) AS args, pgcron.laid_out(w.step, :most::int) AS step
 FROM (SELECT d.name AS workflow, d.version, r.outcome IS NULL AS is_open,
              (SELECT e FROM jsonb_array_elements(d.definition -> 'steps') e
               WHERE e ->> 'name' = :name::text) AS step,
@@ -134,11 +132,7 @@ FROM (SELECT d.name AS workflow, d.version, r.outcome IS NULL AS is_open,
       FROM pgcron.workflow_run r JOIN pgcron.workflow_definition d ON d.id = r.definition
       WHERE r.run = :run_id::bigint) w
 JOIN pgcron.workflow_steps s ON s.run_id = :run_id::bigint AND s.number = w.number AND s.item = -1
-CROSS JOIN LATERAL pgcron.step_of(s.run_id, s.number) own
-CROSS JOIN LATERAL (
-  SELECT ARRAY(SELECT left(CASE WHEN octet_length(j::text) <= :most::int THEN jsonb_pretty(j)
-                             ELSE j::text END, :most::int)
-               FROM unnest(ARRAY[s.result, own.args, w.step]) j) AS of) texts;
+CROSS JOIN LATERAL pgcron.step_of(s.run_id, s.number) own;
 
 -- name: page_item_counts
 -- The items of a step by state.
