@@ -212,13 +212,11 @@ CREATE FUNCTION pgcron.clear_step(run_id bigint, step text, note text DEFAULT NU
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   d pgcron.workflow_step := pgcron.end_step(run_id, step, NULL, NULL, NULL, note, actor, 'clear');
-  w pgcron.workflow_run;
 BEGIN
-  SELECT f.* INTO w FROM pgcron.workflow_run f WHERE f.run = run_id;
-  w.clearing := ARRAY[d.number];
-  RETURN (SELECT count(*) FROM pgcron.workflow_step x
-          WHERE x.definition = d.definition AND x.kind <> 'barrier'
-            AND x.number = ANY(pgcron.steps_to_clear(w)));
+  RETURN (SELECT count(*) FROM pgcron.workflow_run w
+          CROSS JOIN LATERAL unnest(pgcron.steps_to_clear(w, ARRAY[d.number])) n
+          CROSS JOIN LATERAL pgcron.definition_of(w.definition, n) x
+          WHERE w.run = run_id AND x.kind <> 'barrier');
 END $$;
 COMMENT ON FUNCTION pgcron.clear_step IS
     'A step and all that depend on it run again; what executes of them is stopped first. Returns '

@@ -29,18 +29,16 @@ END $$;
 CREATE FUNCTION pgcron.stop_steps(w pgcron.workflow_run) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  failed record;
   open record;
 BEGIN
   IF w.stopping IS NULL THEN
-    SELECT s.name, s.state, f.on_failure INTO failed FROM pgcron.workflow_definition f
-    JOIN pgcron.failed_steps(w.run) s ON s.phase = 0 AND s.state <> 'upstream_failed'
-      AND s.number NOT IN (SELECT unnest(w.clearing))
-    WHERE f.id = w.definition AND f.on_failure <> 'continue' LIMIT 1;
-    IF NOT FOUND THEN RETURN false; END IF;
-    PERFORM pgcron.stop_workflow(w.run, failed.on_failure,
-        format('step %s ended %s (on_failure: %s)', failed.name, failed.state, failed.on_failure));
-    RETURN true;
+    PERFORM pgcron.stop_workflow(w.run, f.on_failure,
+        format('step %s ended %s (on_failure: %s)', s.name, s.state, f.on_failure))
+      FROM pgcron.workflow_definition f
+      JOIN pgcron.failed_steps(w.run) s ON s.phase = 0 AND s.state <> 'upstream_failed'
+        AND s.number NOT IN (SELECT unnest(w.clearing))
+      WHERE f.id = w.definition AND f.on_failure <> 'continue' LIMIT 1;
+    RETURN FOUND;
   END IF;
   SELECT array_agg(s.run) FILTER (WHERE d.kind IN ('run', 'map') AND w.stopping <> 'stop') AS runs,
          array_agg(ROW(w.run, s.number, -1,
@@ -59,8 +57,8 @@ BEGIN
   RETURN false;
 END $$;
 
--- The workflows within one whose pause is over, or that is ended, go on now; those that are not to
--- be seen yet look for themselves. No row of theirs is locked for it.
+-- A workflow whose pause is over, or that is ended, goes on now, and so do those within it; those
+-- that are not to be seen yet look for themselves. No row of theirs is locked for it.
 CREATE FUNCTION pgcron.look_within(run_id bigint) RETURNS void
 LANGUAGE sql AS $$
   WITH RECURSIVE within(run) AS (
@@ -75,14 +73,11 @@ CREATE FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason text) RET
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   UPDATE pgcron.workflow_run w
-  SET stopping = how, stop_reason = left(reason, 500), look_at = now()
+  SET stopping = how, stop_reason = left(reason, 500)
   WHERE w.run = stop_workflow.workflow AND w.ended_at IS NULL
     AND coalesce(array_position('{stop,kill,cancel,abort}', w.stopping), 0)
       < array_position('{stop,kill,cancel,abort}', how);
-  IF NOT FOUND THEN RETURN; END IF;
-  PERFORM pgcron.look_within(w.run) FROM pgcron.workflow_run w
-    WHERE w.run = stop_workflow.workflow AND w.paused_at IS NOT NULL;
-  PERFORM pgcron.wake_nodes('workflow');
+  IF FOUND THEN PERFORM pgcron.look_within(stop_workflow.workflow); END IF;
 END $$;
 
 -- These steps, and all that depend on them. With one that comes before the compensations also what
@@ -101,8 +96,8 @@ LANGUAGE sql STABLE AS $$
     SELECT e.child FROM below JOIN pgcron.workflow_edge e
       ON e.definition = w.definition AND e.parent = below.number)
   SELECT array_agg(b.number ORDER BY b.number) FROM below b
-  WHERE b.number = ANY(numbers)
-    OR b.number NOT IN (SELECT u.compensation FROM undone u WHERE NOT u.is_repeated) $$;
+  WHERE b.number NOT IN (SELECT u.compensation FROM undone u
+                         WHERE NOT u.is_repeated AND u.compensation <> ALL (numbers)) $$;
 
 -- Whether a workflow that has stopped for a failure goes on when these steps are run again: no
 -- other one has failed, and its time is not over.
@@ -117,10 +112,10 @@ LANGUAGE sql STABLE AS $$
 
 -- All steps that run again when those to be cleared do, including those that their failure has
 -- ended or kept from beginning.
-CREATE FUNCTION pgcron.steps_to_clear(w pgcron.workflow_run) RETURNS int[]
+CREATE FUNCTION pgcron.steps_to_clear(w pgcron.workflow_run, numbers int[]) RETURNS int[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  below int[] := pgcron.steps_to_repeat(w, w.clearing);
+  below int[] := pgcron.steps_to_repeat(w, numbers);
 BEGIN
   IF pgcron.goes_on_without(w, below) IS NOT TRUE THEN RETURN below; END IF;
   RETURN pgcron.steps_to_repeat(w, below || ARRAY(
@@ -185,7 +180,7 @@ DECLARE
   goes_on boolean;
 BEGIN
   IF w.clearing IS NULL THEN RETURN false; END IF;
-  below := pgcron.steps_to_clear(w);
+  below := pgcron.steps_to_clear(w, w.clearing);
   goes_on := coalesce(pgcron.goes_on_without(w, below), true);
   -- First the locks: nothing of them begins or ends until this is over. What a run leads to is
   -- committed with its end, and so nothing is owed of what is not alive.
@@ -197,7 +192,7 @@ BEGIN
   IF pgcron.stop_step_runs(runs, false, 'its step is to be run again') > 0
       OR locked < cardinality(runs)
       -- a compensation has succeeded meanwhile
-      OR below <> pgcron.steps_to_clear(w) THEN
+      OR below <> pgcron.steps_to_clear(w, w.clearing) THEN
     UPDATE pgcron.workflow_run f SET look_at = now() + interval '1 second', clearing = below
     WHERE f.run = w.run;
     RETURN false;
