@@ -63,25 +63,24 @@ BEGIN
       PERFORM pgcron.release_steps(ARRAY[pgcron.end_of_list(own, (one.step).number,
               counted.failed, counted.cancelled + (one.step).items - counted.known,
               (one.definition).tolerate)]);
-      CONTINUE;
     ELSIF is_given_up THEN
       remaining := remaining - pgcron.give_up_list(own, one.step, remaining);
-      CONTINUE;
+    ELSE
+      made := least(remaining, (one.step).items - counted.known);
+      IF made > 0 THEN
+        PERFORM pgcron.release_steps(pgcron.make_items(one.step, jsonb_path_query_first(
+                pgcron.step_document(one.step, w.args), (one.definition).for_each, silent => true),
+            counted.known, made));
+      END IF;
+      room := greatest(0, least(remaining, coalesce((one.definition).max_parallel, 10000)
+              - counted.running, pgcron.room_of(w, one.definition)));
+      next := ARRAY(
+          SELECT i.item FROM pgcron.step i
+          WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0
+            AND i.state = 'ready' ORDER BY i.item LIMIT room FOR UPDATE SKIP LOCKED);
+      PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY[(one.step).number], next));
+      remaining := remaining - greatest(made, cardinality(next));
     END IF;
-    made := least(remaining, (one.step).items - counted.known);
-    IF made > 0 THEN
-      PERFORM pgcron.release_steps(pgcron.make_items(one.step, jsonb_path_query_first(
-              pgcron.step_document(one.step, w.args), (one.definition).for_each, silent => true),
-          counted.known, made));
-    END IF;
-    room := greatest(0, least(remaining, coalesce((one.definition).max_parallel, 10000)
-            - counted.running, pgcron.room_of(w, one.definition)));
-    next := ARRAY(
-        SELECT i.item FROM pgcron.step i
-        WHERE i.workflow = w.run AND i.number = (one.step).number AND i.item >= 0
-          AND i.state = 'ready' ORDER BY i.item LIMIT room FOR UPDATE SKIP LOCKED);
-    PERFORM pgcron.release_steps(pgcron.begin_steps(w.run, ARRAY[(one.step).number], next));
-    remaining := remaining - greatest(made, cardinality(next));
   END LOOP;
   RETURN remaining <= 0;
 END $$;

@@ -216,15 +216,13 @@ BEGIN
     RETURN false;
   END IF;
   is_full := pgcron.settle_outbox(w, most);
-  IF w.started_at IS NOT NULL
-    AND EXISTS (SELECT FROM pgcron.definition_of(w.definition, w.made + 1)) THEN
-    PERFORM pgcron.make_steps(w.run, 10 * most);
-    RETURN true;
-  END IF;
   SELECT * INTO w FROM pgcron.workflow_run f WHERE f.run = w.run;
   IF w.ended_at IS NOT NULL OR w.started_at IS NULL THEN
     UPDATE pgcron.workflow_run f SET look_at = NULL WHERE f.run = w.run AND f.look_at IS NOT NULL;
     RETURN is_full;
+  ELSIF EXISTS (SELECT FROM pgcron.definition_of(w.definition, w.made + 1)) THEN
+    PERFORM pgcron.make_steps(w.run, 10 * most);
+    RETURN true;
   END IF;
   PERFORM pgcron.stop_workflow(w.run, 'kill', 'its timeout is over') WHERE w.deadline <= now();
   PERFORM pgcron.stop_workflow(w.run, 'abort', 'its run is gone')
@@ -290,11 +288,12 @@ DECLARE
   below int[];
   again int[];
 BEGIN
-  IF NOT EXISTS (SELECT FROM unnest(commands) c WHERE c.is_command) THEN RETURN; END IF;
   -- So it does not end before all of them are obeyed: one lets a step run again, another ends the
   -- last that is open.
   UPDATE pgcron.workflow_run f SET clearing = coalesce(f.clearing, '{}')
-  WHERE f.run = w.run AND f.ended_at IS NULL;
+  WHERE f.run = w.run AND f.ended_at IS NULL
+    AND EXISTS (SELECT FROM unnest(commands) c WHERE c.is_command);
+  IF NOT FOUND THEN RETURN; END IF;
   FOR one IN SELECT c.* FROM unnest(commands) c WHERE c.is_command ORDER BY c.id LOOP
     IF one.outcome IS NULL THEN
       below := pgcron.steps_to_repeat(w, ARRAY[one.child]);
@@ -320,9 +319,8 @@ BEGIN
     WHERE i.workflow = w.run AND i.number = one.child AND i.item >= 0 AND i.state = 'ready';
   END LOOP;
   UPDATE pgcron.workflow_run f
-  SET look_at = CASE WHEN again IS NULL THEN f.look_at ELSE now() END,
-      clearing = pgcron.steps_to_repeat(f, f.clearing || again)
-  WHERE f.run = w.run AND f.ended_at IS NULL;
+  SET look_at = now(), clearing = pgcron.steps_to_repeat(f, f.clearing || again)
+  WHERE f.run = w.run;
 END $$;
 
 -- What the outbox holds of a workflow: so many entries, and of the ends that they count at most
