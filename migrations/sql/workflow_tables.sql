@@ -143,6 +143,30 @@ LANGUAGE sql AS $$
   UPDATE pgcron.workflow_run w SET ended_at = now(), outcome = workflows_ended.outcome
   WHERE w.run = ANY(run_ids) AND w.started_at IS NULL $$;
 
+-- What a definition says of a step. In this form each is looked up by its key, however few rows
+-- PostgreSQL believes the table to have: it would go through all steps in the order of their names.
+CREATE FUNCTION pgcron.definition_of(definition bigint, number int)
+  RETURNS SETOF pgcron.workflow_step
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT x.* FROM pgcron.workflow_step x
+  WHERE x.definition = definition_of.definition
+    AND x.number BETWEEN definition_of.number AND definition_of.number ORDER BY x.number LIMIT 1;
+END;
+
+-- A step of a workflow, or an item of its list, by its key, too.
+CREATE FUNCTION pgcron.step_of(workflow bigint, number int, item int DEFAULT -1)
+  RETURNS SETOF pgcron.step
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT x.* FROM pgcron.step x WHERE x.workflow = step_of.workflow
+    AND x.number = step_of.number AND x.item = step_of.item LIMIT 1;
+END;
+
+CREATE FUNCTION pgcron.step_state(workflow bigint, number int) RETURNS text
+LANGUAGE sql STABLE
+RETURN (SELECT s.state FROM pgcron.step_of(workflow, number) s);
+
 CREATE FUNCTION pgcron.has_ended(state text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN state NOT IN ('waiting', 'ready', 'running');
