@@ -261,12 +261,11 @@ BEGIN
   PERFORM pgcron.end_run(root, verdict, CASE verdict WHEN 'dead' THEN 'StepFailed' END,
       CASE WHEN verdict <> 'succeeded'
              THEN concat_ws('; ',
-                    CASE WHEN NOT starts_with(w.stop_reason, format('step %s ', failed.name))
+                    CASE WHEN starts_with(w.stop_reason, 'step ' || failed.name || ' ') IS NOT TRUE
                            THEN w.stop_reason END,
-                    format('step %s %s', failed.name, failed.state)
+                    'step ' || failed.name || ' ' || failed.state
                     || coalesce(': ' || failed.reason, '')
-                    || CASE WHEN failed.steps > 1 THEN format(' (and %s more)', failed.steps - 1)
-                            ELSE '' END) END,
+                    || coalesce(' (and ' || nullif(failed.steps - 1, 0) || ' more)', '')) END,
       left(md5(concat_ws(' ', root.handler, failed.name)), 16), NULL,
       CASE WHEN octet_length(result::text) <= 262144 THEN result END);
 END $$;

@@ -9,6 +9,7 @@ import pytest
 from tests.db.control import fail
 from tests.db.test_workflows_again import a_second_passes, ask, end, flow, run_of
 from tests.db.workflows import Stage, step
+from tests.servers import USER
 
 __all__ = ["flow"]
 
@@ -209,3 +210,14 @@ async def test_an_item_that_cancels_itself_was_executed_whatever_it_says(flow: S
     await flow.advance()
 
     assert await flow.states(run) == {"a": "succeeded", "b": "dead"}
+
+
+async def test_a_cancelled_workflow_of_which_no_step_has_failed_names_none(flow: Stage) -> None:
+    run = await flow.run(step("a", optional=True))
+    await flow.turn({})
+    await ask(flow, "cancel_run", run)
+    await end(flow, "a", ValueError())
+    await flow.work()
+
+    error = await flow.connection.fetchval("SELECT error FROM pgcron.runs WHERE id = $1", run)
+    assert (await flow.state(run), error) == ("cancelled", f"cancelled by {USER}")
