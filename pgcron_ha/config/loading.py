@@ -214,7 +214,7 @@ def load_settings(sources: SourcedSettings | None = None) -> Settings:
     typed: dict[str, Any] = {}
     for key, value in sources.values.items():
         try:
-            typed[key] = BY_KEY[key].read(value.raw)
+            typed[key] = None if value.raw is None else BY_KEY[key].read(value.raw)
         except ValueError as error:
             given = f"{value.name}='{shown(BY_KEY[key], value.raw)}' ({value.origin})"
             rule = str(error).removeprefix("expected ")

@@ -57,13 +57,11 @@ class WebSettings:
         values.database_url,
         "The database as the pages read it, by a role of their own (`pgcron-ha grants viewer`,"
         " `auditor`); that of dsn by default.",
-        is_secret=True,
     )
     write_dsn: str | None = optional_setting(
         values.database_url,
         "The same for what pages change and callbacks report (`grants operator`, `scheduler`,"
         " `login`, `callbacks`); that of web.dsn by default.",
-        is_secret=True,
     )
 
 
@@ -85,7 +83,6 @@ class AuthSettings:
         parse_secret_reference,
         "Where the client's secret is: file:/path, env:NAME, credential:NAME or command:PROGRAM;"
         " a public client has none.",
-        is_secret=True,
     )
     oidc_scopes: tuple[str, ...] = setting(
         values.text_list(r"[!-~]{1,100}", "a scope", may_be_empty=False),

@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal, NoReturn
@@ -53,20 +52,19 @@ class SecretReference:
         """A command line may hold a secret: of it the program alone is shown."""
         return f"{self.kind}:{self.place.split()[0] if self.kind == 'command' else self.place}"
 
-    def read(self, environment: Mapping[str, str] | None = None, age: float = FRESH_SECONDS) -> str:
+    def read(self, age: float = FRESH_SECONDS) -> str:
         """The secret as it is now, without a line end after it, so that one that is rotated is
         taken up by the next reader; of a command what it printed at most `age` seconds ago. Raises
         `ConfigError`, which does not contain it.
         """
-        variables = os.environ if environment is None else environment
         if self.kind == "env":
-            text = variables.get(self.place, "")
+            text = os.environ.get(self.place, "")
         elif self.kind == "command":
             text = self._printed(age)
         elif self.kind == "credential":
-            if _CREDENTIALS not in variables:
+            if _CREDENTIALS not in os.environ:
                 self._fail(f"{_CREDENTIALS} is not set: systemd sets it for services")
-            text = self._read_file(f"{variables[_CREDENTIALS]}/{self.place}")
+            text = self._read_file(f"{os.environ[_CREDENTIALS]}/{self.place}")
         else:
             text = self._read_file(self.place)
         text = text.rstrip("\r\n")

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pgcron_ha.config import values
+from pgcron_ha.config.secret_references import parse_secret_reference, secret_references
 
 ENVIRONMENT_PREFIX = "PGCRON_HA_"
+
+_OF_SECRETS: Final = (values.database_url, parse_secret_reference, secret_references)
+"""The readers of what may have a password, or names where a secret is."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting. `default` is a raw value, read like any other, or a function that finds one."""
+    """One setting. `default` is a raw value, read like any other, or a function that finds one;
+    None is not read.
+    """
 
     key: str
     read: values.Reader
     default: object | Callable[[], object]
     help: str
-    is_secret: bool = False
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether it is, or names, what only few may see."""
+        return self.read in _OF_SECRETS
 
     @property
     def variable(self) -> str:
@@ -45,17 +55,11 @@ class Setting:
         return self.default() if callable(self.default) else self.default
 
 
-def setting(
-    read: values.Reader,
-    default: object | Callable[[], object],
-    help: str,
-    *,
-    is_secret: bool = False,
-) -> Any:
+def setting(read: values.Reader, default: object | Callable[[], object], help: str) -> Any:
     """A field of a section that is a setting, and what `Setting` says of it."""
-    return field(repr=not is_secret, metadata={"setting": (read, default, help, is_secret)})
+    return field(repr=read not in _OF_SECRETS, metadata={"setting": (read, default, help)})
 
 
-def optional_setting(read: values.Reader, help: str, *, is_secret: bool = False) -> Any:
+def optional_setting(read: values.Reader, help: str) -> Any:
     """The same for one that has no default: None while it is not given."""
-    return setting(lambda raw: None if raw is None else read(raw), None, help, is_secret=is_secret)
+    return setting(read, None, help)

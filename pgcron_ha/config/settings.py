@@ -6,8 +6,9 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from typing import get_type_hints
 
 from pgcron_ha.config import values
 from pgcron_ha.config.capabilities import ShellTemplate
@@ -156,7 +157,6 @@ class AuditSettings:
         parse_secret_reference,
         "Where the key is that signs what is sent (HMAC-SHA-256, header Pgcron-Signature):"
         " file:/path, env:NAME, credential:NAME or command:PROGRAM.",
-        is_secret=True,
     )
     allow_private: bool = setting(
         values.flag, False, "The webhook is in a private network, and may be http."
@@ -172,7 +172,6 @@ class SecretSettings:
         [],
         "Where the keys are that encrypt secret args and results: the first one encrypts, all"
         " decrypt. 32 random bytes each, in base64.",
-        is_secret=True,
     )
 
 
@@ -193,18 +192,16 @@ class Settings:
     plugins: Mapping[str, Mapping[str, Mapping[str, object]]]
     """Tables of executors of other packages, by kind and name."""
     dsn: str | None = optional_setting(
-        values.database_url, "The database. The one setting production needs.", is_secret=True
+        values.database_url, "The database. The one setting production needs."
     )
     password_from: SecretReference | None = optional_setting(
         parse_secret_reference,
         "Where the password of now is, for a DSN without one: file:/path, env:NAME,"
         " credential:NAME, or command:PROGRAM that prints it (IAM tokens).",
-        is_secret=True,
     )
     listen_dsn: str | None = optional_setting(
         values.database_url,
         "Where to LISTEN, past a pooler that passes no notifications: the same database's server.",
-        is_secret=True,
     )
     pooler: str = setting(
         values.choice(("auto", "session", "transaction", "prepared")),
@@ -252,13 +249,7 @@ CAPABILITIES: Mapping[str, type[Template]] = {
     "sql": SqlProfile,
 }
 SECTIONS: Mapping[str, type] = {
-    "node": NodeSettings,
-    "log": LogSettings,
-    "web": WebSettings,
-    "audit": AuditSettings,
-    "ops": OpsSettings,
-    "secrets": SecretSettings,
-    "auth": AuthSettings,
+    name: hint for name, hint in get_type_hints(Settings).items() if is_dataclass(hint)
 }
 
 

@@ -157,20 +157,22 @@ def test_what_is_no_reference_to_a_secret_is_refused(raw: Any) -> None:
         parse_secret_reference(raw)
 
 
-def test_a_secret_is_one_line_of_text(tmp_path: Path) -> None:
+def test_a_secret_is_one_line_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "secret"
     reference = parse_secret_reference(f"file:{file}")
     file.write_bytes("gëheim\r\n".encode())
     assert reference.read() == "gëheim"
-    assert parse_secret_reference("env:A").read({"A": "x y"}) == "x y"
+    monkeypatch.setenv("A", "x y")
+    assert parse_secret_reference("env:A").read() == "x y"
 
     for content in (b"", b"\n", b"a\nb", b"\xff", b"\0", b"x" * 70_000):
         file.write_bytes(content)
         with pytest.raises(ConfigError) as caught:
             reference.read()
         assert str(file) in caught.value.message
+    monkeypatch.setenv("A", "")
     with pytest.raises(ConfigError, match="'env:A' is empty or not set"):
-        parse_secret_reference("env:A").read({"A": ""})
+        parse_secret_reference("env:A").read()
 
 
 CALLED_BACK = "[x]\n" + URL + "completion = 'callback'\n"

@@ -16,13 +16,17 @@ def printing(program: str) -> str:
     return f"command:{shlex.join([sys.executable, '-I', '-S', '-c', program])}"
 
 
-def test_a_credential_of_systemd_is_a_file_of_its_folder(tmp_path: Path) -> None:
+def test_a_credential_of_systemd_is_a_file_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "token").write_text("s3cret\n")
     reference = parse_secret_reference("credential:token")
 
-    assert reference.read({"CREDENTIALS_DIRECTORY": str(tmp_path)}) == "s3cret"
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    assert reference.read() == "s3cret"
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY")
     with pytest.raises(ConfigError, match="can't be read") as refused:
-        reference.read({})
+        reference.read()
     assert "systemd sets it" in (refused.value.detail or "")
 
 
