@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pgcron_ha.client.workflows import AD_HOC
@@ -33,12 +33,7 @@ from pgcron_ha.engine.materialize.materializer import Materializer
 from pgcron_ha.engine.node_status import ServiceHealth, snapshot
 from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE, ForcedExit
-from pgcron_ha.engine.run.executors import (
-    build_executors,
-    callbacks_came,
-    declared_breakers,
-    handler_policies,
-)
+from pgcron_ha.engine.run.executors import build_executors, declared_breakers, handler_policies
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
 from pgcron_ha.engine.run.timeouts import LAST_RESORT_SECONDS, Watch, end_soon
@@ -206,7 +201,7 @@ class Node:
                 "cancel": self.session.beat_now,
                 "breaker": self._breakers.wake,
                 "node": self.session.beat_now,
-                "callback": partial(callbacks_came, self._executors),
+                "callback": self._on_callback,
             },
             self._dispatcher.trust_notifications,
             self.session.beat_now,  # which says it, so that people see it
@@ -335,19 +330,19 @@ class Node:
     def _on_fenced(self) -> None:
         self.runner.forget(self.runner.take_waiting())
         self.runner.stop_all(StopReason.LEASE_LOST)
-        self._reaper.forget()
+        self._reaper.peers.forget()
 
     def _on_beat(self, beat: Beat) -> None:
         for link in self._links.values():
             link.use_revision(beat.revision)
         for service in self._services:
             service.retry()
-        self._reaper.observe(beat)
+        self._reaper.peers.observe(beat)
         self._breakers.observe(beat.breakers)
         if self._dispatcher.may_take_runs(beat.is_cordoned):
             self._janitor.wake()  # what was blocked for want of this node
         result = reconcile(
-            beat, self.runner.held(), self._unknown, self._dispatcher.claims_settled_at()
+            beat, self.runner.held(), self._unknown, self._dispatcher.claims.settled_at()
         )
         self._unknown = result.unknown
         for run in result.to_stop:
@@ -372,11 +367,19 @@ class Node:
         emit(NodeEndsItself(context.run_id, context.handler))
         self._stop.set()
 
-    # What the runner says.
+    # What notifications say.
 
     def _on_schedule(self) -> None:
         self._materializer.wake()
         self._admission.look()
+
+    def _on_callback(self) -> None:
+        """A service has called back, perhaps for a run of this node."""
+        http: Any = self._executors.get("http")
+        if http is not None:
+            http.callbacks_came()
+
+    # What the runner says.
 
     def _on_settled(self) -> None:
         self._admission.settled(self.runner.holds)

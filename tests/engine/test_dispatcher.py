@@ -488,7 +488,7 @@ async def test_a_claim_of_a_node_that_drains_meanwhile_is_given_back(
         await connection.execute("LOCK TABLE pgcron.run")
         claiming = asyncio.ensure_future(workshop.dispatcher.run_once())
         await until("the claim waits", lambda: _somebody_waits(connection))
-        assert workshop.dispatcher.claims_settled_at() < boottime()
+        assert workshop.dispatcher.claims.settled_at() < boottime()
         workshop.session.is_draining = True
     await claiming
 
@@ -538,7 +538,7 @@ async def test_a_claim_whose_answer_got_lost_is_settled_and_in_the_next_beat(
 
     assert workshop.executor.executing == {}
     answered_at = boottime()
-    assert workshop.dispatcher.claims_settled_at() >= answered_at
+    assert workshop.dispatcher.claims.settled_at() >= answered_at
     assert sorted((await workshop.beat()).runs) == runs
     await workshop.leave()
 

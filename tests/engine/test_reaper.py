@@ -36,7 +36,7 @@ def observe(reaper: Reaper, peer: UUID, silent_for: float, sequence: int = 0) ->
     looks = 5
     for look in range(looks):
         at = now - silent_for * (1 - look / (looks - 1))
-        reaper.observe(Beat(at, at, {}, frozenset(), {peer: (sequence, TTL)}))
+        reaper.peers.observe(Beat(at, at, {}, frozenset(), {peer: (sequence, TTL)}))
 
 
 async def lease_is_over(connection: Connection) -> None:
@@ -134,7 +134,7 @@ async def test_after_the_database_was_away_nobody_is_declared_dead(
 ) -> None:
     await lease_is_over(connection)
     observe(reaper, peer.incarnation, TTL + 0.1)
-    reaper.forget()
+    reaper.peers.forget()
 
     await reaper.run_once()
 

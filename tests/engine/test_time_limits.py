@@ -153,14 +153,16 @@ async def test_a_sign_of_a_run_without_limits_counts_for_its_batch_once(ending: 
 async def test_a_run_that_is_killed_is_not_given_grace(ending: Ending) -> None:
     (run,) = await ending.claim()
     ending.executor.begin(run, monotonic())
-    assert ending.runner.kill(run), "who was not asked to stop is not killed"
-    assert run in ending.executor.executing
+    ending.runner.kill(run)
+    assert run in ending.executor.executing, "who was not asked to stop is not killed"
     ending.runner.stop(run, StopReason.CANCELLED)
 
-    assert ending.runner.kill(run)
-    assert ending.runner.kill(run), "it is over"
-
+    ending.runner.kill(run)
     assert run not in ending.executor.executing
+    assert ending.runner.kill_stopped() == []
+
+    ending.runner.kill(run)
+    assert ending.runner.kill_stopped() == [], "it is over"
 
 
 async def test_a_killed_thread_is_told_as_stuck_at_once(ending: Ending, watch: Watch) -> None:
@@ -170,6 +172,6 @@ async def test_a_killed_thread_is_told_as_stuck_at_once(ending: Ending, watch: W
     ending.runner.stop(run, StopReason.CANCELLED)
     assert ending.runner.kill_stopped() == []
 
-    assert not ending.runner.kill(run)
+    ending.runner.kill(run)
 
     assert [context.run_id for context in ending.runner.kill_stopped()] == [run]

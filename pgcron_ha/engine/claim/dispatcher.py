@@ -6,7 +6,7 @@ is given back. Runs that may start only once are claimed for free slots only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from operator import itemgetter
 from time import monotonic
 from typing import ClassVar, Final
@@ -89,8 +89,8 @@ class Dispatcher(Service):
             link, session, runner, self._prefetching, weights or {}, expect
         )
         self.aside = SetAside(self.name, LONGEST_PAUSE_SECONDS)
-        self._claims = IsolatedClaims(link, session, queues, self._handlers, self.aside)
-        self._gated = GatedClaims(self._claims, queues, poll_interval, prefetch)
+        self.claims = IsolatedClaims(link, session, queues, self._handlers, self.aside)
+        self._gated = GatedClaims(self.claims, queues, poll_interval, prefetch)
         self._due_index = DueIndex(link, queues, self._order)
         self._idle_interval = poll_interval
         self._is_idle = False
@@ -99,12 +99,6 @@ class Dispatcher(Service):
         self._may_have_retries = False
         self._full_claims = 0
         self._claims_begun = 0
-
-    def claims_settled_at(self) -> float:
-        """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its rows are
-        unknown here.
-        """
-        return self._claims.settled_at()
 
     def ended(self, ended: Sequence[Ended]) -> None:
         """These runs ended here: the prefetch is adjusted, and there may be room for more."""
@@ -167,9 +161,11 @@ class Dispatcher(Service):
             self._handlers.extend(new)
             self.made_ready()
 
-    def probe(self, runs: Collection[int]) -> None:
+    def probe(self, runs: list[int]) -> None:
         """These runs may begin although the breakers of their handlers are not closed."""
-        self._gated.probe(runs)
+        if runs and runs != self._gated.probes:
+            self._gated.wake()
+        self._gated.probes = runs
         if runs:
             self.wake()
 
@@ -262,13 +258,13 @@ class Dispatcher(Service):
         incarnation = self._session.incarnation
         # Rows that an unanswered statement claimed all the same are found by the next beats.
         try:
-            rows = await self._claims.rows(_PLAIN, "claim", plain=limit, **order)
+            rows = await self.claims.rows(_PLAIN, "claim", plain=limit, **order)
         except DatabaseUnavailable:
             self._prefetching.stall(monotonic())
             raise
         if _PLAIN in self.aside:  # it may have failed for its size: the next one is smaller
             self._prefetching.stall(monotonic())
-        COUNTERS.claimed(len(rows), limit, self._claims.answered_after)
+        COUNTERS.claimed(len(rows), limit, self.claims.answered_after)
         rows.sort(key=_URGENCY)  # what an UPDATE returns has no order
         await self._acceptance.take(rows, incarnation)
         if with_once and all(row["delivery"] == "at_least_once" for row in rows):
@@ -313,8 +309,8 @@ class Dispatcher(Service):
         if not free:
             return 0
         incarnation = self._session.incarnation
-        found = await self._claims.settle(self._gated.claim(free))
-        COUNTERS.claimed(len(found.claimed), free, self._claims.answered_after)
+        found = await self.claims.settle(self._gated.claim(free))
+        COUNTERS.claimed(len(found.claimed), free, self.claims.answered_after)
         if found.blocked:
             emit(RunsBlocked(found.blocked))
         await self._acceptance.take(found.claimed, incarnation)
@@ -326,7 +322,7 @@ class Dispatcher(Service):
         """What is due and could not be claimed may wait for a handler that no node offers."""
         paths = {(row["queue"], row["priority"]) for row in due}
         queues, priorities = [path[0] for path in paths], [path[1] for path in paths]
-        if await self._claims.block("block_unserved", queues=queues, priorities=priorities):
+        if await self.claims.block("block_unserved", queues=queues, priorities=priorities):
             self.wake()
 
     async def _say_idle(self, is_idle: bool) -> None:

@@ -7,7 +7,7 @@ again. They are claimed for free slots, and a little ahead where runs are short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final
 
@@ -57,12 +57,6 @@ class GatedClaims:
         """There may be something new: look at once."""
         self.look_at = _AT_ONCE
         self._lap_found = True
-
-    def probe(self, runs: Collection[int]) -> None:
-        """These may begin although the breakers of their handlers are not closed."""
-        if runs and list(runs) != self.probes:
-            self.wake()
-        self.probes = list(runs)
 
     def is_due(self) -> bool:
         """Whether it is worth another look."""

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.batches import end_refused_run, isolate
-from pgcron_ha.engine.lease.reconcile import Beat, PeerWatch
+from pgcron_ha.engine.lease.reconcile import PeerWatch
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.operating_system import boottime
@@ -37,15 +37,7 @@ class Reaper(Service):
         """`lease_ttl` in seconds: sweeps come three times a lease, verdicts when they are due."""
         super().__init__(min(_SWEEP_SECONDS, lease_ttl / 3))
         self._link = link
-        self._peers = PeerWatch(unbroken=lease_ttl / 2)
-
-    def observe(self, beat: Beat) -> None:
-        """Takes what a beat says about the peers."""
-        self._peers.observe(beat)
-
-    def forget(self) -> None:
-        """The database was away: everybody gets a whole lease to come back."""
-        self._peers.forget()
+        self.peers = PeerWatch(unbroken=lease_ttl / 2)
 
     async def run_once(self) -> float | None:
         """Reaps a batch, declares overdue nodes dead, and waits for the next verdict, not for the
@@ -56,7 +48,7 @@ class Reaper(Service):
             reaped += await self._reap()
         if reaped >= BATCH:
             return 0
-        verdict = self._peers.next_verdict()
+        verdict = self.peers.next_verdict()
         if verdict is None:
             return None
         return max(0.05, min(self.interval, verdict - boottime() + 0.02))
@@ -64,13 +56,13 @@ class Reaper(Service):
     async def _declare_dead(self) -> bool:
         """Whether a node was declared dead."""
         declared = False
-        for incarnation, sequence in self._peers.silent(boottime()):
+        for incarnation, sequence in self.peers.silent(boottime()):
             rows = await self._link.rows(
                 "declare_dead", incarnation=incarnation, beat_sequence=sequence
             )
             if rows:
                 declared = True
-                self._peers.bury(incarnation)
+                self.peers.bury(incarnation)
                 emit(PeerDied(str(incarnation)))
         return declared
 

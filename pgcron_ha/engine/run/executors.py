@@ -158,12 +158,6 @@ def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str,
     return declared
 
 
-def callbacks_came(executors: Mapping[str, Any]) -> None:
-    """The database says that a service has called back, perhaps for a run of this node."""
-    if "http" in executors:
-        executors["http"].callbacks_came()
-
-
 def _python_handlers(apps: Sequence[App]) -> dict[str, PythonHandler]:
     handlers: dict[str, PythonHandler] = {}
     for app in apps:

@@ -74,7 +74,7 @@ class Runner:
         self._lines: list[tuple[str, str]] = []  # of what waits, each with the executor's name
         self._turns = 0
         self._failure: BaseException | None = None
-        self.prepare: Callable[[list[Context]], None] | None = None
+        self.prepare: Callable[[list[Context]], None] = self.begin
         """Gets runs that were tried before, when they have their slots; `begin` is to follow."""
         self.owed = 0
         """Slots that new runs don't get, since too many ends are not acknowledged."""
@@ -164,7 +164,7 @@ class Runner:
                 self.done(context, SUCCEEDED)  # nothing executes: its report makes its steps
             elif weights and context.run_id in weights:
                 self.slots.wait(context, weights[context.run_id])
-            elif row["attempt"] > 1 and self.prepare and row["lost_early"] is not None:
+            elif _was_tried(context) and row["lost_early"] is not None:
                 self.slots.wait(context, 1)
             else:
                 self._line(context).append(context)
@@ -196,19 +196,16 @@ class Runner:
         begun: list[Context] = []
         retried: list[Context] = []
         while context := self.slots.take_heavy():
-            (retried if self._is_prepared(context) else begun).append(context)
+            (retried if _was_tried(context) else begun).append(context)
         self.begin(begun)
-        if retried and self.prepare:
+        if retried:
             self.prepare(retried)
         return not self.slots.are_awaited()
-
-    def _is_prepared(self, context: Context) -> bool:
-        return context.attempt > 1 and self.prepare is not None
 
     def _feed_heavy(self, kind: str) -> Context | None:
         """For a slot that became free: a run that has waited for it and others."""
         self.slots.free()
-        context = self.slots.take_heavy(self._is_prepared) if self._may_start() else None
+        context = self.slots.take_heavy(_was_tried) if self._may_start() else None
         if self.executing < self.slots.number:
             self._start_soon()  # there may be room for others
         return self._given(context, self._kind(context.handler), kind) if context else None
@@ -275,15 +272,11 @@ class Runner:
         else:
             self.done(context, Interrupted(reason, "asked to stop before it began"))
 
-    def kill(self, run: int) -> bool:
-        """Kills a run that was asked to stop, now. False if it can't be killed; it then counts as
-        one whose grace period is over. Thread-safe.
-        """
-        context = self._held.get(run)
-        if context is None or context in self._ending or run not in self._stopped_at:
-            return True
-        self._stopped_at[run] = float("-inf")
-        return self._kill(context)
+    def kill(self, run: int) -> None:
+        """The grace period of a run that was asked to stop is over: kills it now. Thread-safe."""
+        if run in self._stopped_at:
+            self._stopped_at[run] = float("-inf")
+            self.kill_stopped()
 
     def _kill(self, context: Context) -> bool:
         with contextlib.suppress(Exception):  # where that fails it is immune
@@ -397,3 +390,7 @@ class Runner:
 
     def _executor(self, context: Context) -> Executor:
         return self._executors[self._kind(context.handler)]
+
+
+def _was_tried(context: Context) -> bool:
+    return context.attempt > 1
