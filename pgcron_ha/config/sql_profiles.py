@@ -19,10 +19,10 @@ from pgcron_ha.config.values import flag, integer
 _TOKEN = re.compile(
     r"""(?P<escaped> \b[eE]'(?:[^'\\]|\\.|'')*' )
       | (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" )
-      | (?P<dollar> (?<![\w$])\$(?P<tag>[A-Za-z_]\w*)?\$ )
+      | (?P<dollar> (?<![\w$])\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$ )
       | (?P<line> --[^\n]* )
       | (?P<comment> /\* )
-      | (?P<open> ['"] )
+      | (?P<open> ['"] | (?<![\w$])\$(?:[A-Za-z_]\w*)?\$ )
       | (?P<parameter> (?<![:\w]):(?P<name>[a-z_][a-z0-9_]*) )
       | (?P<end> ; )""",
     re.VERBOSE | re.DOTALL,
@@ -59,10 +59,8 @@ def _statements(text: str) -> Iterator[SqlStatement]:
         has_code = has_code or bool(parts[-1].strip()) or not (is_comment or token["end"])
         at = token.end()
         if token["open"]:
-            raise ValueError(f"a quote that begins at character {token.start() + 1} has no end")
-        if token["dollar"]:
-            at = _end_of_dollar_quote(text, token)
-        elif token["comment"]:
+            raise ValueError(f"{token['open']} at character {token.start() + 1} has no end")
+        if token["comment"]:
             at = _end_of_comment(text, token)
         if token["parameter"]:
             parts.append(f"${order.setdefault(token['name'], len(order) + 1)}")
@@ -74,13 +72,6 @@ def _statements(text: str) -> Iterator[SqlStatement]:
             parts, order, has_code = [], {}, False
     if has_code or text[at:].strip():
         yield SqlStatement("".join([*parts, text[at:]]).strip(), tuple(order))
-
-
-def _end_of_dollar_quote(text: str, token: re.Match[str]) -> int:
-    end = text.find(token["dollar"], token.end())
-    if end < 0:
-        raise ValueError(f"{token['dollar']} at character {token.start() + 1} has no end")
-    return end + len(token["dollar"])
 
 
 def _end_of_comment(text: str, token: re.Match[str]) -> int:
