@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from time import monotonic, time
 from typing import Any
@@ -15,12 +15,9 @@ from pgcron_ha.telemetry.counters import COUNTERS
 def count_waits(claimed: Sequence[Any]) -> None:
     """Runs that were claimed: rows with ``queue`` and ``due``."""
     if COUNTERS.is_watched and claimed:
-        waits: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
         now = time()
         for row in claimed:
-            waits[row["queue"],].append(max(0.0, now - row["due"]))
-        for labels, seconds in waits.items():
-            COUNTERS.queue_waits.at(labels).add(seconds)
+            COUNTERS.queue_waits.at((row["queue"],)).add([max(0.0, now - row["due"])])
 
 
 def count_successes(batch: Sequence[Ended]) -> None:
@@ -75,23 +72,16 @@ def _size(line: str) -> int:
 
 def _count_times(batch: Sequence[Ended]) -> Counter[tuple[str, ...]]:
     """Counts how long handlers took and how late they began; returns attempts by their labels."""
-    durations: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
-    delays: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
     counted: Counter[tuple[str, ...]] = Counter()
     wall = time() - monotonic()
-    labels: tuple[str, ...]
     for context, _, ended in batch:
         labels = (context.queue, context.handler)
+        counted[labels] += 1
         started = context.started_monotonic
         if started is None:  # stopped before it began
-            counted[labels] += 1
             continue
-        durations[labels].append(ended - started)
+        COUNTERS.run_seconds.at(labels).add([ended - started])
         if context.fire_time is not None and context.attempt == 1:
-            delays[labels[:1]].append(max(0.0, wall + started - context.fire_time.timestamp()))
-    for labels, seconds in durations.items():
-        counted[labels] += len(seconds)
-        COUNTERS.run_seconds.at(labels).add(seconds)
-    for labels, seconds in delays.items():
-        COUNTERS.start_delays.at(labels).add(seconds)
+            delay = max(0.0, wall + started - context.fire_time.timestamp())
+            COUNTERS.start_delays.at((context.queue,)).add([delay])
     return counted
