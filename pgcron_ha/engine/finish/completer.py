@@ -17,19 +17,7 @@ from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, NoPartition, Unanswered
 from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, impatience, isolate
-from pgcron_ha.engine.finish.outcomes import (
-    attempt_end,
-    characters_of,
-    declared_by_run,
-    failure_of,
-    is_release,
-    is_success,
-    is_workflow,
-    kind_of,
-    results_of,
-    untellable,
-    without_args,
-)
+from pgcron_ha.engine.finish import outcomes
 from pgcron_ha.engine.run.claims import claims_of, started_claims_of
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
@@ -94,7 +82,7 @@ class Completer(Service):
     def add(self, ended: list[Ended]) -> None:
         """Takes what ended. On the engine's loop."""
         self._pending.extend(ended)
-        self._characters += sum(map(characters_of, ended))
+        self._characters += sum(map(outcomes.characters_of, ended))
         self._bound_claims()
         self.wake()
 
@@ -104,7 +92,7 @@ class Completer(Service):
         Raises DatabaseUnavailable when there is no database; what it has not taken stays pending.
         """
         pending = (ended for ended in self._pending if ended[0] not in self.aside)
-        batch = first_batch(pending, BATCH, characters_of)
+        batch = first_batch(pending, BATCH, outcomes.characters_of)
         if batch:
             await self._report_all(batch)
         with impatience():
@@ -123,11 +111,11 @@ class Completer(Service):
 
     async def _report_all(self, batch: list[Ended]) -> None:
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
-        if workflows := [ended for ended in batch if is_workflow(ended)]:
+        if workflows := [ended for ended in batch if outcomes.is_workflow(ended)]:
             for first in range(0, len(workflows), WORKFLOWS):
                 await self._report(workflows[first : first + WORKFLOWS], self._start)
-            batch = [ended for ended in batch if not is_workflow(ended)]
-        successes = [ended for ended in batch if is_success(ended)]
+            batch = [ended for ended in batch if not outcomes.is_workflow(ended)]
+        successes = [ended for ended in batch if outcomes.is_success(ended)]
         declaring = [ended for ended in successes if ended[0]._declared]
         plain = [ended for ended in successes if not ended[0]._declared] if declaring else successes
         await self._report(plain, self._finish)
@@ -137,8 +125,10 @@ class Completer(Service):
             others = await self._report_committed(
                 [ended for ended in batch if type(ended[1]) is not Succeeded]
             )
-            await self._report([each for each in others if is_release(each)], self._release)
-            await self._report([each for each in others if not is_release(each)], self._fail)
+            released = [each for each in others if outcomes.is_release(each)]
+            failed = [each for each in others if not outcomes.is_release(each)]
+            await self._report(released, self._release)
+            await self._report(failed, self._fail)
 
     async def _report_committed(self, batch: list[Ended]) -> list[Ended]:
         """Settles what was completed by its handler's own transaction; returns the others.
@@ -194,7 +184,7 @@ class Completer(Service):
         run ends with the database's message.
         """
         try:
-            over = await self._fail([untellable(ended, error)])
+            over = await self._fail([outcomes.untellable(ended, error)])
         except Busy as busy:
             self._delay(ended, busy)
             return
@@ -215,7 +205,7 @@ class Completer(Service):
 
     async def _accept_late(self, refused: Sequence[Ended]) -> set[int]:
         """What this node finished while it was cut off is done, if nobody has begun it since."""
-        late = [each for each in refused if is_success(each)]
+        late = [each for each in refused if outcomes.is_success(each)]
         if not late:
             return set()
         try:
@@ -223,9 +213,9 @@ class Completer(Service):
                 "finish_late",
                 run_ids=[ended[0].run_id for ended in late],
                 fences=[ended[0].fence for ended in late],
-                results=results_of(late) or [None] * len(late),
-                without_args=without_args(late),
-                declared=declared_by_run(late),
+                results=outcomes.results_of(late) or [None] * len(late),
+                without_args=outcomes.without_args(late),
+                declared=outcomes.declared_by_run(late),
                 node_name=self._node,
             )
         except DatabaseUnavailable:
@@ -251,7 +241,7 @@ class Completer(Service):
         succeeded = [ended for ended in doubtful if isinstance(ended[1], Succeeded | Doubtful)]
         count_successes([ended for ended in succeeded if ended[0].run_id in arrived])
         # A release leaves no trace: one that is refused the second time was done the first.
-        return arrived.union(ended[0].run_id for ended in doubtful if is_release(ended))
+        return arrived.union(ended[0].run_id for ended in doubtful if outcomes.is_release(ended))
 
     async def _look_into(self, refused: Sequence[Ended]) -> None:
         """Refused ends are fenced, unless they are accepted late or had arrived before."""
@@ -270,7 +260,7 @@ class Completer(Service):
         self._resent.difference_update(contexts)
         places = {id(ended) for ended in gone}
         self._pending = [ended for ended in self._pending if id(ended) not in places]
-        self._characters -= sum(map(characters_of, gone))
+        self._characters -= sum(map(outcomes.characters_of, gone))
         self._bound_claims()
         self.aside.forget(*contexts)
         self._runner.forget(contexts)
@@ -286,8 +276,8 @@ class Completer(Service):
 
     async def _finish(self, batch: Sequence[Ended]) -> set[int]:
         claims = started_claims_of(ended[0] for ended in batch)
-        parameters = {**claims, "results": results_of(batch), "node": self._node}
-        parameters["without_args"] = without_args(batch)
+        parameters = {**claims, "results": outcomes.results_of(batch), "node": self._node}
+        parameters["without_args"] = outcomes.without_args(batch)
         try:
             rows = await self._link.rows("finish_runs", **parameters)
         except NoPartition:
@@ -312,7 +302,7 @@ class Completer(Service):
                 run_id=context.run_id,
                 token=context.token,
                 elapsed=context.elapsed,
-                result=(results_of(batch) or [None])[0],
+                result=(outcomes.results_of(batch) or [None])[0],
                 node=self._node,
                 keep_args=context.keeps_args,
                 declared=json.dumps(declared_of(context)),
@@ -336,16 +326,16 @@ class Completer(Service):
         return released | await self._fail(asked) if asked else released
 
     async def _fail(self, batch: Sequence[Ended]) -> set[int]:
-        ends = [attempt_end(ended, self._node) for ended in batch]
+        ends = [outcomes.attempt_end(ended, self._node) for ended in batch]
         rows = await self._link.rows("fail_runs", ends=json.dumps(ends))
         verdicts = {row["run_id"]: row["verdict"] for row in rows}
-        count_failures(batch, verdicts, [kind_of(ended[1]) for ended in batch])
+        count_failures(batch, verdicts, [outcomes.kind_of(ended[1]) for ended in batch])
         taken = [ended for ended in batch if ended[0].run_id in verdicts]
         if len(taken) > REPORTED_SINGLY:
             emit(MoreRunsFailed(len(taken) - REPORTED_SINGLY))
         for context, outcome, _ in taken[:REPORTED_SINGLY]:
             run, verdict = context.run_id, verdicts[context.run_id]
-            message = failure_of(outcome).message[:300]
+            message = outcomes.failure_of(outcome).message[:300]
             emit(RunFailed(run, context.handler, context.attempt, verdict, message))
         return set(verdicts)
 
