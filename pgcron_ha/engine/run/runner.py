@@ -109,7 +109,7 @@ class Runner:
     @property
     def waiting(self) -> int:
         """Slots that claimed runs wait for."""
-        return sum(map(len, self._waiting.values())) + self.slots.awaited
+        return sum(map(len, self._waiting.values())) + sum(tuple(self.slots.heavy.values()))
 
     def runs_on(self) -> bool:
         """Whether a handler has begun and has not stopped."""
@@ -173,7 +173,7 @@ class Runner:
     def start_waiting(self) -> None:
         """Gives waiting runs to their executors as far as there are slots, and a lease."""
         self._is_starting = False
-        if not self._may_start() or (self.slots.are_awaited() and not self._start_heavy()):
+        if not self._may_start() or (self.slots.heavy and not self._start_heavy()):
             return
         for line in self._waiting:
             begun = []
@@ -200,7 +200,7 @@ class Runner:
         self.begin(begun)
         if retried:
             self.prepare(retried)
-        return not self.slots.are_awaited()
+        return not self.slots.heavy
 
     def _feed_heavy(self, kind: str) -> Context | None:
         """For a slot that became free: a run that has waited for it and others."""
@@ -234,7 +234,8 @@ class Runner:
         """Takes back what has not begun; the caller gives it back to the database. Runs of the
         handlers `but` go on waiting.
         """
-        taken = [c for c in self.slots.waiting() if c.handler not in but and self.slots.remove(c)]
+        heavy = tuple(self.slots.heavy)
+        taken = [c for c in heavy if c.handler not in but and self.slots.remove(c)]
         for waiting in self._waiting.values():
             with contextlib.suppress(IndexError):  # executors have taken some meanwhile
                 for _ in range(len(waiting)):
@@ -288,7 +289,7 @@ class Runner:
         loop may begin it much later. What waits for a slot goes on waiting, and what began and
         goes on without a lease is spared if `spares_finishing`. Thread-safe.
         """
-        waiting = set(self.slots.waiting()).union(*map(tuple, self._waiting.values()))
+        waiting = set(self.slots.heavy).union(*map(tuple, self._waiting.values()))
         for context in list(self._held.values()):
             goes_on = context.outlives_lease and context.started_monotonic is not None
             if context not in waiting and not (spares_finishing and goes_on):
@@ -317,7 +318,7 @@ class Runner:
         """The handler has really stopped."""
         self._ending.add(context)
         self._ended.append((context, outcome, monotonic()))
-        if self.slots.free_surplus(context) and not self.slots.are_awaited():
+        if self.slots.free_surplus(context) and not self.slots.heavy:
             self._start_soon()  # else the feed of the last one sees to it, which is asked next
         if not self._is_collecting:
             self._is_collecting = True
@@ -334,7 +335,7 @@ class Runner:
         """
 
         def feed() -> Context | None:
-            if self.slots.are_awaited():
+            if self.slots.heavy:
                 return self._feed_heavy(kind)
             if self._may_start():
                 self._turns += 1
@@ -343,7 +344,7 @@ class Runner:
                     if self._waiting[line] and (context := self._take(line)):
                         return self._given(context, owner, kind)
             self.slots.free()
-            if self.slots.are_awaited():  # one has begun to wait meanwhile
+            if self.slots.heavy:  # one has begun to wait meanwhile
                 self._start_soon()
             return None
 

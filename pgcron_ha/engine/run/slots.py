@@ -20,26 +20,14 @@ class Slots:
         self.number = number
         self.used = 0
         self._lock = threading.Lock()
-        self._heavy: dict[Context, int] = {}  # the weights of runs, in the order of their waiting
+        self.heavy: dict[Context, int] = {}
+        """The weights of the runs that wait for several slots, in the order of their waiting."""
         self._surplus: dict[Context, int] = {}  # slots of executing runs beyond the first
-
-    def are_awaited(self) -> bool:
-        """Whether a run waits for several."""
-        return bool(self._heavy)
-
-    @property
-    def awaited(self) -> int:
-        """How many slots such runs wait for."""
-        return sum(tuple(self._heavy.values()))
-
-    def waiting(self) -> tuple[Context, ...]:
-        """The runs that wait for several slots."""
-        return tuple(self._heavy)
 
     def wait(self, context: Context, weight: int) -> None:
         """It begins when so many slots are free and all that waited before have begun."""
         with self._lock:
-            self._heavy[context] = weight
+            self.heavy[context] = weight
 
     def take(self) -> bool:
         """One slot; False when none is free."""
@@ -53,12 +41,12 @@ class Slots:
         or it is one of those that the caller can't begin.
         """
         with self._lock:
-            if not self._heavy:
+            if not self.heavy:
                 return None
-            context, weight = next(iter(self._heavy.items()))
+            context, weight = next(iter(self.heavy.items()))
             if self.number - self.used < weight or (unless and unless(context)):
                 return None
-            del self._heavy[context]
+            del self.heavy[context]
             self.used += weight
             self._surplus[context] = weight - 1
             return context
@@ -79,10 +67,10 @@ class Slots:
     def wait_again(self, context: Context) -> None:
         """This run can't begin now: it gives its slots back, and waits for as many."""
         with self._lock:
-            self._heavy[context] = weight = self._surplus.pop(context, 0) + 1
+            self.heavy[context] = weight = self._surplus.pop(context, 0) + 1
             self.used -= weight
 
     def remove(self, context: Context) -> bool:
         """This run waits no more; False when it did not."""
         with self._lock:
-            return self._heavy.pop(context, None) is not None
+            return self.heavy.pop(context, None) is not None
