@@ -5,8 +5,6 @@ order.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
@@ -137,17 +135,9 @@ class Node:
         self._executors = await build_executors(settings, apps, self.runner, recorder, home)
         self.runner.use(self._executors, policies)
         own = [each.handlers() for each in self._executors.values()]
-        handlers = sorted({f"workflow:{AD_HOC}"}.union(*own))
+        handlers = tuple(sorted({f"workflow:{AD_HOC}"}.union(*own)))
         identity = Identity(
-            node.name,
-            socket.gethostname(),
-            os.getpid(),
-            self._version,
-            home.identity,
-            node.slots,
-            node.queues,
-            tuple(handlers),
-            node.labels,
+            node.name, self._version, home.identity, node.slots, node.queues, handlers, node.labels
         )
         self.session = Session(self._dsn, settings.schema, identity, node.lease_ttl, self._hooks())
         self._admission = Admission(links["admission"], lambda: self._dispatcher.made_ready())
@@ -292,12 +282,10 @@ class Node:
         because = "stopped in order" if self._stop.is_set() else "stopped by an error"
         leaves_handlers, incarnation = self.runner.runs_on(), self.session.incarnation
         if leaves_handlers and incarnation is not None:
+            reason = self._unresponsive or f"{because}, with a handler that did not stop"
+            status = 0 if self._unresponsive is None else EXIT_UNRESPONSIVE
             self.forced_exit = ForcedExit(
-                self._dsn,
-                self.settings.schema,
-                str(incarnation),
-                self._unresponsive or f"{because}, with a handler that did not stop",
-                0 if self._unresponsive is None else EXIT_UNRESPONSIVE,
+                self._dsn, self.settings.schema, str(incarnation), reason, status
             )
         self.session.stop(None if leaves_handlers else because)
         await asyncio.to_thread(self.session.join, _REPORT_SECONDS)

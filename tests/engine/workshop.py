@@ -53,7 +53,7 @@ class Workshop:
         self.is_unresponsive = False
         self.ended: list[Ended] = []
         self._loop = asyncio.get_running_loop()
-        identity = Identity("n1", "here", 1, "0", home, slots, tuple(queues), HANDLERS)
+        identity = Identity("n1", "0", home, slots, tuple(queues), HANDLERS)
         self.session = Session(dsn, "pgcron", identity, ttl, self._hooks())
         self.runner = Runner(slots, self.session.may_claim, self.ended.extend)
         self.executor = ByHand(self.runner.done, self.runner.feed_for("py"))

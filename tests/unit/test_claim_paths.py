@@ -56,7 +56,7 @@ def test_the_queues_take_turns() -> None:
 
 def test_paths_that_are_preferred_come_first_and_once() -> None:
     paths = SearchOrder(["a", "b"])
-    paths.prefer([("b", 9, False), ("a", 8, True), ("a", 7, False)])
+    paths.preferred = [("b", 9, False), ("a", 8, True), ("a", 7, False)]
 
     order = paths_of(paths.in_order(0.0, False))
     assert order[:2] == [("b", 9, False), ("a", 7, False)]

@@ -250,7 +250,7 @@ class Dispatcher(Service):
         """How many runs were claimed; when it is the limit, there is probably more."""
         self._claims_begun += 1
         if self._claims_begun % AGEING_EVERY == 0:
-            self._order.prefer(await self._due_index.due_paths_by_age())
+            self._order.preferred = await self._due_index.due_paths_by_age()
         with_once = self._once_are_due() and self._unused() > 0
         if with_once:
             limit = min(limit, self._unused())

@@ -40,7 +40,8 @@ class SearchOrder:
     def __init__(self, queues: Sequence[str]) -> None:
         self._queues = list(queues)
         self._bounds: dict[Path, _Bound] = {}
-        self._preferred: list[Path] = []
+        self.preferred: list[Path] = []
+        """The next claim begins with these."""
         self._swept_at = float("-inf")
         self._turn = 0
 
@@ -56,8 +57,8 @@ class SearchOrder:
         queues = self._queues[first:] + self._queues[:first]
         kinds = ([True, False] if self._turn % 2 else [False, True]) if with_once else [False]
         usual = [(q, priority, once) for priority in PRIORITIES for q in queues for once in kinds]
-        preferred = [path for path in self._preferred if path[2] in kinds]
-        self._preferred = []
+        preferred = [path for path in self.preferred if path[2] in kinds]
+        self.preferred = []
         return _parameters(
             {path: self._bounds.get(path, _NO_BOUND) for path in [*preferred, *usual]}
         )
@@ -66,10 +67,6 @@ class SearchOrder:
         """Parameters of a look: the paths that have a bound, unless it is time to sweep."""
         known = {} if now - self._swept_at >= SWEEP_SECONDS else self._bounds
         return _parameters(known, "bound_")
-
-    def prefer(self, paths: Sequence[Path]) -> None:
-        """The next claim begins with these."""
-        self._preferred = list(paths)
 
     def claimed(self, rows: Sequence[Any], is_full: bool) -> None:
         """Moves the bounds to the last claimed row of each path; `rows` are in the order of due and

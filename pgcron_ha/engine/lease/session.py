@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -54,8 +56,6 @@ class Identity:
     """What a node says of itself when it joins. `home` is None without the lock of its folder."""
 
     name: str
-    host: str
-    process_id: int
     version: str
     home: str | None
     slots: int
@@ -179,7 +179,7 @@ class Session(threading.Thread):
             await self._check_server()
         await self._end_late_fires()
         incarnation, sent = uuid4(), boottime()
-        mine = asdict(self.identity)
+        mine = asdict(self.identity) | {"host": socket.gethostname(), "process_id": os.getpid()}
         mine["labels"] = json.dumps(mine["labels"])
         handlers = mine.pop("handlers")
         ttl = self.lease.ttl

@@ -63,15 +63,12 @@ class Backfills(Service):
 
     async def run_once(self) -> float | None:
         """One step of each backfill that has something to do."""
+        waiting = self.aside.waiting()
         rows = await self._link.rows(
-            "open_backfills",
-            after=self._after,
-            at_most=BATCH,
-            aside=self.aside.waiting(),
-            tzdata=TZDATA,
+            "open_backfills", after=self._after, at_most=BATCH, aside=waiting, tzdata=TZDATA
         )
         if not self._after and len(rows) < BATCH:  # these are all; what is over is forgotten
-            self.aside.keep({row["id"] for row in rows} | set(self.aside.waiting()))
+            self.aside.keep({*waiting, *(row["id"] for row in rows)})
         self._after = rows[-1]["id"] if len(rows) == BATCH else 0
         # A backfill may be paused for weeks: resuming it wakes this service.
         self._lap_is_busy |= any(row["state"] != "paused" or row["has_work"] for row in rows)
@@ -114,13 +111,8 @@ class Backfills(Service):
             instants, is_last, planned = [], False, None
         if planned is not None:  # whichever node is first
             await self._link.rows("plan_backfill", backfill=row["id"], planned=planned)
-        found = await self._link.rows(
-            "step_backfill",
-            backfill=row["id"],
-            reached=row["reached"],
-            instants=instants,
-            is_last=is_last,
-        )
+        of = {"backfill": row["id"], "reached": row["reached"]}
+        found = await self._link.rows("step_backfill", **of, instants=instants, is_last=is_last)
         if found and found[0]["made"]:
             self._made([row["schedule_id"]])
         if found and found[0]["state"] == "paused" and row["state"] == "open":

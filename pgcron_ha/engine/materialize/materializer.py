@@ -185,15 +185,12 @@ class Materializer(Service):
     async def _mark_invalid(
         self, row: Row, error: PgcronError, retry_after: float | None = None
     ) -> None:
-        kept = {**json.loads(error.as_kept()), "judge": judge()}
+        kept = json.dumps({**json.loads(error.as_kept()), "judge": judge()})
+        of = {"schedule_id": row["schedule_id"], "generation": row["generation"]}
         try:
             with impatience():
                 marked = await self._link.rows(
-                    "mark_invalid",
-                    schedule_id=row["schedule_id"],
-                    generation=row["generation"],
-                    error=json.dumps(kept),
-                    retry_after=retry_after,
+                    "mark_invalid", **of, error=kept, retry_after=retry_after
                 )
         except DatabaseUnavailable:
             raise
@@ -225,15 +222,6 @@ def decide(
         most = min(most, row["max_runs"] - row["runs_made"])
         if most <= 0:  # unless one is given back meanwhile: the statement looks again
             return Plan([], [], row["watermark"], spec.next(row["watermark"])), spec.canonical
-    decision = plan(
-        spec,
-        row["watermark"],
-        now,
-        now + timedelta(seconds=horizon),
-        row["catchup"],
-        row["catchup_window"],
-        LATE_AFTER,
-        most,
-        delay_of(row),
-    )
-    return decision, spec.canonical
+    end = now + timedelta(seconds=horizon)
+    late = row["catchup"], row["catchup_window"], LATE_AFTER
+    return plan(spec, row["watermark"], now, end, *late, most, delay_of(row)), spec.canonical
