@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from pgcron_ha.spec.spec import Spec
@@ -56,7 +57,6 @@ def verify(
     """
     breaks: list[Break] = []
     seen, reached = 0, until
-    firsts = [first for first, _ in ranges]
     for timing in timings:
         end = min(timing.until, until)
         if timing.spec is None or end <= timing.since:
@@ -68,7 +68,7 @@ def verify(
         breaks += [
             Break(UNDECIDED, instant)
             for instant in instants
-            if instant not in fires and not _is_in(instant, ranges, firsts)
+            if instant not in fires and not _is_in(instant, ranges)
         ]
         named = set(instants)
         breaks += [
@@ -81,9 +81,7 @@ def verify(
     return Verdict(seen, reached, tuple(sorted(breaks, key=lambda found: found.fire_at)))
 
 
-def _is_in(
-    instant: datetime, ranges: Sequence[tuple[datetime, datetime]], firsts: Sequence[datetime]
-) -> bool:
+def _is_in(instant: datetime, ranges: Sequence[tuple[datetime, datetime]]) -> bool:
     """Ranges are ascending and apart."""
-    at = bisect_right(firsts, instant) - 1
+    at = bisect_right(ranges, instant, key=itemgetter(0)) - 1
     return at >= 0 and instant <= ranges[at][1]

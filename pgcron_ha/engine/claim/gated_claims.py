@@ -97,15 +97,11 @@ class GatedClaims:
         async def send(queues: Sequence[str]) -> None:
             taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
             gated = max(0, free - taken)
+            most = {"gated": gated, "ahead": ahead, "look": gated + ahead + _LOOK_BEYOND}
+            where = {"queues": list(queues), "beyond": [self._beyond[queue] for queue in queues]}
+            is_aged = self._rounds % AGEING_EVERY == 0
             answer = await self._claims.send(
-                "claim_gated",
-                gated=gated,
-                ahead=ahead,
-                queues=list(queues),
-                beyond=[self._beyond[queue] for queue in queues],
-                look=gated + ahead + _LOOK_BEYOND,
-                aged=self._rounds % AGEING_EVERY == 0,
-                probes=self.probes,
+                "claim_gated", **most, **where, aged=is_aged, probes=self.probes
             )
             verdicts.extend(answer)
             aside.forget(*map(_named, queues))

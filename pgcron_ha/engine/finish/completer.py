@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, NoPartition, Unanswered
 from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, impatience, isolate
 from pgcron_ha.engine.finish import outcomes
-from pgcron_ha.engine.run.claims import claims_of, started_claims_of
+from pgcron_ha.engine.run.claims import claims_of, fences_of, started_claims_of
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
@@ -211,8 +211,7 @@ class Completer(Service):
         try:
             rows = await self._link.rows(
                 "finish_late",
-                run_ids=[ended[0].run_id for ended in late],
-                fences=[ended[0].fence for ended in late],
+                **fences_of(ended[0] for ended in late),
                 results=outcomes.results_of(late) or [None] * len(late),
                 without_args=outcomes.without_args(late),
                 declared=outcomes.declared_by_run(late),
@@ -232,11 +231,8 @@ class Completer(Service):
         doubtful = [ended for ended in refused if ended[0] in self._resent]
         if not doubtful:
             return set()
-        rows = await self._link.rows(
-            "ended_by_fence",
-            run_ids=[ended[0].run_id for ended in doubtful],
-            fences=[ended[0].fence for ended in doubtful],
-        )
+        fences = fences_of(ended[0] for ended in doubtful)
+        rows = await self._link.rows("ended_by_fence", **fences)
         arrived = {row[0] for row in rows}
         succeeded = [ended for ended in doubtful if isinstance(ended[1], Succeeded | Doubtful)]
         count_successes([ended for ended in succeeded if ended[0].run_id in arrived])
@@ -296,17 +292,12 @@ class Completer(Service):
     async def _finish_declaring(self, batch: Sequence[Ended]) -> set[int]:
         """A run that has updated assets or adds steps: a transaction of its own, with them."""
         [(context, _, _)] = batch
+        claim = {"run_id": context.run_id, "token": context.token, "elapsed": context.elapsed}
+        [result] = outcomes.results_of(batch) or [None]
+        kept = {"result": result, "keep_args": context.keeps_args}
+        declared = json.dumps(declared_of(context))
         try:
-            await self._link.rows(
-                "finish_run",
-                run_id=context.run_id,
-                token=context.token,
-                elapsed=context.elapsed,
-                result=(outcomes.results_of(batch) or [None])[0],
-                node=self._node,
-                keep_args=context.keeps_args,
-                declared=json.dumps(declared_of(context)),
-            )
+            await self._link.rows("finish_run", **claim, **kept, node=self._node, declared=declared)
         except Fenced:
             return set()
         count_successes(batch)

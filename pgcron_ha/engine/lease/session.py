@@ -246,11 +246,9 @@ class Session(threading.Thread):
         if not self.lease.is_held(boottime()):
             await self._end_late_fires()
         sent = boottime()
+        report = self._hooks.report()
         rows = await self._link.rows(
-            "beat",
-            incarnation=self.incarnation,
-            is_draining=self.is_draining,
-            **self._hooks.report(),
+            "beat", incarnation=self.incarnation, is_draining=self.is_draining, **report
         )
         if not rows:
             self._lose_incarnation()
@@ -263,20 +261,12 @@ class Session(threading.Thread):
             if not self.is_draining:
                 emit(NodeCordoned(self.identity.name, self.is_cordoned))
         self._link.use_revision(row["revision"])  # the schema may be migrated while the node works
-        peers = zip(row["peers"], row["peer_sequences"], row["peer_ttls"], strict=True)
-        self._hooks.beat(
-            Beat(
-                sent,
-                boottime(),
-                dict(zip(row["run_ids"], row["tokens"], strict=True)),
-                frozenset(row["cancelled_ids"]),
-                {peer: (sequence, ttl) for peer, sequence, ttl in peers},
-                tuple(row["breakers"]),
-                row["is_cordoned"],
-                frozenset(row["killed_ids"]),
-                row["revision"],
-            )
-        )
+        runs = dict(zip(row["run_ids"], row["tokens"], strict=True))
+        cancelled, killed = frozenset(row["cancelled_ids"]), frozenset(row["killed_ids"])
+        leases = zip(row["peer_sequences"], row["peer_ttls"], strict=True)
+        peers = dict(zip(row["peers"], leases, strict=True))
+        told = tuple(row["breakers"]), row["is_cordoned"], killed, row["revision"]
+        self._hooks.beat(Beat(sent, boottime(), runs, cancelled, peers, *told))
         if row["is_another_server"]:
             await self._link.rows("note_timeline")
         elif row["is_otherwise_synchronous"]:

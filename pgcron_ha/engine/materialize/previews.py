@@ -46,13 +46,8 @@ async def compute(function: Callable[[], _Answer]) -> _Answer:
 
 async def write_previews(link: Link, aside: SetAside[Any], schedule_ids: Sequence[int] = ()) -> int:
     """Of these schedules, and of some of those that were asked for; how many were written."""
-    rows = await link.rows(
-        "schedules_to_preview",
-        at_most=AT_ONCE,
-        schedule_ids=list(schedule_ids),
-        aside=aside.waiting_of("preview"),
-        tzdata=TZDATA,
-    )
+    which = {"schedule_ids": list(schedule_ids), "aside": aside.waiting_of("preview")}
+    rows = await link.rows("schedules_to_preview", **which, at_most=AT_ONCE, tzdata=TZDATA)
     if not schedule_ids and len(rows) < AT_ONCE:
         aside.forget_absent("preview", {row["schedule_id"] for row in rows})
     previews = []

@@ -18,6 +18,12 @@ def claims_of(contexts: Iterable[Attempt]) -> dict[str, list[Any]]:
     }
 
 
+def fences_of(contexts: Iterable[Attempt]) -> dict[str, list[int]]:
+    """The runs and the fence numbers of their claims, which outlast them."""
+    claims = [(context.run_id, context.fence) for context in contexts]
+    return {"run_ids": [run for run, _ in claims], "fences": [fence for _, fence in claims]}
+
+
 def started_claims_of(contexts: Iterable[Context]) -> dict[str, list[Any]]:
     """As `claims_of`, with the seconds since their handlers began."""
     contexts = list(contexts)
