@@ -141,16 +141,10 @@ class Node:
         )
         self.session = Session(self._dsn, settings.schema, identity, node.lease_ttl, self._hooks())
         self._admission = Admission(links["admission"], lambda: self._dispatcher.made_ready())
+        weights = {name: each.weight for name, each in policies.items() if each.weight > 1}
+        claims, expect = links["claims"], self._admission.expect
         self._dispatcher = Dispatcher(
-            links["claims"],
-            self.session,
-            self.runner,
-            node.queues,
-            handlers,
-            node.poll_interval,
-            node.prefetch,
-            {name: each.weight for name, each in policies.items() if each.weight > 1},
-            self._admission.expect,
+            claims, self.session, self.runner, node.poll_interval, node.prefetch, weights, expect
         )
         admit = self._admission.look
         self._breakers = Breakers(upkeep, node.queues, self._dispatcher, declared, admit)

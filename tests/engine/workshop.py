@@ -64,11 +64,9 @@ class Workshop:
             self.link,
             self.session,
             self.runner,
-            queues,
-            HANDLERS,
             poll,
             prefetch,
-            weights,
+            weights or {},
             self.admission.expect,
         )
 

@@ -64,30 +64,26 @@ class Dispatcher(Service):
         link: Link,
         session: Session,
         runner: Runner,
-        queues: Sequence[str],
-        handlers: Sequence[str],
         poll_interval: float,
         prefetch: int,
-        weights: Mapping[str, int] | None = None,
-        expect: Callable[[Sequence[Row]], None] = lambda _: None,
+        weights: Mapping[str, int],
+        expect: Callable[[Sequence[Row]], None],
     ) -> None:
-        """`handlers` are full names; `poll_interval` in seconds; `prefetch` bounds what is claimed
-        ahead of a slot; `weights` are those of handlers that take several; `expect` gets what was
-        claimed.
+        """`poll_interval` in seconds; `prefetch` bounds what is claimed ahead of a slot; `weights`
+        are those of handlers that take several, by full name; `expect` gets what was claimed.
         """
         super().__init__(poll_interval)
+        queues, handlers = session.identity.queues, session.identity.handlers
         self._link = link
         self._session = session
         self._runner = runner
         runner.prepare = Preparation(link, runner)
-        self._all_handlers = tuple(handlers)
+        self._all_handlers = handlers
         self._handlers = list(handlers)  # without those that a circuit breaker blocks
         self._has_broken = False
         self._order = SearchOrder(queues)
         self._prefetching = Prefetch(prefetch)
-        self._acceptance = Acceptance(
-            link, session, runner, self._prefetching, weights or {}, expect
-        )
+        self._acceptance = Acceptance(link, session, runner, self._prefetching, weights, expect)
         self.aside = SetAside(self.name, LONGEST_PAUSE_SECONDS)
         self.claims = IsolatedClaims(link, session, queues, self._handlers, self.aside)
         self._gated = GatedClaims(self.claims, queues, poll_interval, prefetch)
