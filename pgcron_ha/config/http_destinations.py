@@ -38,10 +38,7 @@ PREVIOUS_PLACEHOLDER: Final = "pgcron_previous"
 RESULTS_PLACEHOLDER: Final = "pgcron_results"
 """What the body of a destination with `results` may name."""
 
-EVERYTHING: Final[tuple[Network, ...]] = (
-    ipaddress.ip_network("0.0.0.0/0"),
-    ipaddress.ip_network("::/0"),
-)
+EVERYTHING: Final[tuple[Network, ...]] = tuple(map(ipaddress.ip_network, ("0.0.0.0/0", "::/0")))
 # May succeed later: too early, too many requests, a time-out, an error of the server.
 DEFAULT_RETRY: Final[Statuses] = (
     *(range(status, status + 1) for status in (408, 425, 429)),

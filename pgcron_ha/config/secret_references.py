@@ -82,12 +82,9 @@ class SecretReference:
         if known is not None and monotonic() - known[0] < age:
             return known[1]
         try:
+            command = shlex.split(self.place)
             done = subprocess.run(
-                shlex.split(self.place),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=TIMEOUT_SECONDS,
-                check=False,
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS
             )
         except OSError as error:
             self._fail(f"it can't be started: {error.strerror}")

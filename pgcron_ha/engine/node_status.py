@@ -44,10 +44,8 @@ class ServiceHealth:
         """From the engine's loop only: services belong to it."""
         health = self._health()
         self.text = written(health)
-        causes = frozenset(
-            [(each.service, each.error) for each in health.failing]
-            + [(each.service, each.what) for each in health.without]
-        )
+        troubles = (*health.failing, *health.without)
+        causes = frozenset((each.service, each.what or each.error) for each in troubles)
         if causes != self._last and monotonic() - self._published_at > _PUBLISH_SECONDS:
             self._last, self._published_at = causes, monotonic()
             self._changed()

@@ -27,20 +27,12 @@ TEXT_LIMIT: Final = 18_000
 the beginning and the end.
 """
 
-_KINDS: Final = {
-    StopReason.CANCELLED: "cancelled",
-    StopReason.TIMED_OUT: "timed_out",
-    StopReason.SILENT: "timed_out",
-    StopReason.GIVEN_UP: "timed_out",
-    StopReason.LEASE_LOST: "lease_lost",
-    StopReason.SHUTDOWN: "lease_lost",
-}
-
-_WHY: Final = {
+_OVER_TIME: Final = {
     StopReason.TIMED_OUT: "it executed longer than its timeout",
     StopReason.SILENT: "it gave no sign for its silence timeout (no line, no progress, no beat)",
     StopReason.GIVEN_UP: "its time in all was over",
 }
+"""The stops for a time limit, and what is said of each."""
 
 
 def is_release(ended: Ended) -> bool:
@@ -78,7 +70,9 @@ def is_workflow(ended: Ended) -> bool:
 def kind_of(outcome: Outcome) -> str:
     """How the attempt is recorded."""
     if isinstance(outcome, Interrupted):
-        return _KINDS[outcome.reason]
+        if outcome.reason in _OVER_TIME:
+            return "timed_out"
+        return "cancelled" if outcome.reason is StopReason.CANCELLED else "lease_lost"
     return "snoozed" if isinstance(outcome, Failed) and outcome.snooze else "failed"
 
 
@@ -87,7 +81,7 @@ def failure_of(outcome: Outcome) -> Failed:
     if isinstance(outcome, Failed):
         return outcome
     if isinstance(outcome, Interrupted):
-        why, message = _WHY.get(outcome.reason), outcome.message
+        why, message = _OVER_TIME.get(outcome.reason), outcome.message
         if why is not None:
             message = why if message == f"stopped: {outcome.reason}" else f"{why}: {message}"
         return Failed(outcome.reason.name.title().replace("_", ""), message)
