@@ -117,11 +117,11 @@ def plan(
     end = max(watermark, horizon_end)
     late_since, old_since = _before(now, grace + delay), _before(now, window + delay)
     late_end = min(max(late_since, watermark), end)
-    begin = spent()
-    late = (old_since, late_end, _KEPT[catchup_policy(catchup)], limit, begin)
-    (planned, is_cut), missed = _late(spec, watermark, *late)
+    search = _Search(spec, spent())
+    most = _KEPT[catchup_policy(catchup)]
+    (planned, is_cut), missed = search.late(watermark, old_since, late_end, most, limit)
     if not is_cut:
-        rest, is_cut = _some(spec, late_end, end, limit + 1 - len(planned), begin)
+        rest, is_cut = search.some(late_end, end, limit + 1 - len(planned))
         planned = planned + rest
     if is_cut or len(planned) > limit:
         end = planned[:limit][-1]
@@ -132,91 +132,91 @@ _Some: TypeAlias = tuple[list[datetime], bool]
 """Fires, and whether there may be more, which took too long."""
 
 
-def _some(spec: Spec, after: datetime, until: datetime, limit: int, begin: int) -> _Some:
-    """The first ``limit`` fires in (after, until], at least one. It stops early if the plan, which
-    began at ``begin`` steps, has used up its steps.
+@dataclass(frozen=True)
+class _Search:
+    """Finds the fires of a spec for a plan that began at so many steps; it stops early when the
+    plan has used up its own.
     """
-    fires: list[datetime] = []
-    if limit > 0:
-        for fire in spec.fires(after, until):
-            fires.append(fire)
-            if len(fires) == limit:
+
+    spec: Spec
+    began: int
+
+    def is_over(self) -> bool:
+        """Whether the plan has used up its steps."""
+        return spent() - self.began > MOST_STEPS_OF_PLAN
+
+    def some(self, after: datetime, until: datetime, limit: int) -> _Some:
+        """The first ``limit`` fires in (after, until], at least one."""
+        fires: list[datetime] = []
+        if limit > 0:
+            for fire in self.spec.fires(after, until):
+                fires.append(fire)
+                if len(fires) == limit:
+                    break
+                if self.is_over():
+                    return fires, True
+        return fires, False
+
+    def late(
+        self, watermark: datetime, old: datetime, end: datetime, most: int | None, limit: int
+    ) -> tuple[_Some, list[Missed]]:
+        """The late fires that are kept, no more than ``limit`` + 1, and the ranges of the others,
+        of which none is enumerated. Fires before ``old`` are outside of the window.
+        """
+        none: _Some = [], False
+        oldest = self.spec.next(watermark)
+        if oldest is None or oldest > end:
+            return none, []  # the usual case, without a look back
+        newest = self.spec.previous(end + _INSTANT_LATER)
+        if newest is None or newest <= watermark:
+            return none, []
+        if most == 0:
+            return none, self._missed(watermark, newest, MissedReason.NONE)
+        window_start = max(old, watermark)
+        if newest < window_start:
+            return none, self._missed(watermark, newest, MissedReason.WINDOW)
+        too_old = self.spec.previous(window_start) if window_start > watermark else None
+        missed: list[Missed] = []
+        if too_old is not None:
+            missed += self._missed(watermark, too_old, MissedReason.WINDOW)
+            watermark = max(watermark, too_old)
+        if most is None:
+            return self.some(watermark, newest, limit + 1), missed
+        kept = self._newest(newest, watermark, most)
+        superseded = self.spec.previous(kept[0])
+        if superseded is not None:
+            missed += self._missed(watermark, superseded, MissedReason.LATEST)
+        return (kept[: limit + 1], False), missed
+
+    def _newest(self, newest: datetime, after: datetime, most: int) -> list[datetime]:
+        """The fires up to ``newest`` (one of them) and after ``after``, ascending, at most
+        ``most``; fewer when more take too long.
+        """
+        found = [newest]
+        while len(found) < most and not self.is_over():
+            earlier = self.spec.previous(found[0])
+            if earlier is None or earlier <= after:
                 break
-            if spent() - begin > MOST_STEPS_OF_PLAN:
-                return fires, True
-    return fires, False
+            # The others mostly lie as close together as these two: looking back costs more.
+            distance = (found[0] - earlier) * (most - len(found)) + _INSTANT_LATER
+            since = max(after, _before(found[0], distance))
+            others, is_cut = self.some(since, found[0] - _INSTANT_LATER, 2 * most)
+            is_whole = not is_cut and len(others) < 2 * most
+            found = [*others, *found] if is_whole else [earlier, *found]
+        return found[-most:]
 
-
-def _late(
-    spec: Spec,
-    watermark: datetime,
-    old_since: datetime,
-    late_end: datetime,
-    most: int | None,
-    limit: int,
-    begin: int,
-) -> tuple[_Some, list[Missed]]:
-    """The late fires that are kept, no more than ``limit`` + 1, and the ranges of the others, of
-    which none is enumerated.
-    """
-    none: _Some = [], False
-    oldest = spec.next(watermark)
-    if oldest is None or oldest > late_end:
-        return none, []  # the usual case, without a look back
-    newest = spec.previous(late_end + _INSTANT_LATER)
-    if newest is None or newest <= watermark:
-        return none, []
-    if most == 0:
-        return none, _missed(spec, watermark, newest, MissedReason.NONE, begin)
-    window_start = max(old_since, watermark)
-    if newest < window_start:
-        return none, _missed(spec, watermark, newest, MissedReason.WINDOW, begin)
-    too_old = spec.previous(window_start) if window_start > watermark else None
-    missed: list[Missed] = []
-    if too_old is not None:
-        missed += _missed(spec, watermark, too_old, MissedReason.WINDOW, begin)
-        watermark = max(watermark, too_old)
-    if most is None:
-        return _some(spec, watermark, newest, limit + 1, begin), missed
-    kept = _newest(spec, newest, watermark, most, begin)
-    superseded = spec.previous(kept[0])
-    if superseded is not None:
-        missed += _missed(spec, watermark, superseded, MissedReason.LATEST, begin)
-    return (kept[: limit + 1], False), missed
-
-
-def _newest(spec: Spec, newest: datetime, after: datetime, most: int, begin: int) -> list[datetime]:
-    """The fires up to ``newest`` (one of them) and after ``after``, ascending, at most ``most``;
-    fewer when more take too long.
-    """
-    found = [newest]
-    while len(found) < most and spent() - begin <= MOST_STEPS_OF_PLAN:
-        earlier = spec.previous(found[0])
-        if earlier is None or earlier <= after:
-            break
-        # The others mostly lie as close together as these two: looking back costs more.
-        distance = (found[0] - earlier) * (most - len(found)) + _INSTANT_LATER
-        since = max(after, _before(found[0], distance))
-        others, is_cut = _some(spec, since, found[0] - _INSTANT_LATER, 2 * most, begin)
-        is_whole = not is_cut and len(others) < 2 * most
-        found = [*others, *found] if is_whole else [earlier, *found]
-    return found[-most:]
-
-
-def _missed(
-    spec: Spec, after: datetime, last: datetime, reason: MissedReason, begin: int
-) -> list[Missed]:
-    """The range of the fires in (after, last] (``last`` is a fire), or nothing if there is none;
-    not counted when the plan, which began at ``begin`` steps, has used up its steps.
-    """
-    if last <= after:
-        return []
-    first = spec.next(after) or last
-    count = COUNTED_EXACTLY + 1
-    if spent() - begin <= MOST_STEPS_OF_PLAN:
-        with suppress(TooManySteps):
-            count = spec.count(after, last, COUNTED_EXACTLY)
-    return [Missed(first, last, count if count <= COUNTED_EXACTLY else None, reason)]
+    def _missed(self, after: datetime, last: datetime, reason: MissedReason) -> list[Missed]:
+        """The range of the fires in (after, last] (``last`` is a fire), or nothing if there is
+        none; not counted when the search is over.
+        """
+        if last <= after:
+            return []
+        first = self.spec.next(after) or last
+        count = COUNTED_EXACTLY + 1
+        if not self.is_over():
+            with suppress(TooManySteps):
+                count = self.spec.count(after, last, COUNTED_EXACTLY)
+        return [Missed(first, last, count if count <= COUNTED_EXACTLY else None, reason)]
 
 
 def _before(moment: datetime, distance: timedelta) -> datetime:
