@@ -91,17 +91,14 @@ class Janitor(Service):
             await self._all_other_duties()
         if self._has_more:
             return 0  # the rest of them waits for it
-        left = min(until_round, self._until_retry())
+        # What failed is tried again soon after a lock is released.
+        retries = [self.aside.until_retry(key) for key in self.aside if key[0] == "duty"]
+        left = min([until_round, *retries])
         if self._expires_in < self.interval:
             # Woken for what expires: the other duties wait for the end of the interval.
             self._round_at = monotonic() + left
             return min(self._expires_in, left)
         return left if left < self.interval else None
-
-    def _until_retry(self) -> float:
-        """Seconds until a duty that failed is tried again: soon after a lock is released."""
-        failed = [key for key in self.aside if key[0] == "duty"]
-        return min(map(self.aside.until_retry, failed), default=inf)
 
     async def _all_other_duties(self) -> None:
         await self._in_turn("partitions", PARTITIONS_EVERY, self._make_partitions)
@@ -128,9 +125,8 @@ class Janitor(Service):
         broken = {("setting", f"{row['kind']} {row['name']!r}"): row["error"] for row in rows}
         for key, error in broken.items():
             self.aside.put(key, key[1], error)
-        for each in list(self.aside):
-            if each[0] == "setting" and each not in broken:
-                self.aside.forget(each)
+        mended = [key for key in self.aside if key[0] == "setting" and key not in broken]
+        self.aside.forget(*mended)
 
     async def _expire(self) -> None:
         """End expired runs at once, since many of them would delay the runs behind them."""
