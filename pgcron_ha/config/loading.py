@@ -72,10 +72,8 @@ def read_sources(
     then it must be this user's or root's, and nobody else's to write. Raises `ConfigError` for a
     file that can't be read or is not TOML; unknown names are problems.
     """
-    found = file if file is not None else Path(DEFAULT_FILE)
-    merge = SourcedSettings(
-        found if file is not None or found.is_file() else None, is_named=file is not None
-    )
+    found = file or Path(DEFAULT_FILE)
+    merge = SourcedSettings(found if file or found.is_file() else None, is_named=file is not None)
     for setting in SETTINGS:
         merge.values[setting.key] = SourcedValue(setting.raw_default(), "default", setting.key)
     if merge.file is not None:
