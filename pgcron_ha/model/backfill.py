@@ -91,20 +91,14 @@ def _check_range(since: datetime, until: datetime, now: datetime) -> None:
     first, end = (each.astimezone(UTC) for each in (since, until))
     fact = f"a backfill from {first:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
     if since >= until:
-        raise InvalidInput(
-            fact,
-            "Its range begins at since and ends before until, which is later.",
-            "Write a since that is before until.",
-        )
-    if until > now:
-        raise InvalidInput(
-            fact,
-            "Only instants that have passed are filled in; the others are the schedule's own.",
-            "Write an until that is not later than now, or leave it out.",
-        )
-    if until - since > LONGEST_RANGE:
-        raise InvalidInput(
-            fact,
-            f"Its range spans up to {LONGEST_RANGE.days} days (ten years).",
-            "Ask for several ranges, one after the other.",
-        )
+        rule = "Its range begins at since and ends before until, which is later."
+        hint = "Write a since that is before until."
+    elif until > now:
+        rule = "Only instants that have passed are filled in; the others are the schedule's own."
+        hint = "Write an until that is not later than now, or leave it out."
+    elif until - since > LONGEST_RANGE:
+        rule = f"Its range spans up to {LONGEST_RANGE.days} days (ten years)."
+        hint = "Ask for several ranges, one after the other."
+    else:
+        return
+    raise InvalidInput(fact, rule, hint)
