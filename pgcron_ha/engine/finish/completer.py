@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, NoPartition, Unanswered
 from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, impatience, isolate
 from pgcron_ha.engine.finish import outcomes
-from pgcron_ha.engine.run.claims import claims_of, fences_of, started_claims_of
+from pgcron_ha.engine.run.claims import claims_of, started_claims_of
 from pgcron_ha.engine.run.counters import count_failures, count_successes
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Ended, Runner
@@ -211,7 +211,7 @@ class Completer(Service):
         try:
             rows = await self._link.rows(
                 "finish_late",
-                **fences_of(ended[0] for ended in late),
+                **claims_of(ended[0] for ended in late),
                 results=outcomes.results_of(late) or [None] * len(late),
                 without_args=outcomes.without_args(late),
                 declared=outcomes.declared_by_run(late),
@@ -231,8 +231,8 @@ class Completer(Service):
         doubtful = [ended for ended in refused if ended[0] in self._resent]
         if not doubtful:
             return set()
-        fences = fences_of(ended[0] for ended in doubtful)
-        rows = await self._link.rows("ended_by_fence", **fences)
+        claims = claims_of(ended[0] for ended in doubtful)
+        rows = await self._link.rows("ended_by_fence", **claims)
         arrived = {row[0] for row in rows}
         succeeded = [ended for ended in doubtful if isinstance(ended[1], Succeeded | Doubtful)]
         count_successes([ended for ended in succeeded if ended[0].run_id in arrived])

@@ -10,18 +10,15 @@ from pgcron_ha.executors.contract.base import Context
 
 
 def claims_of(contexts: Iterable[Attempt]) -> dict[str, list[Any]]:
-    """The runs and the tokens of their claims, as parameters of statements."""
+    """The runs, and the tokens and fence numbers of their claims, as parameters of statements; each
+    takes what it has a use for.
+    """
     contexts = list(contexts)
     return {
         "run_ids": [context.run_id for context in contexts],
         "tokens": [context.token for context in contexts],
+        "fences": [context.fence for context in contexts],
     }
-
-
-def fences_of(contexts: Iterable[Attempt]) -> dict[str, list[int]]:
-    """The runs and the fence numbers of their claims, which outlast them."""
-    claims = [(context.run_id, context.fence) for context in contexts]
-    return {"run_ids": [run for run, _ in claims], "fences": [fence for _, fence in claims]}
 
 
 def started_claims_of(contexts: Iterable[Context]) -> dict[str, list[Any]]:

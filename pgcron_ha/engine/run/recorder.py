@@ -211,13 +211,9 @@ class Recorder(Service):
             "streams": [line[3] for line in batch],
             "lines": [line[4] for line in batch],
         }
-        statement = "append_lines"
-        if self._doubtful:
-            statement = "append_lines_again"
-            parameters["fences"] = [line[0].fence for line in batch]
-        is_impatient = monotonic() < self._locked_at + _IMPATIENT_SECONDS
+        statement = "append_lines_again" if self._doubtful else "append_lines"
         try:
-            with impatience(is_impatient):
+            with impatience(monotonic() < self._locked_at + _IMPATIENT_SECONDS):
                 await self._link.rows(statement, **parameters)
         except Unanswered:
             self._doubtful = max(self._doubtful, len(batch))
