@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from time import monotonic
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, NoPartition, Unanswered
 from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, impatience, isolate
@@ -209,14 +209,8 @@ class Completer(Service):
         if not late:
             return set()
         try:
-            rows = await self._link.rows(
-                "finish_late",
-                **claims_of(ended[0] for ended in late),
-                results=outcomes.results_of(late) or [None] * len(late),
-                without_args=outcomes.without_args(late),
-                declared=outcomes.declared_by_run(late),
-                node_name=self._node,
-            )
+            declared = outcomes.declared_by_run(late)
+            rows = await self._link.rows("finish_late", **self._told_of(late), declared=declared)
         except DatabaseUnavailable:
             self._resent.update(context for context, _, _ in late)
             raise
@@ -271,9 +265,7 @@ class Completer(Service):
         self._runner.owed = owed
 
     async def _finish(self, batch: Sequence[Ended]) -> set[int]:
-        claims = started_claims_of(ended[0] for ended in batch)
-        parameters = {**claims, "results": outcomes.results_of(batch), "node": self._node}
-        parameters["without_args"] = outcomes.without_args(batch)
+        parameters = self._told_of(batch)
         try:
             rows = await self._link.rows("finish_runs", **parameters)
         except NoPartition:
@@ -282,6 +274,12 @@ class Completer(Service):
         is_all = len(rows) == len(batch)
         count_successes(batch if is_all else [each for each in batch if each[0].run_id in over])
         return over
+
+    def _told_of(self, batch: Sequence[Ended]) -> dict[str, Any]:
+        """What statements are told of runs that succeeded."""
+        kept = {"results": outcomes.results_of(batch), "without_args": outcomes.without_args(batch)}
+        claims = started_claims_of(ended[0] for ended in batch)
+        return {**claims, **kept, "node": self._node, "node_name": self._node}
 
     async def _start(self, batch: Sequence[Ended]) -> set[int]:
         """Workflows: what was claimed becomes its steps."""
