@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.config import key_ring
-from pgcron_ha.config.breaker import Breaker, declare
+from pgcron_ha.config.breaker import declare
 from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.transactions import Transactions
@@ -111,8 +111,7 @@ def handler_policies(settings: Settings, apps: Sequence[App]) -> dict[str, Handl
     Raises ConfigError for a weight above the slots of the node.
     """
     found = {name: handler.policy for name, handler in _python_handlers(apps).items()}
-    for kind, tables in _templates(settings):
-        found |= {f"{kind}:{name}": policy_of(table) for name, table in tables.items()}
+    found |= {name: policy_of(template) for name, template in _templates(settings).items()}
     for name, policy in sorted(found.items()):
         if policy.weight > settings.node.slots:
             raise ConfigError(
@@ -129,19 +128,18 @@ def policy_of(template: Template) -> HandlerPolicy:
     return HandlerPolicy(**{name: getattr(template, name) for name in names})
 
 
-def _templates(settings: Settings) -> list[tuple[str, Mapping[str, Template]]]:
-    return [("shell", settings.shell), ("http", settings.http), ("sql", settings.sql)]
+def _templates(settings: Settings) -> dict[str, Template]:
+    """Those of the built-in kinds, by full name."""
+    kinds = [("shell", settings.shell), ("http", settings.http), ("sql", settings.sql)]
+    return {f"{kind}:{name}": each for kind, tables in kinds for name, each in tables.items()}
 
 
 def declared_breakers(settings: Settings, apps: Sequence[App]) -> list[dict[str, Any]]:
     """As ``declare_breakers`` takes them. Raises `ConfigError` for one that shares what is not
     there, and for secret args that would go to another handler, which can't decrypt them.
     """
-    said: dict[str, Breaker | str] = {}
-    for kind, tables in _templates(settings):
-        for name, table in tables.items():
-            if table.breaker is not None:
-                said[f"{kind}:{name}"] = table.breaker
+    templates = _templates(settings).items()
+    said = {name: each.breaker for name, each in templates if each.breaker is not None}
     for app in apps:
         said.update(app.breakers)
     declared = declare(said)
