@@ -59,9 +59,8 @@ class SearchOrder:
         usual = [(q, priority, once) for priority in PRIORITIES for q in queues for once in kinds]
         preferred = [path for path in self.preferred if path[2] in kinds]
         self.preferred = []
-        return _parameters(
-            {path: self._bounds.get(path, _NO_BOUND) for path in [*preferred, *usual]}
-        )
+        bounds = {path: self._bounds.get(path, _NO_BOUND) for path in [*preferred, *usual]}
+        return _parameters(bounds)
 
     def bounds(self, now: float) -> dict[str, list[Any]]:
         """Parameters of a look: the paths that have a bound, unless it is time to sweep."""

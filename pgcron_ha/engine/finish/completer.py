@@ -11,7 +11,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from time import monotonic
 from typing import Any, ClassVar, Final
 
@@ -147,9 +147,7 @@ class Completer(Service):
     async def _report(self, batch: Sequence[Ended], send: _Send) -> None:
         """A run that is locked, too large or refused does not keep others from being reported."""
         refused = await isolate(batch, partial(self._deliver, send), self._refuse, self._delay)
-        await isolate(
-            [ended for part in refused for ended in part], self._look_into, None, self._delay
-        )
+        await isolate(list(chain(*refused)), self._look_into, None, self._delay)
 
     async def _deliver(self, send: _Send, batch: Sequence[Ended]) -> list[Ended]:
         """Sends ends and settles those that were taken; returns those that were refused."""

@@ -56,14 +56,12 @@ class Reaper(Service):
     async def _declare_dead(self) -> bool:
         """Whether a node was declared dead."""
         declared = False
-        for incarnation, sequence in self.peers.silent(boottime()):
-            rows = await self._link.rows(
-                "declare_dead", incarnation=incarnation, beat_sequence=sequence
-            )
+        for peer, sequence in self.peers.silent(boottime()):
+            rows = await self._link.rows("declare_dead", incarnation=peer, beat_sequence=sequence)
             if rows:
                 declared = True
-                self.peers.bury(incarnation)
-                emit(PeerDied(str(incarnation)))
+                self.peers.bury(peer)
+                emit(PeerDied(str(peer)))
         return declared
 
     async def _reap(self) -> int:

@@ -70,9 +70,9 @@ def reconcile(
     """
     orphans: dict[int, tuple[UUID, float]] = {}
     release: list[tuple[int, UUID]] = []
+    known = {run for run, mine in held.items() if beat.runs.get(run) == mine.token}
     for run, token in beat.runs.items():
-        known = held.get(run)
-        if known is not None and known.token == token:
+        if run in known:
             continue
         first = unknown.get(run)
         first_seen = first[1] if first is not None and first[0] == token else beat.received_at
@@ -83,11 +83,9 @@ def reconcile(
     stop = [
         run
         for run, mine in held.items()
-        if beat.runs.get(run) != mine.token and mine.since < beat.sent_at and not mine.is_ending
+        if run not in known and mine.since < beat.sent_at and not mine.is_ending
     ]
-    cancel = [
-        run for run in beat.cancelled if run in held and held[run].token == beat.runs.get(run)
-    ]
+    cancel = [run for run in beat.cancelled if run in known]
     kill = [run for run in cancel if run in beat.killed]
     return Reconciliation(stop, cancel, release, orphans, kill)
 

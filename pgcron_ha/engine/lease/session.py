@@ -182,10 +182,8 @@ class Session(threading.Thread):
         mine = asdict(self.identity) | {"host": socket.gethostname(), "process_id": os.getpid()}
         mine["labels"] = json.dumps(mine["labels"])
         handlers = mine.pop("handlers")
-        ttl = self.lease.ttl
-        await self._link.rows(
-            "join_node", incarnation=incarnation, lease_ttl=ttl, tzdata=TZDATA, **mine
-        )
+        mine |= {"incarnation": incarnation, "lease_ttl": self.lease.ttl, "tzdata": TZDATA}
+        await self._link.rows("join_node", **mine)
         await self._link.rows("offer_handlers", incarnation=incarnation, handlers=handlers)
         self._must_bury = self.identity.home is not None
         buried = await self._bury(incarnation) if self._must_bury else 0
