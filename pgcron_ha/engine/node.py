@@ -323,9 +323,8 @@ class Node:
         self._breakers.observe(beat.breakers)
         if self._dispatcher.may_take_runs(beat.is_cordoned):
             self._janitor.wake()  # what was blocked for want of this node
-        result = reconcile(
-            beat, self.runner.held(), self._unknown, self._dispatcher.claims.settled_at()
-        )
+        settled_at = self._dispatcher.claims.settled_at()
+        result = reconcile(beat, self.runner.held(), self._unknown, settled_at)
         self._unknown = result.unknown
         for run in result.to_stop:
             self.runner.stop(run, StopReason.LEASE_LOST)
@@ -342,10 +341,8 @@ class Node:
     def _on_unresponsive(self, context: Context) -> None:
         if self.settings.node.on_unresponsive_handler != "exit" or self._unresponsive is not None:
             return
-        what = f"run {context.run_id} ({context.handler})"
-        self._unresponsive = (
-            f"ended itself: {what} went on though asked to stop ({context.stop_reason})"
-        )
+        what = f"run {context.run_id} ({context.handler}) went on though asked to stop"
+        self._unresponsive = f"ended itself: {what} ({context.stop_reason})"
         emit(NodeEndsItself(context.run_id, context.handler))
         self._stop.set()
 

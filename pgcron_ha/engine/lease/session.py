@@ -21,7 +21,7 @@ from uuid import UUID, uuid4
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
 from pgcron_ha.db.driver.revision import require_revision
-from pgcron_ha.engine.batches import known
+from pgcron_ha.engine.batches import known, unforeseen
 from pgcron_ha.engine.lease.lease import Lease, LeasePhase
 from pgcron_ha.engine.lease.reconcile import Beat
 from pgcron_ha.engine.service import MOST_UNKNOWN_FAILURES
@@ -145,9 +145,7 @@ class Session(threading.Thread):
         try:
             self._loop.run_until_complete(self._live())
         except BaseException as error:
-            self.refusal = PgcronError(
-                "the session's thread ended", f"{type(error).__name__}: {error}"
-            )
+            self.refusal = PgcronError("the session's thread ended", unforeseen(error))
             raise
         finally:
             self._loop.run_until_complete(self._link.close())
