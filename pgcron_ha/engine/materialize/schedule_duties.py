@@ -50,14 +50,12 @@ class ScheduleDuties:
 
         Raises the first error of a duty when all of them had their turn.
         """
-        given = {"horizon": self._horizon, "tzdata": TZDATA}
-        duties = (await self._link.rows("control_duties", **given))[0]["duties"]
-        self._goes_on, self.is_behind = False, "tzdata" in duties
-        self.waits_for_second = False
-        if self.is_behind:
-            self.is_behind = not await self._take_tzdata()
-        if self.is_behind:
+        duties = await self._link.value("control_duties", horizon=self._horizon, tzdata=TZDATA)
+        self._goes_on = self.waits_for_second = False
+        self.is_behind = "tzdata" in duties
+        if self.is_behind and not await self._take_tzdata():
             return False
+        self.is_behind = False
         self._aside.forget(_OLDER)
         errors: list[Exception] = []
         for duty, fulfil in self._fulfilled_by().items():
