@@ -249,7 +249,9 @@ CAPABILITIES: Mapping[str, type[Template]] = {
     "sql": SqlProfile,
 }
 SECTIONS: Mapping[str, type] = {
-    name: hint for name, hint in get_type_hints(Settings).items() if is_dataclass(hint)
+    name: hint
+    for name, hint in get_type_hints(Settings).items()
+    if isinstance(hint, type) and is_dataclass(hint)
 }
 
 

@@ -208,7 +208,9 @@ class Completer(Service):
             return set()
         try:
             declared = outcomes.declared_by_run(late)
-            rows = await self._link.rows("finish_late", **self._told_of(late), declared=declared)
+            rows = await self._link.rows(
+                "finish_late", **self._parameters_of(late), declared=declared
+            )
         except DatabaseUnavailable:
             self._resent.update(context for context, _, _ in late)
             raise
@@ -263,7 +265,7 @@ class Completer(Service):
         self._runner.owed = owed
 
     async def _finish(self, batch: Sequence[Ended]) -> set[int]:
-        parameters = self._told_of(batch)
+        parameters = self._parameters_of(batch)
         try:
             rows = await self._link.rows("finish_runs", **parameters)
         except NoPartition:
@@ -273,8 +275,8 @@ class Completer(Service):
         count_successes(batch if is_all else [each for each in batch if each[0].run_id in over])
         return over
 
-    def _told_of(self, batch: Sequence[Ended]) -> dict[str, Any]:
-        """What statements are told of runs that succeeded."""
+    def _parameters_of(self, batch: Sequence[Ended]) -> dict[str, Any]:
+        """The parameters of statements that complete runs."""
         kept = {"results": outcomes.results_of(batch), "without_args": outcomes.without_args(batch)}
         claims = started_claims_of(ended[0] for ended in batch)
         return {**claims, **kept, "node": self._node, "node_name": self._node}

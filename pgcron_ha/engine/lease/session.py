@@ -261,8 +261,8 @@ class Session(threading.Thread):
         cancelled, killed = frozenset(row["cancelled_ids"]), frozenset(row["killed_ids"])
         leases = zip(row["peer_sequences"], row["peer_ttls"], strict=True)
         peers = dict(zip(row["peers"], leases, strict=True))
-        told = tuple(row["breakers"]), row["is_cordoned"], killed, row["revision"]
-        self._hooks.beat(Beat(sent, boottime(), runs, cancelled, peers, *told))
+        rest = tuple(row["breakers"]), row["is_cordoned"], killed, row["revision"]
+        self._hooks.beat(Beat(sent, boottime(), runs, cancelled, peers, *rest))
         if row["is_another_server"]:
             await self._link.rows("note_timeline")
         elif row["is_otherwise_synchronous"]:
