@@ -59,7 +59,8 @@ def _statements(text: str) -> Iterator[SqlStatement]:
         has_code = has_code or bool(parts[-1].strip()) or not (is_comment or token["end"])
         at = token.end()
         if token["open"]:
-            raise ValueError(f"{token['open']} at character {token.start() + 1} has no end")
+            what = "a quote that begins" if token["open"] in "'\"" else token["open"]
+            raise ValueError(f"{what} at character {token.start() + 1} has no end")
         if token["comment"]:
             at = _end_of_comment(text, token)
         if token["parameter"]:
