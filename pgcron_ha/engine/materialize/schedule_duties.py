@@ -50,7 +50,8 @@ class ScheduleDuties:
 
         Raises the first error of a duty when all of them had their turn.
         """
-        duties = await self._link.value("control_duties", horizon=self._horizon, tzdata=TZDATA)
+        given = {"horizon": self._horizon, "tzdata": TZDATA}
+        duties = (await self._link.rows("control_duties", **given))[0]["duties"]
         self._goes_on = self.waits_for_second = False
         self.is_behind = "tzdata" in duties
         if self.is_behind and not await self._take_tzdata():
