@@ -9,11 +9,9 @@ CREATE TABLE pgcron.breaker (
   within interval NOT NULL DEFAULT '1 minute',
   open_for interval NOT NULL DEFAULT '30 seconds',
   open_for_at_most interval NOT NULL DEFAULT '10 minutes',
-  fallback_handler text CONSTRAINT a_fallback_is_a_handler_name
-    CHECK (pgcron.is_handler(fallback_handler)),
-  fallback_queue text CONSTRAINT a_fallback_queue_is_simple
-    CHECK (pgcron.is_queue(fallback_queue)),
-  set_by text CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by', set_by, 300)),
+  fallback_handler text CHECK (pgcron.is_handler(fallback_handler)),
+  fallback_queue text CHECK (pgcron.is_queue(fallback_queue)),
+  set_by text CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
   state text NOT NULL DEFAULT 'closed' CONSTRAINT a_breaker_is_closed_open_or_half_open
     CHECK (state IN ('closed', 'open', 'half_open')),
@@ -31,8 +29,7 @@ CREATE TABLE pgcron.breaker (
   -- is the probe.
   probe_run bigint,
   probe_attempt int,
-  reset_by text CONSTRAINT breaker_reset_by_is_short
-    CHECK (pgcron.is_short('reset_by', reset_by, 300)),
+  reset_by text CHECK (pgcron.is_short('reset_by', reset_by, 300)),
   reset_at timestamptz,
   CONSTRAINT a_fallback_is_a_handler_or_a_queue
     CHECK (fallback_handler IS NULL OR fallback_queue IS NULL

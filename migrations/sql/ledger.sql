@@ -45,9 +45,7 @@ CREATE TABLE pgcron.occurrence_override (
   at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (schedule_id, fire_at),
   CONSTRAINT a_fire_lies_within_the_calendar
-    CHECK ((fire_at >= to_timestamp(-2208988800) AND fire_at < to_timestamp(253370764800)
-            AND (due_at IS NULL
-                 OR (due_at >= to_timestamp(-2208988800) AND due_at < to_timestamp(253370764800))))
+    CHECK ((pgcron.is_in_calendar(fire_at) AND coalesce(pgcron.is_in_calendar(due_at), true))
       OR pgcron.refuse('PC001',
         format('fire %s%s is outside of the calendar', fire_at, ' at ' || due_at),
         'A fire lies, and is moved, within the years 1900 to 9998.',

@@ -3,8 +3,7 @@
 
 CREATE TABLE pgcron.web_user (
   -- Of an OIDC provider's user it has the issuer and the subject, which never change.
-  name text PRIMARY KEY CONSTRAINT a_user_has_a_name
-    CHECK (name ~ '^[A-Za-z0-9_.@+-]{1,100}$' OR name ~ '^oidc:[!-~]{1,195}$'
+  name text PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9_.@+-]{1,100}$' OR name ~ '^oidc:[!-~]{1,195}$'
       OR pgcron.refuse('PC001', format('%L is not the name of a user', left(name, 200)),
         'A user has 1 to 100 letters, digits, "_", ".", "@", "+" and "-".',
         'Write for example ''alice''.')),
@@ -92,24 +91,18 @@ BEGIN
   -- Who has to wait leaves no row.
   SELECT extract(epoch FROM max(pgcron.login_wait(f))) INTO wait
   FROM pgcron.login_failure f WHERE f.key = ANY (keys);
-  IF wait > 0 THEN
-    RETURN;
-  END IF;
+  IF wait > 0 THEN RETURN; END IF;
   -- Others with one of the keys wait until this attempt is counted.
   INSERT INTO pgcron.login_failure (key) SELECT unnest(keys)
   ON CONFLICT (key) DO UPDATE SET key = excluded.key;
   SELECT extract(epoch FROM max(pgcron.login_wait(f))) INTO wait
   FROM pgcron.login_failure f WHERE f.key = ANY (keys);
-  IF wait > 0 THEN
-    RETURN;
-  END IF;
+  IF wait > 0 THEN RETURN; END IF;
+  UPDATE pgcron.login_failure f SET failures = 0, since = clock_timestamp()
+  WHERE f.key = ANY (keys) AND f.key LIKE 'network %'
+    AND f.since < clock_timestamp() - interval '10 min';
   UPDATE pgcron.login_failure f
-  SET failures = CASE WHEN is_over.so THEN 1 ELSE least(f.failures + 1, 1000) END,
-      since = CASE WHEN is_over.so THEN clock_timestamp() ELSE f.since END,
-      last_at = clock_timestamp()
-  FROM (SELECT o.key, o.key LIKE 'network %' AND o.since < clock_timestamp() - interval '10 min'
-               AS so FROM pgcron.login_failure o WHERE o.key = ANY (keys)) is_over
-  WHERE f.key = is_over.key;
+  SET failures = least(f.failures + 1, 1000), last_at = clock_timestamp() WHERE f.key = ANY (keys);
   SELECT u.password_hash INTO password_hash FROM pgcron.web_user u
   WHERE u.name = begin_login.name AND u.disabled_at IS NULL;
 END $$;
@@ -207,10 +200,8 @@ BEGIN
     FROM pgcron.web_session s JOIN pgcron.web_user u ON u.name = s.user_name
     WHERE s.id = session AND s.expires_at > now() AND s.last_seen_at > now() - s.idle
       AND u.disabled_at IS NULL;
-  IF FOUND THEN
-    UPDATE pgcron.web_session s SET last_seen_at = now()
-    WHERE s.id = session AND s.last_seen_at < now() - interval '1 min';
-  END IF;
+  UPDATE pgcron.web_session s SET last_seen_at = now()
+  WHERE FOUND AND s.id = session AND s.last_seen_at < now() - interval '1 min';
 END $$;
 
 -- Of a user whom a proxy names: nothing for one that is disabled here. His tokens have the groups
@@ -236,12 +227,11 @@ BEGIN
   WHERE s.user_name = revoke_sessions.name AND s.id IS DISTINCT FROM revoke_sessions.but
     AND (session IS NULL OR left(encode(s.id, 'hex'), 16) = session);
   GET DIAGNOSTICS gone = ROW_COUNT;
-  IF session IS NOT NULL AND gone = 0 THEN
-    PERFORM pgcron.refuse('PC010',
-        format('session %L of user %L does not exist', left(session, 100), name),
-        'A session is named by the 16 characters that a list of sessions shows, until it ends.',
-        'List the sessions: `pgcron-ha users sessions`.');
-  END IF;
+  PERFORM pgcron.refuse('PC010',
+      format('session %L of user %L does not exist', left(session, 100), name),
+      'A session is named by the 16 characters that a list of sessions shows, until it ends.',
+      'List the sessions: `pgcron-ha users sessions`.')
+    WHERE session IS NOT NULL AND gone = 0;
   PERFORM pgcron.record_audit('end sessions', 'user', revoke_sessions.name, actor,
                               after => jsonb_build_object('sessions', gone));
   RETURN gone;

@@ -6,8 +6,7 @@ CREATE TABLE pgcron.producer (
   -- Of its idempotency keys and unique keys: the name that the role had at first, with its number
   -- if a role that has another name since then had it before.
   namespace text COLLATE "C" NOT NULL UNIQUE,
-  concurrency_keys text[] COLLATE "C" NOT NULL CONSTRAINT a_producer_names_its_keys
-    CHECK (array_position(concurrency_keys, NULL) IS NULL
+  concurrency_keys text[] COLLATE "C" NOT NULL CHECK (array_position(concurrency_keys, NULL) IS NULL
       OR pgcron.refuse('PC001', 'a concurrency key of a producer is NULL',
         'Each is a key, or how keys begin, with a star at its end.',
         'Write for example ''mail/*''.')),
@@ -21,11 +20,9 @@ CREATE TABLE pgcron.producer (
   largest_args int NOT NULL DEFAULT 262144 CONSTRAINT a_producer_has_args_of_256_kib
     CHECK (pgcron.is_within('largest_args', largest_args, 2, 262144,
         'The args of a run have at most 262144 bytes (256 KiB).', 'Leave it out for 262144.')),
-  backlog int CONSTRAINT a_producer_has_a_backlog_of_1_to_1000000
-    CHECK (pgcron.is_within('backlog', backlog, 1, 1000000,
+  backlog int CHECK (pgcron.is_within('backlog', backlog, 1, 1000000,
         'A limited backlog has 1 to 1000000 runs.', 'NULL is no limit.')),
-  largest_log int CONSTRAINT a_producer_has_logs_of_1_to_81920000_bytes
-    CHECK (pgcron.is_within('largest_log', largest_log, 1, 81920000,
+  largest_log int CHECK (pgcron.is_within('largest_log', largest_log, 1, 81920000,
         'A limited log of an attempt has 1 to 81920000 bytes (10000 lines of 8 KiB).',
         'NULL is no limit but that of lines.'))
 );
@@ -60,11 +57,6 @@ CREATE TABLE pgcron.producer_backlog (
 COMMENT ON TABLE pgcron.producer_backlog IS
     'How many live runs a producer with a limited backlog had when they were last counted.';
 
-CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
-            ELSE name = pattern END;
-
 -- The role that calls, also within a function that executes with its owner's rights.
 CREATE FUNCTION pgcron.caller() RETURNS name
 LANGUAGE sql STABLE
@@ -75,12 +67,9 @@ RETURN CASE current_setting('role') WHEN 'none' THEN session_user
 -- NULL: it is none.
 CREATE FUNCTION pgcron.producer_of(who name) RETURNS pgcron.producer
 LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  p pgcron.producer;
 BEGIN
-  SELECT f.* INTO p FROM pgcron.producer f WHERE pg_has_role(who, f.role, 'USAGE')
-  ORDER BY pg_get_userbyid(f.role) <> who, f.namespace LIMIT 1;
-  RETURN p;
+  RETURN (SELECT f FROM pgcron.producer f WHERE pg_has_role(who, f.role, 'USAGE')
+          ORDER BY pg_get_userbyid(f.role) <> who, f.namespace LIMIT 1);
 END $$;
 
 -- The namespace of a producer's plain run; NULL where nothing has to be known of it later.
@@ -147,17 +136,14 @@ BEGIN
   END IF;
   SELECT count(*) INTO counted
   FROM (SELECT FROM pgcron.run r WHERE r.namespace = p.namespace LIMIT p.backlog) live;
-  IF counted + more > p.backlog THEN
-    PERFORM pgcron.refuse('PC011',
-        format('producer %s has a backlog of %s runs', pg_get_userbyid(p.role), counted),
-        format('At most %s of its runs may wait or execute.', p.backlog),
-        'Try again when some of them have ended.');
-  END IF;
-  PERFORM FROM pgcron.producer_backlog b WHERE b.role = p.role FOR NO KEY UPDATE SKIP LOCKED;
-  IF FOUND THEN
-    UPDATE pgcron.producer_backlog b SET live = counted, counted_to = last_id
-    WHERE b.role = p.role;
-  END IF;
+  PERFORM pgcron.refuse('PC011',
+      format('producer %s has a backlog of %s runs', pg_get_userbyid(p.role), counted),
+      format('At most %s of its runs may wait or execute.', p.backlog),
+      'Try again when some of them have ended.')
+    WHERE counted + more > p.backlog;
+  UPDATE pgcron.producer_backlog b SET live = counted, counted_to = last_id
+  WHERE b.role = ANY(ARRAY(SELECT l.role FROM pgcron.producer_backlog l WHERE l.role = p.role
+                           FOR NO KEY UPDATE SKIP LOCKED));
 END $$;
 
 -- The producer that calls; NULL for who may make any run: the owner, and operators, who run again
@@ -174,12 +160,9 @@ BEGIN
   IF has_table_privilege(who, 'pgcron.run'::regclass, 'TRUNCATE') THEN RETURN NULL; END IF;
   p := pgcron.producer_of(who);
   IF p.role IS NOT NULL THEN
-    IF actor NOT IN (who, session_user)
-        AND EXISTS (SELECT FROM pg_roles other
-                    WHERE other.rolname = actor
-                      AND NOT pg_has_role(session_user, other.oid, 'MEMBER')) THEN
-      PERFORM pgcron.refuse_maker(who, actor);
-    END IF;
+    PERFORM pgcron.refuse_maker(who, actor) FROM pg_roles other
+      WHERE actor NOT IN (who, session_user) AND other.rolname = actor
+        AND NOT pg_has_role(session_user, other.oid, 'MEMBER');
     IF handler IS NOT NULL THEN
       PERFORM pgcron.judge_producer(p, who, coalesce(queue, 'default'), handler,
           coalesce(priority, 5), weight, pgcron.concurrency_key_of(concurrency_key, weight), args);
@@ -242,17 +225,15 @@ LANGUAGE plpgsql AS $$
 DECLARE
   named oid := (SELECT known.oid FROM pg_roles known WHERE known.rolname = confine_producer.role);
 BEGIN
-  IF named IS NULL THEN
-    PERFORM pgcron.refuse('PC010',
-        format('role %L does not exist', left(confine_producer.role, 200)),
-        'Rules are those of a role of the database server.', 'CREATE ROLE makes one.');
-  ELSIF cardinality(queues) > 0 IS NOT TRUE OR cardinality(handlers) > 0 IS NOT TRUE
-      OR array_position(queues, NULL) IS NOT NULL OR array_position(handlers, NULL) IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC001',
-        format('role %L is to be confined to no queue or handler', confine_producer.role),
-        'An empty list, or a name that is NULL, makes no rule.',
-        'Name them, or leave the argument out for all; pgcron.delete_producer takes all away.');
-  END IF;
+  PERFORM pgcron.refuse('PC010', format('role %L does not exist', left(confine_producer.role, 200)),
+      'Rules are those of a role of the database server.', 'CREATE ROLE makes one.')
+    WHERE named IS NULL;
+  PERFORM pgcron.refuse('PC001',
+      format('role %L is to be confined to no queue or handler', confine_producer.role),
+      'An empty list, or a name that is NULL, makes no rule.',
+      'Name them, or leave the argument out for all; pgcron.delete_producer takes all away.')
+    WHERE coalesce(queues, '{}') = '{}' OR coalesce(handlers, '{}') = '{}'
+      OR array_position(queues || handlers, NULL) IS NOT NULL;
   PERFORM pgcron.act_as(actor);
   -- Of roles that were dropped: one that has the name of one of them has its keys now.
   DELETE FROM pgcron.producer p WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.role);

@@ -147,33 +147,20 @@ BEGIN
     FROM unnest(locked, kept) g(id, holder);
 END $$;
 
--- What is wrong with the limits of this queue or key, whose runs therefore wait; NULL: nothing.
-CREATE FUNCTION pgcron.limit_trouble(queue text, concurrency_key text) RETURNS text
-LANGUAGE sql STABLE AS $$
-  SELECT format('%s %L waits until it is mended: %s', b.kind, b.name, b.error)
-  FROM pgcron.broken_settings() b
-  WHERE (b.kind = 'queue' AND b.name = limit_trouble.queue)
-    OR (b.kind = 'key'
-        AND (b.name = limit_trouble.concurrency_key
-             OR (b.name LIKE '%*'
-               AND starts_with(limit_trouble.concurrency_key, rtrim(b.name, '*')))))
-  ORDER BY b.kind DESC, b.name LIMIT 1 $$;
-
 -- Why living nodes do not claim due runs of this queue, as their last beats say; NULL: nothing is
 -- known.
 CREATE FUNCTION pgcron.claim_trouble(queue text) RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT found.words
-  FROM (SELECT 1 AS place, format('node %s claims nothing: %s', n.name, failing.error) AS words
-        FROM pgcron.node n
-        CROSS JOIN jsonb_to_recordset(n.health -> 'failing') failing(service text, error text)
-        WHERE n.state = 'alive' AND n.lease_until > now() AND failing.service = 'dispatcher'
-        UNION ALL
-        SELECT 2, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
-        FROM pgcron.node n
-        CROSS JOIN jsonb_to_recordset(n.health -> 'without') aside(service text, what text,
-            error text)
-        WHERE n.state = 'alive' AND n.lease_until > now() AND aside.service = 'dispatcher'
-          AND (NOT starts_with(aside.what, 'limits of queue ')
-               OR aside.what = 'limits of queue ' || quote_literal(claim_trouble.queue))) found
-  WHERE pgcron.scopes() IS NULL ORDER BY found.place, found.words LIMIT 1 $$;
+  SELECT found.words FROM pgcron.node n
+  CROSS JOIN LATERAL (
+      SELECT 1 AS place, format('node %s claims nothing: %s', n.name, failing.error) AS words
+      FROM jsonb_to_recordset(n.health -> 'failing') failing(service text, error text)
+      WHERE failing.service = 'dispatcher'
+      UNION ALL
+      SELECT 2, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
+      FROM jsonb_to_recordset(n.health -> 'without') aside(service text, what text, error text)
+      WHERE aside.service = 'dispatcher'
+        AND (NOT starts_with(aside.what, 'limits of queue ')
+             OR aside.what = 'limits of queue ' || quote_literal(claim_trouble.queue))) found
+  WHERE n.state = 'alive' AND n.lease_until > now() AND pgcron.scopes() IS NULL
+  ORDER BY found.place, found.words LIMIT 1 $$;

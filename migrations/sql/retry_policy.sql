@@ -42,6 +42,11 @@ LANGUAGE sql VOLATILE AS $$
            'Write for example ''{"backoff": "linear", "base": "10 seconds", "retry_for": "2 '
            'hours", "discard_on": ["ValueError"]}'', or leave it out.') $$;
 
+CREATE FUNCTION pgcron.refuse_retry_key(policy jsonb, key text, rule text) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT pgcron.refuse_retry(format('%s %s is not valid', key, left((policy -> key)::text, 100)),
+           rule) $$;
+
 -- Whether a list of causes is one: 1 to 50 words.
 CREATE FUNCTION pgcron.causes_are_fine(causes jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
@@ -54,11 +59,9 @@ LANGUAGE sql IMMUTABLE AS $$
 CREATE FUNCTION pgcron.delays_are_fine(delays jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF jsonb_typeof(delays) <> 'array' OR jsonb_array_length(delays) NOT BETWEEN 1 AND 100 THEN
-    RETURN false;
-  END IF;
-  RETURN NOT EXISTS (SELECT FROM jsonb_array_elements(delays) delay
-                     WHERE pgcron.policy_interval(delay) IS NULL);
+  RETURN jsonb_typeof(delays) = 'array' AND jsonb_array_length(delays) BETWEEN 1 AND 100
+    AND NOT EXISTS (SELECT FROM jsonb_array_elements(delays) delay
+                    WHERE pgcron.policy_interval(delay) IS NULL);
 END $$;
 
 -- Whether an object of causes and delays is one: 1 to 50, none of nothing.
@@ -81,7 +84,6 @@ DECLARE
   known_keys text[] := '{backoff,base,cap,jitter,retry_for,retry_on,discard_on,snooze_on,snoozes}';
   a_cause text := 'A cause is the name of an error''s class, exit:N, signal:N, http:N, an '
     'SQLSTATE, failed, timed_out or lease_lost; there may be 50.';
-  wrong text;
 BEGIN
   IF jsonb_typeof(policy) <> 'object' THEN
     RETURN pgcron.refuse_retry('it is a JSON ' || jsonb_typeof(policy),
@@ -94,42 +96,35 @@ BEGIN
           left((SELECT min(key) FROM jsonb_object_keys(policy - known_keys) key), 100)),
         'The keys are ' || array_to_string(known_keys, ', ') || '.');
   END IF;
-  wrong := CASE
-      WHEN policy ? 'backoff'
-           AND NOT (policy -> 'backoff' IN ('"exponential"', '"linear"', '"fixed"')
-                    OR pgcron.delays_are_fine(policy -> 'backoff')) THEN 'backoff'
-      WHEN policy ? 'base'
-           AND (pgcron.policy_interval(policy -> 'base') BETWEEN '1 microsecond' AND '1 day')
-               IS NOT TRUE THEN 'base'
-      WHEN policy ? 'cap'
-           AND (pgcron.policy_interval(policy -> 'cap') BETWEEN '1 microsecond' AND '30 days')
-               IS NOT TRUE THEN 'cap'
-      WHEN policy ? 'jitter' AND jsonb_typeof(policy -> 'jitter') <> 'boolean' THEN 'jitter'
-      WHEN policy ? 'retry_for' AND (pgcron.policy_interval(policy -> 'retry_for') > '0')
-           IS NOT TRUE THEN 'retry_for'
-      WHEN policy ? 'retry_on' AND NOT pgcron.causes_are_fine(policy -> 'retry_on') THEN 'retry_on'
-      WHEN policy ? 'discard_on' AND NOT pgcron.causes_are_fine(policy -> 'discard_on')
-        THEN 'discard_on'
-      WHEN policy ? 'snooze_on' AND NOT pgcron.snoozes_are_fine(policy -> 'snooze_on')
-        THEN 'snooze_on'
-      WHEN policy ? 'snoozes'
-           AND (jsonb_typeof(policy -> 'snoozes') = 'number'
-                AND (policy ->> 'snoozes') ~ '^\d{1,4}$'
-                AND (policy ->> 'snoozes')::numeric <= 1000) IS NOT TRUE THEN 'snoozes' END;
-  RETURN wrong IS NULL
-    OR pgcron.refuse_retry(format('%s %s is not valid', wrong, left((policy -> wrong)::text, 100)),
-      CASE wrong
-        WHEN 'backoff' THEN 'It is "exponential", "linear", "fixed" or a list of 1 to 100 delays: '
-          'seconds or intervals of up to 366 days.'
-        WHEN 'base'
-          THEN 'The first retry waits up to this long: more than nothing, at most a day.'
-        WHEN 'cap' THEN 'No retry waits longer than this: more than nothing, at most 30 days.'
-        WHEN 'jitter' THEN 'It is true or false.'
-        WHEN 'retry_for' THEN 'No retry begins later than this after the first attempt: more than '
-          'nothing, at most 366 days.'
-        WHEN 'snooze_on' THEN 'It is an object of causes and delays. ' || a_cause
-        WHEN 'snoozes' THEN 'A run may be snoozed 0 to 1000 times.'
-        ELSE a_cause END);
+  RETURN (NOT policy ? 'backoff'
+      OR policy -> 'backoff' IN ('"exponential"', '"linear"', '"fixed"')
+      OR pgcron.delays_are_fine(policy -> 'backoff')
+      OR pgcron.refuse_retry_key(policy, 'backoff', 'It is "exponential", "linear", "fixed" or a '
+        'list of 1 to 100 delays: seconds or intervals of up to 366 days.'))
+    AND (NOT policy ? 'base'
+      OR pgcron.policy_interval(policy -> 'base') BETWEEN '1 microsecond' AND '1 day'
+      OR pgcron.refuse_retry_key(policy, 'base',
+        'The first retry waits up to this long: more than nothing, at most a day.'))
+    AND (NOT policy ? 'cap'
+      OR pgcron.policy_interval(policy -> 'cap') BETWEEN '1 microsecond' AND '30 days'
+      OR pgcron.refuse_retry_key(policy, 'cap',
+        'No retry waits longer than this: more than nothing, at most 30 days.'))
+    AND (NOT policy ? 'jitter' OR jsonb_typeof(policy -> 'jitter') = 'boolean'
+      OR pgcron.refuse_retry_key(policy, 'jitter', 'It is true or false.'))
+    AND (NOT policy ? 'retry_for' OR pgcron.policy_interval(policy -> 'retry_for') > '0'
+      OR pgcron.refuse_retry_key(policy, 'retry_for', 'No retry begins later than this after the '
+        'first attempt: more than nothing, at most 366 days.'))
+    AND (NOT policy ? 'retry_on' OR pgcron.causes_are_fine(policy -> 'retry_on')
+      OR pgcron.refuse_retry_key(policy, 'retry_on', a_cause))
+    AND (NOT policy ? 'discard_on' OR pgcron.causes_are_fine(policy -> 'discard_on')
+      OR pgcron.refuse_retry_key(policy, 'discard_on', a_cause))
+    AND (NOT policy ? 'snooze_on' OR pgcron.snoozes_are_fine(policy -> 'snooze_on')
+      OR pgcron.refuse_retry_key(policy, 'snooze_on',
+        'It is an object of causes and delays. ' || a_cause))
+    AND (NOT policy ? 'snoozes'
+      OR (jsonb_typeof(policy -> 'snoozes') = 'number' AND policy ->> 'snoozes' ~ '^\d{1,4}$'
+        AND (policy -> 'snoozes')::numeric <= 1000)
+      OR pgcron.refuse_retry_key(policy, 'snoozes', 'A run may be snoozed 0 to 1000 times.'));
 END $$;
 
 -- How long a retry waits: by default exponential with full jitter, which is anything from nothing
@@ -142,15 +137,13 @@ DECLARE
                        ELSE coalesce(policy ->> 'backoff', 'exponential') END;
   base interval := coalesce(pgcron.policy_interval(policy -> 'base'), '2 seconds');
   cap interval := coalesce(pgcron.policy_interval(policy -> 'cap'), '1 hour');
-  longest interval;
+  has_jitter boolean := coalesce((policy ->> 'jitter')::boolean,
+      backoff IN ('exponential', 'linear'));
 BEGIN
-  longest := CASE backoff
+  RETURN CASE WHEN has_jitter THEN random() ELSE 1 END * CASE backoff
       WHEN 'exponential' THEN least(cap, base * power(2, least(attempt, 20) - 1))
       WHEN 'linear' THEN least(cap, base * attempt)
       WHEN 'fixed' THEN least(cap, base)
       ELSE pgcron.policy_interval(policy -> 'backoff' -> (least(attempt,
                                       jsonb_array_length(policy -> 'backoff')) - 1)) END;
-  RETURN longest * CASE WHEN coalesce((policy ->> 'jitter')::boolean,
-                               backoff IN ('exponential', 'linear')) THEN random()
-                        ELSE 1 END;
 END $$;

@@ -2,26 +2,23 @@
 
 -- A name, or how names begin, with a star at its end.
 CREATE FUNCTION pgcron.is_scope(kind text, scope text) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN (kind = 'all' AND scope = '*')
-    OR (kind IN ('team', 'queue', 'tag', 'schedule', 'handler')
-        AND length(scope) BETWEEN 1 AND 206 AND scope !~ '[*].'
-        AND (kind <> 'handler' OR scope ~ '[:*]'))
-    OR pgcron.refuse('PC001',
-      format('%L is not a scope', left(concat_ws(':', kind, nullif(scope, '')), 300)),
-      'A scope is KIND:NAME; the kinds are team, queue, tag, schedule and handler. A star may '
-      'stand at the end of NAME, for all that begin so; a handler has its own kind in it.',
-      'Write for example queue:mail-* or handler:py:report.');
-END $$;
+LANGUAGE sql
+RETURN (kind = 'all' AND scope = '*')
+  OR (kind IN ('team', 'queue', 'tag', 'schedule', 'handler')
+      AND length(scope) BETWEEN 1 AND 206 AND scope !~ '[*].'
+      AND (kind <> 'handler' OR scope ~ '[:*]'))
+  OR pgcron.refuse('PC001',
+       format('%L is not a scope', left(concat_ws(':', kind, nullif(scope, '')), 300)),
+       'A scope is KIND:NAME; the kinds are team, queue, tag, schedule and handler. A star may '
+       'stand at the end of NAME, for all that begin so; a handler has its own kind in it.',
+       'Write for example queue:mail-* or handler:py:report.');
 
 CREATE TABLE pgcron.role_grant (
   subject_kind text NOT NULL CONSTRAINT a_role_is_given_to_a_user_a_group_or_a_token
     CHECK (subject_kind IN ('user', 'group', 'token')),
   subject text NOT NULL CONSTRAINT a_subject_has_1_to_200_characters
     CHECK (length(subject) BETWEEN 1 AND 200),
-  role text NOT NULL CONSTRAINT a_role_is_known
-    CHECK (pgcron.is_one_of('role', role, '{viewer,operator,editor,admin}',
+  role text NOT NULL CHECK (pgcron.is_one_of('role', role, '{viewer,operator,editor,admin}',
         'A role is viewer, operator, editor or admin.', 'Name one of them.')),
   scope_kind text NOT NULL DEFAULT 'all',
   scope text NOT NULL DEFAULT '*',

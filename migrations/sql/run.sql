@@ -157,9 +157,8 @@ CREATE INDEX run_parent ON pgcron.run (parent_run) WHERE parent_run IS NOT NULL;
 CREATE FUNCTION pgcron.wake_idle_nodes() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-  IF EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
-    PERFORM pgcron.notify(pgcron.channel(), TG_TABLE_NAME);
-  END IF;
+  PERFORM pgcron.notify(pgcron.channel(), TG_TABLE_NAME)
+    WHERE EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive');
   RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run DEFERRABLE INITIALLY DEFERRED
@@ -181,8 +180,7 @@ COMMENT ON TABLE pgcron.progress IS
     'within minutes.';
 
 CREATE TABLE pgcron.idempotency (
-  key text NOT NULL CONSTRAINT an_idempotency_key_has_1_to_500_characters
-    CHECK (length(key) BETWEEN 1 AND 500
+  key text NOT NULL CHECK (length(key) BETWEEN 1 AND 500
       OR pgcron.refuse('PC001', format('the idempotency key has %s characters', length(key)),
         'A key has 1 to 500 characters.', 'Use a hash of a longer one.')),
   run_id bigint NOT NULL,

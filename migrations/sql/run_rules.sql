@@ -1,12 +1,13 @@
 -- The rules of a live run, and how a row that breaks one is refused.
 
 -- True, or raises: PC001, PC004 or PC013 for what an enqueuer wrote, check_violation with the
--- rule's name otherwise. The rules of a live run, each under the name that its refusal gives. They
--- are in one function, and not in a CHECK each: PostgreSQL reads the text of every constraint anew
--- for every statement, which cost an INSERT more than all else it did.
+-- rule's name otherwise. The rules of a live run are in one function, and not in a CHECK each:
+-- PostgreSQL reads the text of every constraint anew for every statement, which cost an INSERT more
+-- than all else it did.
 CREATE FUNCTION pgcron.judge_run(r pgcron.run) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
+  -- Nothing that an enqueuer can do.
   broken text := CASE
       WHEN (r.state IN ('blocked', 'ready', 'running')) IS NOT TRUE
         THEN 'a_live_run_is_blocked_ready_or_running'
@@ -29,8 +30,6 @@ DECLARE
       WHEN (r.delivery <> 'at_most_once'
             OR (r.attempt <= 1 AND (r.attempt = 0 OR r.state = 'running'))) IS NOT TRUE
         THEN 'at_most_once_never_comes_back'
-      WHEN (r.delivery <> 'at_most_once' OR coalesce(r.max_attempts, 1) = 1) IS NOT TRUE
-        THEN 'at_most_once_means_one_attempt'
       WHEN (r.overlap IS NULL
             OR r.overlap IN ('skip', 'skip many', 'queue', 'replace', 'terminate', 'allow'))
            IS NOT TRUE THEN 'a_run_overlap_policy_is_known'
@@ -53,128 +52,88 @@ DECLARE
       WHEN ((r.origin IN ('schedule', 'backfill')) = (r.scheduled_for IS NOT NULL)
             AND (r.scheduled_for IS NULL OR r.schedule_id IS NOT NULL)) IS NOT TRUE
         THEN 'only_fires_claim_an_occurrence'
-    -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
-      WHEN r.attempt > 0 THEN NULL
-      WHEN (NOT isfinite(r.due_at)
-            OR (r.due_at >= to_timestamp(-2208988800) AND r.due_at < to_timestamp(253370764800)))
-             IS NOT TRUE
-           OR (r.expire_at IS NOT NULL AND isfinite(r.expire_at)
-               AND (r.expire_at < to_timestamp(-2208988800)
-                    OR r.expire_at >= to_timestamp(253370764800)))
-        THEN 'a_run_lies_within_the_calendar'
-      WHEN (r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun', 'redrive', 'step'))
-           IS NOT TRUE THEN 'a_run_has_a_known_origin'
-      WHEN (r.handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$'
-            AND length(r.handler) <= 206) IS NOT TRUE THEN 'a_run_names_a_handler'
-      WHEN (r.queue = 'default' OR (r.queue ~ '^[A-Za-z0-9_.-]+$' AND length(r.queue) <= 100))
-           IS NOT TRUE THEN 'a_run_names_a_queue'
-      WHEN (r.priority BETWEEN 0 AND 9) IS NOT TRUE THEN 'a_run_priority_is_0_to_9'
-      WHEN pgcron.args_are_fine(r.args) IS NOT TRUE THEN 'run_args_are_an_object_of_256_kib'
-      WHEN (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')) IS NOT TRUE
-        THEN 'a_run_delivery_is_known'
-      WHEN (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):') IS NOT TRUE
-        THEN 'only_py_and_sql_handlers_share_a_transaction'
-      WHEN r.handler LIKE 'workflow:%' AND r.delivery <> 'at_least_once'
-        THEN 'a_workflow_is_begun_at_least_once'
-      WHEN (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100) IS NOT TRUE
-        THEN 'run_attempts_are_1_to_100'
-      WHEN NOT (r.timeout > '0' AND r.timeout <= '30 days') THEN 'a_run_timeout_is_positive'
-      WHEN (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry)) IS NOT TRUE
-        THEN 'a_retry_policy_is_readable'
-      WHEN (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)) IS NOT TRUE
-        THEN 'time_limits_are_readable'
-      WHEN (r.weight IS NULL OR r.weight BETWEEN 1 AND 1000) IS NOT TRUE
-        THEN 'a_run_weighs_1_to_1000'
-      WHEN (r.concurrency_key IS NULL OR pgcron.concurrency_key_is_fine(r.concurrency_key)
-            OR (r.weight > 1
-              AND r.concurrency_key = pgcron.concurrency_key_of(NULL, r.weight))) IS NOT TRUE
-        THEN 'a_run_names_a_key'
-      WHEN (num_nonnulls(r.unique_key, r.unique_scope) = 0
-            OR (pgcron.unique_key_is_fine(r.unique_key)
-                AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period')))
-           IS NOT TRUE THEN 'a_unique_key_is_readable'
-      WHEN (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)) IS NOT TRUE
-        THEN 'a_run_requires_labels'
-      WHEN (r.tags IS NULL OR pgcron.tags_are_fine(r.tags)) IS NOT TRUE
-        THEN 'run_tags_are_up_to_20_words'
-      WHEN (r.concurrency_key IS NOT NULL OR coalesce(r.weight, 1) = 1) IS NOT TRUE
-        THEN 'a_heavy_run_waits_in_a_key'
-      WHEN length(r.created_by) > 300 THEN 'run_created_by_is_short' END;
+      WHEN (r.attempt > 0 OR r.origin IN ('schedule', 'backfill', 'manual', 'enqueued', 'rerun',
+              'redrive', 'step')) IS NOT TRUE THEN 'a_run_has_a_known_origin' END;
 BEGIN
-  RETURN broken IS NULL OR pgcron.refuse_run(r, broken);
-END $$;
-
-CREATE FUNCTION pgcron.refuse_run(r pgcron.run, broken text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-  CASE broken
-    WHEN 'a_run_names_a_handler' THEN RETURN pgcron.is_handler(r.handler);
-    WHEN 'run_args_are_an_object_of_256_kib' THEN RETURN pgcron.refuse_args(r.args);
-    WHEN 'a_run_lies_within_the_calendar' THEN RETURN pgcron.refuse('PC001',
-          format('due_at %s or expire_at %s is outside of the calendar', r.due_at,
-            coalesce(r.expire_at::text, 'NULL')),
-          'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
-          'Leave due_at out for now.');
-    WHEN 'a_run_names_a_queue' THEN RETURN pgcron.is_queue(r.queue);
-    WHEN 'a_run_priority_is_0_to_9' THEN RETURN pgcron.refuse('PC001',
-          format('priority %s is out of range', r.priority),
-          'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.');
-    WHEN 'a_run_delivery_is_known' THEN RETURN pgcron.refuse('PC001',
-          format('delivery %L is not known', left(r.delivery, 100)),
-          'This version knows at_least_once, at_most_once and transactional.',
-          'Leave it out for at_least_once.');
-    WHEN 'only_py_and_sql_handlers_share_a_transaction' THEN RETURN pgcron.refuse('PC001',
-          format('delivery transactional with handler %L', left(r.handler, 200)),
-          'Only py: and sql: handlers can have their effects in the transaction that completes '
-          'the run.',
-          'Use at_least_once, and give the idempotency key to what must not do it twice.');
-    WHEN 'a_workflow_is_begun_at_least_once' THEN RETURN pgcron.refuse('PC001',
-          format('delivery %s with workflow %L', r.delivery, left(r.handler, 200)),
-          'A workflow begins once, whatever its delivery is: each of its steps has its own.',
-          'Leave it out, and give it to the steps.');
-    WHEN 'run_attempts_are_1_to_100' THEN RETURN pgcron.refuse('PC001',
-          format('max_attempts %s is out of range', r.max_attempts),
-          'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).');
-    WHEN 'at_most_once_means_one_attempt' THEN RETURN pgcron.refuse('PC001',
-          format('max_attempts %s with at_most_once', r.max_attempts),
-          'A run that may be executed at most once can''t be tried again.',
-          'Leave max_attempts out, or use at_least_once.');
-    WHEN 'a_run_timeout_is_positive' THEN RETURN pgcron.refuse('PC001',
-          format('timeout %s is out of range', r.timeout),
-          'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.');
-    WHEN 'time_limits_are_readable' THEN RETURN pgcron.refuse('PC001',
-          format('time_limits %L can''t be read', left(r.time_limits::text, 200)),
-          'It is what pgcron.time_limits returns.',
-          'Use pgcron.enqueue with give_up_after and silence_timeout.');
-    WHEN 'a_run_names_a_key' THEN RETURN pgcron.refuse_concurrency_key(r.concurrency_key);
-    WHEN 'a_unique_key_is_readable' THEN RETURN pgcron.refuse_unique_key(r.unique_key,
-          r.unique_scope);
-    WHEN 'a_run_requires_labels' THEN RETURN pgcron.refuse('PC001',
-          format('requires %L is not a list of labels', left(r.requires::text, 200)),
-          'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. '
-          'Keys have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and '
-          '"@", too.',
-          'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live '
-          'nodes.');
-    WHEN 'run_tags_are_up_to_20_words' THEN RETURN pgcron.refuse_tags(r.tags);
-    WHEN 'a_run_weighs_1_to_1000' THEN RETURN pgcron.refuse('PC001',
-          format('weight %s is out of range', r.weight),
-          'A run takes 1 to 1000 of the slots of the node that executes it.',
-          'Leave it out for 1.');
-    WHEN 'a_heavy_run_waits_in_a_key' THEN RETURN pgcron.refuse('PC001',
-          format('weight %s without a concurrency key', r.weight),
-          'A run that takes more than one slot of a node has a concurrency key; pgcron.enqueue '
-          'chooses it.',
-          format('Call pgcron.enqueue, or write the concurrency key %L.',
-              pgcron.concurrency_key_of(NULL, r.weight)));
-    WHEN 'run_created_by_is_short' THEN RETURN pgcron.is_short('created_by', r.created_by, 300);
-    ELSE      -- nothing that an enqueuer can do: worded as for a CHECK of that name
-      RAISE EXCEPTION USING ERRCODE = 'check_violation',
-        MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
-        DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')),
-        HINT = 'Change runs with the functions of this schema.',
-        SCHEMA = 'pgcron'::regnamespace::text, TABLE = 'run', CONSTRAINT = broken;
-  END CASE;
+  IF broken IS NOT NULL THEN      -- worded as for a CHECK of that name
+    RAISE EXCEPTION USING ERRCODE = 'check_violation',
+      MESSAGE = format('new row for relation "run" violates check constraint "%s"', broken),
+      DETAIL = format('Run %s would break the rule: %s.', r.id, replace(broken, '_', ' ')),
+      HINT = 'Change runs with the functions of this schema.',
+      SCHEMA = 'pgcron'::regnamespace::text, TABLE = 'run', CONSTRAINT = broken;
+  ELSIF r.delivery = 'at_most_once' AND r.max_attempts <> 1 THEN
+    RETURN pgcron.refuse('PC001', format('max_attempts %s with at_most_once', r.max_attempts),
+        'A run that may be executed at most once can''t be tried again.',
+        'Leave max_attempts out, or use at_least_once.');
+  -- What an enqueuer wrote is judged when it comes; a claim must not pay for the patterns again.
+  ELSIF r.attempt > 0 THEN
+    RETURN true;
+  END IF;
+  RETURN (((NOT isfinite(r.due_at) OR pgcron.is_in_calendar(r.due_at))
+           AND (r.expire_at IS NULL OR NOT isfinite(r.expire_at)
+                OR pgcron.is_in_calendar(r.expire_at)))
+      OR pgcron.refuse('PC001',
+        format('due_at %s or expire_at %s is outside of the calendar', r.due_at,
+          coalesce(r.expire_at::text, 'NULL')),
+        'A run is due, and expires, in the years 1900 to 9998, or at infinity.',
+        'Leave due_at out for now.'))
+    AND pgcron.is_handler(r.handler) AND pgcron.is_queue(r.queue)
+    AND (r.priority BETWEEN 0 AND 9
+      OR pgcron.refuse('PC001', format('priority %s is out of range', r.priority),
+        'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.'))
+    AND (pgcron.args_are_fine(r.args) OR pgcron.refuse_args(r.args))
+    AND (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')
+      OR pgcron.refuse('PC001', format('delivery %L is not known', left(r.delivery, 100)),
+        'This version knows at_least_once, at_most_once and transactional.',
+        'Leave it out for at_least_once.'))
+    AND (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):'
+      OR pgcron.refuse('PC001',
+        format('delivery transactional with handler %L', left(r.handler, 200)),
+        'Only py: and sql: handlers can have their effects in the transaction that completes the '
+        'run.',
+        'Use at_least_once, and give the idempotency key to what must not do it twice.'))
+    AND (r.delivery = 'at_least_once' OR r.handler NOT LIKE 'workflow:%'
+      OR pgcron.refuse('PC001',
+        format('delivery %s with workflow %L', r.delivery, left(r.handler, 200)),
+        'A workflow begins once, whatever its delivery is: each of its steps has its own.',
+        'Leave it out, and give it to the steps.'))
+    AND (r.max_attempts IS NULL OR r.max_attempts BETWEEN 1 AND 100
+      OR pgcron.refuse('PC001', format('max_attempts %s is out of range', r.max_attempts),
+        'A run is tried 1 to 100 times.', 'Leave it out for 5 (1 with at_most_once).'))
+    AND (r.timeout IS NULL OR (r.timeout > '0' AND r.timeout <= '30 days')
+      OR pgcron.refuse('PC001', format('timeout %s is out of range', r.timeout),
+        'A timeout must be positive and at most 30 days.', 'Write for example ''10 minutes''.'))
+    AND (r.retry IS NULL OR pgcron.retry_policy_is_fine(r.retry))
+    AND (r.time_limits IS NULL OR pgcron.time_limits_are_fine(r.time_limits)
+      OR pgcron.refuse('PC001',
+        format('time_limits %L can''t be read', left(r.time_limits::text, 200)),
+        'It is what pgcron.time_limits returns.',
+        'Use pgcron.enqueue with give_up_after and silence_timeout.'))
+    AND (r.weight IS NULL OR r.weight BETWEEN 1 AND 1000
+      OR pgcron.refuse('PC001', format('weight %s is out of range', r.weight),
+        'A run takes 1 to 1000 of the slots of the node that executes it.', 'Leave it out for 1.'))
+    AND (r.concurrency_key IS NULL OR pgcron.concurrency_key_is_fine(r.concurrency_key)
+      OR (r.weight > 1 AND r.concurrency_key = pgcron.concurrency_key_of(NULL, r.weight))
+      OR pgcron.refuse_concurrency_key(r.concurrency_key))
+    AND (num_nonnulls(r.unique_key, r.unique_scope) = 0
+      OR (pgcron.unique_key_is_fine(r.unique_key)
+        AND coalesce(r.unique_scope, 'open') IN ('open', 'waiting', 'taken', 'period'))
+      OR pgcron.refuse_unique_key(r.unique_key, r.unique_scope))
+    AND (r.requires IS NULL OR pgcron.requires_is_fine(r.requires)
+      OR pgcron.refuse('PC001',
+        format('requires %L is not a list of labels', left(r.requires::text, 200)),
+        'It has 1 to 16 labels, none of them twice: key=value, or a key alone for any value. Keys '
+        'have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and "@", '
+        'too.',
+        'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live nodes.'))
+    AND (r.tags IS NULL OR pgcron.tags_are_fine(r.tags) OR pgcron.refuse_tags(r.tags))
+    AND (r.concurrency_key IS NOT NULL OR coalesce(r.weight, 1) = 1
+      OR pgcron.refuse('PC001', format('weight %s without a concurrency key', r.weight),
+        'A run that takes more than one slot of a node has a concurrency key; pgcron.enqueue '
+        'chooses it.',
+        format('Call pgcron.enqueue, or write the concurrency key %L.',
+          pgcron.concurrency_key_of(NULL, r.weight))))
+    AND pgcron.is_short('created_by', r.created_by, 300);
 END $$;
 
 -- True, or raises PC013 for what the role may not make. For each run that a role makes which does

@@ -5,11 +5,7 @@
 CREATE TABLE pgcron.schedule (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   uuid uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE,
-  name text NOT NULL UNIQUE CONSTRAINT a_schedule_name_has_1_to_200_characters
-    CHECK ((length(name) BETWEEN 1 AND 200 AND btrim(name) <> '' AND name !~ '[\x01-\x1f\x7f-\x9f]')
-      OR pgcron.refuse('PC001',
-        'the schedule''s name is empty, too long or has a control character',
-        'A name has 1 to 200 characters that can be shown.',
+  name text NOT NULL UNIQUE CHECK (pgcron.is_label('schedule''s name', name,
         'Give it a short name, for example ''nightly''.')),
   -- SQL knows the shape and size of a spec; its grammar is in the nodes, which judge it within a
   -- second.
@@ -94,11 +90,7 @@ CREATE TABLE pgcron.schedule (
         'resumed.')),
   calendars jsonb,
   -- What people want to know of it; no run is other for it.
-  owner text CHECK (owner IS NULL
-      OR (length(owner) BETWEEN 1 AND 200 AND btrim(owner) <> ''
-        AND owner !~ '[\x01-\x1f\x7f-\x9f]')
-      OR pgcron.refuse('PC001', 'the owner is empty, too long or has a control character',
-        'An owner has 1 to 200 characters that can be shown.',
+  owner text CHECK (pgcron.is_label('owner', owner,
         'Name a team or a person, for example ''billing''.')),
   description text CHECK (description IS NULL
       OR (length(description) BETWEEN 1 AND 2000 AND btrim(description) <> ''

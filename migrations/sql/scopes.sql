@@ -2,17 +2,13 @@
 
 -- The owner of a schedule is its team, which needs no row here.
 CREATE TABLE pgcron.owned (
-  kind text NOT NULL CONSTRAINT what_a_team_owns_is_known
-    CHECK (pgcron.is_one_of('kind', kind, '{queue,calendar,key,producer}',
+  kind text NOT NULL CHECK (pgcron.is_one_of('kind', kind, '{queue,calendar,key,producer}',
         'A team owns queues, calendars, keys (of concurrency) and producers with their quotas; of '
         'schedules it is the owner.',
         'Name one of them.')),
   name text NOT NULL CONSTRAINT what_is_owned_has_1_to_206_characters
     CHECK (length(name) BETWEEN 1 AND 206),
-  team text NOT NULL CONSTRAINT a_team_has_1_to_200_characters
-    CHECK ((length(team) BETWEEN 1 AND 200 AND btrim(team) <> '' AND team !~ '[\x01-\x1f\x7f-\x9f]')
-      OR pgcron.refuse('PC001', 'the team is empty, too long or has a control character',
-        'A team has 1 to 200 characters that can be shown.', 'Write for example ''billing''.')),
+  team text NOT NULL CHECK (pgcron.is_label('team', team, 'Write for example ''billing''.')),
   set_by text NOT NULL DEFAULT session_user,
   set_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (kind, name)
@@ -47,11 +43,8 @@ BEGIN
     IF 'tag:' || tag LIKE ANY (scopes) THEN RETURN true; END IF;
   END LOOP;
   IF team IS NULL AND scopes::text LIKE '%team:%' THEN
-    SELECT s.owner INTO team FROM pgcron.schedule s WHERE s.id = schedule_id;
-    IF team IS NULL THEN
-      SELECT o.team INTO team FROM pgcron.owned o
-      WHERE o.kind = 'queue' AND o.name = in_scope.queue;
-    END IF;
+    team := coalesce((SELECT s.owner FROM pgcron.schedule s WHERE s.id = schedule_id),
+        (SELECT o.team FROM pgcron.owned o WHERE o.kind = 'queue' AND o.name = in_scope.queue));
   END IF;
   RETURN coalesce('team:' || team LIKE ANY (scopes), false);
 END $$;
@@ -223,14 +216,13 @@ CREATE FUNCTION pgcron.set_team(kind text, object text, team text, actor text DE
   RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF kind = 'queue' THEN PERFORM pgcron.is_queue(object); END IF;
-  IF team IS NOT NULL
+  PERFORM pgcron.is_queue(object) WHERE kind = 'queue';
+  PERFORM pgcron.refuse('PC010', format('%s %L does not exist', kind, left(object, 200)),
+      'What belongs to a team is there before.', 'Make it first, or correct the name.')
+    WHERE set_team.team IS NOT NULL
       AND ((kind = 'calendar' AND NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = object))
         OR (kind = 'producer' AND NOT EXISTS (
-              SELECT FROM pgcron.producer p WHERE p.role = to_regrole(quote_ident(object))))) THEN
-    PERFORM pgcron.refuse('PC010', format('%s %L does not exist', kind, left(object, 200)),
-        'What belongs to a team is there before.', 'Make it first, or correct the name.');
-  END IF;
+              SELECT FROM pgcron.producer p WHERE p.role = to_regrole(quote_ident(object)))));
   DELETE FROM pgcron.owned o WHERE (o.kind, o.name) = (set_team.kind, set_team.object);
   INSERT INTO pgcron.owned (kind, name, team, set_by)
   SELECT set_team.kind, object, set_team.team, coalesce(actor, session_user)

@@ -15,13 +15,10 @@ BEGIN
   INSERT INTO pgcron.web_user (name, password_hash, created_by)
   VALUES (add_user.name, add_user.password_hash, coalesce(actor, session_user))
   ON CONFLICT DO NOTHING;
-  IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC011', format('there is a user %L already', add_user.name),
-        'Names of users are unique.', 'Choose another name, or set its password.');
-  END IF;
-  IF role IS NOT NULL THEN
-    PERFORM pgcron.grant_role('user', add_user.name, role, actor => actor);
-  END IF;
+  PERFORM pgcron.refuse('PC011', format('there is a user %L already', add_user.name),
+      'Names of users are unique.', 'Choose another name, or set its password.')
+    WHERE NOT FOUND;
+  PERFORM pgcron.grant_role('user', add_user.name, role, actor => actor) WHERE role IS NOT NULL;
   PERFORM pgcron.record_audit('add', 'user', add_user.name, actor,
                               after => jsonb_build_object('role', add_user.role));
 END $$;
@@ -53,8 +50,7 @@ CREATE TABLE pgcron.api_token (
   id text PRIMARY KEY CONSTRAINT a_token_has_an_id CHECK (id ~ '^[a-z0-9]{8}$'),
   secret_hash bytea NOT NULL CONSTRAINT a_token_is_known_by_its_hash
     CHECK (length(secret_hash) = 32),
-  name text NOT NULL CONSTRAINT a_token_has_a_name
-    CHECK (name ~ '^[A-Za-z0-9_.-]{1,100}$'
+  name text NOT NULL CHECK (name ~ '^[A-Za-z0-9_.-]{1,100}$'
       OR pgcron.refuse('PC001', format('%L is not the name of a token', left(name, 200)),
         'A token has a name of 1 to 100 letters, digits, "_", "." and "-".',
         'Write for example ''deploy''.')),
@@ -83,17 +79,8 @@ LANGUAGE sql SECURITY DEFINER AS $$
   DELETE FROM pgcron.web_user u WHERE u.name = remove_user.name;
   SELECT pgcron.record_audit('remove', 'user', name, actor) $$;
 
--- Whether one grant of a user has all that a grant of a token has.
-CREATE FUNCTION pgcron.grant_covers(role text, scope_kind text, scope text,
-    token_role text, token_kind text, token_scope text) RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], role)
-         >= array_position(ARRAY['viewer', 'operator', 'editor', 'admin'], token_role)
-   AND (scope_kind = 'all' OR scope_kind = token_kind
-        AND (scope = token_scope
-             OR right(scope, 1) = '*' AND starts_with(token_scope, left(scope, -1))));
-
--- The grants of a token that its owner has at this moment, too; all of them if it has no owner.
+-- The grants of a token all of which one grant of its owner has at this moment, too; all of them if
+-- it has no owner.
 CREATE FUNCTION pgcron.grants_of_token(id text, owner text)
   RETURNS TABLE (role text, scope_kind text, scope text)
 LANGUAGE sql STABLE ROWS 10
@@ -103,7 +90,10 @@ BEGIN ATOMIC
     AND (owner IS NULL OR EXISTS (
       SELECT FROM pgcron.web_user o CROSS JOIN pgcron.grants_of(o.name, o.groups) h
       WHERE o.name = grants_of_token.owner
-        AND pgcron.grant_covers(h.role, h.scope_kind, h.scope, g.role, g.scope_kind, g.scope)));
+        AND array_position('{viewer,operator,editor,admin}', h.role)
+            >= array_position('{viewer,operator,editor,admin}', g.role)
+        AND (h.scope_kind = 'all'
+             OR (h.scope_kind = g.scope_kind AND pgcron.rule_fits(h.scope, g.scope)))));
 END;
 
 CREATE FUNCTION pgcron.grant_words(role text, scope_kind text, scope text) RETURNS text
@@ -133,13 +123,10 @@ CREATE FUNCTION pgcron.add_token(id text, secret_hash bytea, name text, role tex
     actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-  IF owner IS NOT NULL THEN
-    PERFORM pgcron.require_user(owner);
-  END IF;
-  IF (SELECT count(*) FROM pgcron.api_token t WHERE t.owner = add_token.owner) >= 100 THEN
-    PERFORM pgcron.refuse('PC011', format('user %L has 100 tokens', owner),
-        'A user has up to 100 tokens.', 'Revoke those that nobody uses.');
-  END IF;
+  PERFORM pgcron.require_user(owner) WHERE owner IS NOT NULL;
+  PERFORM pgcron.refuse('PC011', format('user %L has 100 tokens', owner),
+      'A user has up to 100 tokens.', 'Revoke those that nobody uses.')
+    WHERE (SELECT count(*) FROM pgcron.api_token t WHERE t.owner = add_token.owner) >= 100;
   INSERT INTO pgcron.api_token (id, secret_hash, name, owner, created_by, expires_at)
   VALUES (add_token.id, add_token.secret_hash, add_token.name, add_token.owner,
           coalesce(actor, session_user), now() + lifetime);
@@ -163,11 +150,10 @@ BEGIN
   DELETE FROM pgcron.api_token t
   WHERE t.id = revoke_token.id AND (revoke_token.owner IS NULL OR t.owner = revoke_token.owner)
   RETURNING t.name INTO token_name;
-  IF NOT FOUND THEN
-    PERFORM pgcron.refuse('PC010', format('token %L does not exist', left(revoke_token.id, 200)),
-        'A token is named by its id, the 8 characters after pgc_.',
-        'List the tokens: `pgcron-ha tokens list`.');
-  END IF;
+  PERFORM pgcron.refuse('PC010', format('token %L does not exist', left(revoke_token.id, 200)),
+      'A token is named by its id, the 8 characters after pgc_.',
+      'List the tokens: `pgcron-ha tokens list`.')
+    WHERE NOT FOUND;
   DELETE FROM pgcron.role_grant g WHERE g.subject_kind = 'token' AND g.subject = revoke_token.id;
   PERFORM pgcron.record_audit('revoke', 'token', token_name, actor,
                               before => jsonb_build_object('id', revoke_token.id));
@@ -186,9 +172,7 @@ BEGIN
     CROSS JOIN format('%s/%s', coalesce(t.owner, t.created_by), t.name) called(name)
     WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash
       AND t.expires_at > now() AND o.disabled_at IS NULL;
-  IF FOUND THEN
-    UPDATE pgcron.api_token t SET last_used_at = now()
-    WHERE t.id = user_of_token.id
-      AND coalesce(t.last_used_at, '-infinity') < now() - interval '1 min';
-  END IF;
+  UPDATE pgcron.api_token t SET last_used_at = now()
+  WHERE FOUND AND t.id = user_of_token.id
+    AND coalesce(t.last_used_at, '-infinity') < now() - interval '1 min';
 END $$;

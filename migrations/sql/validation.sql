@@ -23,13 +23,11 @@ LANGUAGE sql STABLE AS $$
 -- Notes and names of actors are for people: what is longer than a screen is a mistake, or fills the
 -- disk.
 CREATE FUNCTION pgcron.is_short(what text, given text, most int) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN given IS NULL OR length(given) <= most OR pgcron.refuse('PC001',
-      format('%s has %s characters', what, length(given)),
-      format('It has at most %s: %s …', most, left(given, 40)),
-      'Say it in a few words, and keep the rest elsewhere.');
-END $$;
+LANGUAGE sql
+RETURN given IS NULL OR length(given) <= most
+  OR pgcron.refuse('PC001', format('%s has %s characters', what, length(given)),
+       format('It has at most %s: %s …', most, left(given, 40)),
+       'Say it in a few words, and keep the rest elsewhere.');
 
 CREATE FUNCTION pgcron.is_within(what text, given anyelement, low anyelement, high anyelement,
     rule text, hint text) RETURNS boolean
@@ -41,33 +39,47 @@ END $$;
 
 CREATE FUNCTION pgcron.is_one_of(what text, given text, known text[], rule text, hint text)
   RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN given IS NULL OR given = ANY (known)
-    OR pgcron.refuse('PC001', format('%s %L is not known', what, left(given, 100)), rule, hint);
-END $$;
+LANGUAGE sql
+RETURN given IS NULL OR given = ANY (known)
+  OR pgcron.refuse('PC001', format('%s %L is not known', what, left(given, 100)), rule, hint);
+
+-- A name that people read.
+CREATE FUNCTION pgcron.is_label(what text, given text, hint text) RETURNS boolean
+LANGUAGE sql
+RETURN given IS NULL
+  OR (length(given) BETWEEN 1 AND 200 AND btrim(given) <> '' AND given !~ '[\x01-\x1f\x7f-\x9f]')
+  OR pgcron.refuse('PC001', format('the %s is empty, too long or has a control character', what),
+       'It has 1 to 200 characters that can be shown.', hint);
 
 CREATE FUNCTION pgcron.is_queue(queue text) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN queue IS NULL OR (queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100)
-    OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(queue, 200)),
-      'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
-      'Write for example ''default''.');
-END $$;
+LANGUAGE sql
+RETURN queue IS NULL OR queue = 'default'
+  OR (queue ~ '^[A-Za-z0-9_.-]+$' AND length(queue) <= 100)
+  OR pgcron.refuse('PC001', format('queue %L is not a queue name', left(queue, 200)),
+       'A queue name has 1 to 100 letters, digits, "_", "." and "-".',
+       'Write for example ''default''.');
+
+-- A pattern is a name, or how names begin, with a star at its end.
+CREATE FUNCTION pgcron.rule_fits(pattern text, name text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN right(pattern, 1) = '*' THEN starts_with(name, left(pattern, -1))
+            ELSE name = pattern END;
 
 CREATE FUNCTION pgcron.is_handler(handler text) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  RETURN handler IS NULL
-    OR (handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206)
-    OR pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
-      'A handler is written kind:name; the kinds are py, shell, http, sql and those of other '
-      'executors, the name has letters, digits, "_", "." and "-".',
-      coalesce('Did you mean ''py:' || substring(handler FROM '^[A-Za-z_]\w{0,99}$') || '''? ', '')
-      || 'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what live '
-      'nodes offer.');
-END $$;
+LANGUAGE sql
+RETURN handler IS NULL
+  OR (handler ~ '^[a-z][a-z0-9_]{0,19}:[A-Za-z0-9_][A-Za-z0-9_.-]*$' AND length(handler) <= 206)
+  OR pgcron.refuse('PC001', format('handler %L is not a handler name', left(handler, 200)),
+       'A handler is written kind:name; the kinds are py, shell, http, sql and those of other '
+       'executors, the name has letters, digits, "_", "." and "-".',
+       coalesce('Did you mean ''py:' || substring(handler FROM '^[A-Za-z_]\w{0,99}$') || '''? ', '')
+         || 'Write for example ''py:report'' or ''shell:backup''; `pgcron-ha nodes` lists what '
+         'live nodes offer.');
+
+-- Whether an instant lies in the years that every part of this can write.
+CREATE FUNCTION pgcron.is_in_calendar(instant timestamptz) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN instant >= to_timestamp(-2208988800) AND instant < to_timestamp(253370764800);
 
 CREATE FUNCTION pgcron.is_too_deep(written jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE

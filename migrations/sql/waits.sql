@@ -68,7 +68,12 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   q pgcron.queue;
   k record;
-  trouble text := pgcron.limit_trouble(r.queue, r.concurrency_key);
+  trouble text := (
+      SELECT format('%s %L waits until it is mended: %s', b.kind, b.name, b.error)
+      FROM pgcron.broken_settings() b
+      WHERE (b.kind = 'queue' AND b.name = r.queue)
+        OR (b.kind = 'key' AND pgcron.rule_fits(b.name, r.concurrency_key))
+      ORDER BY b.kind DESC, b.name LIMIT 1);
 BEGIN
   SELECT * INTO q FROM pgcron.queue s WHERE s.name = r.queue;
   SELECT * INTO k FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) l

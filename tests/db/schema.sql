@@ -131,12 +131,12 @@ CREATE TABLE pgcron.producer (
     largest_args integer DEFAULT 262144 NOT NULL,
     backlog integer,
     largest_log integer,
-    CONSTRAINT a_producer_has_a_backlog_of_1_to_1000000 CHECK (pgcron.is_within('backlog'::text, backlog, 1, 1000000, 'A limited backlog has 1 to 1000000 runs.'::text, 'NULL is no limit.'::text)),
     CONSTRAINT a_producer_has_args_of_256_kib CHECK (pgcron.is_within('largest_args'::text, largest_args, 2, 262144, 'The args of a run have at most 262144 bytes (256 KiB).'::text, 'Leave it out for 262144.'::text)),
-    CONSTRAINT a_producer_has_logs_of_1_to_81920000_bytes CHECK (pgcron.is_within('largest_log'::text, largest_log, 1, 81920000, 'A limited log of an attempt has 1 to 81920000 bytes (10000 lines of 8 KiB).'::text, 'NULL is no limit but that of lines.'::text)),
     CONSTRAINT a_producer_has_priority_0_to_9 CHECK (pgcron.is_within('highest_priority'::text, highest_priority, 0, 9, 'A priority is a number from 0 (first) to 9 (last).'::text, 'Leave it out for 5.'::text)),
-    CONSTRAINT a_producer_names_its_keys CHECK (((array_position(concurrency_keys, NULL::text) IS NULL) OR pgcron.refuse('PC001'::text, 'a concurrency key of a producer is NULL'::text, 'Each is a key, or how keys begin, with a star at its end.'::text, 'Write for example ''mail/*''.'::text))),
-    CONSTRAINT a_producer_weighs_1_to_1000 CHECK (pgcron.is_within('largest_weight'::text, largest_weight, 1, 1000, 'A run takes 1 to 1000 of the slots of the node that executes it.'::text, 'Leave it out for 1.'::text))
+    CONSTRAINT a_producer_weighs_1_to_1000 CHECK (pgcron.is_within('largest_weight'::text, largest_weight, 1, 1000, 'A run takes 1 to 1000 of the slots of the node that executes it.'::text, 'Leave it out for 1.'::text)),
+    CONSTRAINT producer_backlog_check CHECK (pgcron.is_within('backlog'::text, backlog, 1, 1000000, 'A limited backlog has 1 to 1000000 runs.'::text, 'NULL is no limit.'::text)),
+    CONSTRAINT producer_concurrency_keys_check CHECK (((array_position(concurrency_keys, NULL::text) IS NULL) OR pgcron.refuse('PC001'::text, 'a concurrency key of a producer is NULL'::text, 'Each is a key, or how keys begin, with a star at its end.'::text, 'Write for example ''mail/*''.'::text))),
+    CONSTRAINT producer_largest_log_check CHECK (pgcron.is_within('largest_log'::text, largest_log, 1, 81920000, 'A limited log of an attempt has 1 to 81920000 bytes (10000 lines of 8 KiB).'::text, 'NULL is no limit but that of lines.'::text))
 );
 
 COMMENT ON TABLE pgcron.producer IS 'Private: Roles that enqueue, and their limits: one that has the rights of a role in this table makes only runs within them. Roles that may empty pgcron.run are exempt.';
@@ -235,7 +235,6 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_catchup_window_is_at_most_a_century CHECK (pgcron.is_within('catch-up window'::text, catchup_window, '00:00:00.000001'::interval, '36525 days'::interval, 'It says how old a missed fire may be to be run late: more than nothing, at most 36525 days.'::text, 'Write for example ''1 hour''; catchup ''none'' runs nothing late.'::text)),
     CONSTRAINT a_dst_policy_is_known CHECK (pgcron.is_one_of('DST policy'::text, dst, '{vixie,robfig,skip}'::text[], 'The policies are vixie, robfig and skip.'::text, 'Leave it out for vixie, which is what cron does.'::text)),
     CONSTRAINT a_schedule_is_managed_by_an_interface CHECK (pgcron.is_one_of('managed_by'::text, managed_by, '{sql,code,file,cli,ui}'::text[], 'A schedule is managed by cli, code, file, sql or ui.'::text, 'Leave it out: it stays as it is, and for a new schedule it is the interface that makes it.'::text)),
-    CONSTRAINT a_schedule_name_has_1_to_200_characters CHECK (((((length(name) >= 1) AND (length(name) <= 200)) AND (btrim(name) <> ''::text) AND (name !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the schedule''s name is empty, too long or has a control character'::text, 'A name has 1 to 200 characters that can be shown.'::text, 'Give it a short name, for example ''nightly''.'::text))),
     CONSTRAINT a_schedule_pauses_after_1_to_1000_failures CHECK (pgcron.is_within('pause_after_failures'::text, pause_after_failures, 1, 1000, 'A schedule pauses itself after 1 to 1000 failures in a row.'::text, 'Leave it out to go on whatever fails.'::text)),
     CONSTRAINT a_spec_is_readable CHECK ((((length(spec) <= 4096) AND (spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$'::text) AND (spec ~ '[!-~]'::text) AND pgcron.lines_fit(spec, 32, 256)) OR pgcron.refuse('PC002'::text, format('the spec is empty, too long (%s characters), or not ASCII'::text, length(spec)), 'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.'::text, 'Write for example ''0 3 * * *''.'::text))),
     CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (pgcron.is_within('start deadline'::text, start_deadline, '00:00:00.000001'::interval, '36525 days'::interval, 'A run that has not started this long after its fire time expires: more than nothing, at most 36525 days.'::text, 'Leave it out to wait for ever.'::text)),
@@ -254,7 +253,8 @@ END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 
     CONSTRAINT schedule_max_queued_check CHECK (pgcron.is_within('max_queued'::text, max_queued, 1, 1000, 'So many runs may wait with overlap queue: 1 to 1000.'::text, 'Leave it out for 1000.'::text)),
     CONSTRAINT schedule_max_running_check CHECK (pgcron.is_within('max_running'::text, max_running, 1, 1000, 'So many runs of a schedule may execute at once: 1 to 1000.'::text, 'Leave it out for 1 (for no limit with overlap allow).'::text)),
     CONSTRAINT schedule_max_runs_check CHECK (pgcron.is_within('max_runs'::text, max_runs, 1, 1000000000, 'A schedule ends after 1 to 1000000000 runs.'::text, 'Leave it out for a schedule that goes on.'::text)),
-    CONSTRAINT schedule_owner_check CHECK (((owner IS NULL) OR (((length(owner) >= 1) AND (length(owner) <= 200)) AND (btrim(owner) <> ''::text) AND (owner !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the owner is empty, too long or has a control character'::text, 'An owner has 1 to 200 characters that can be shown.'::text, 'Name a team or a person, for example ''billing''.'::text))),
+    CONSTRAINT schedule_name_check CHECK (pgcron.is_label('schedule''s name'::text, name, 'Give it a short name, for example ''nightly''.'::text)),
+    CONSTRAINT schedule_owner_check CHECK (pgcron.is_label('owner'::text, owner, 'Name a team or a person, for example ''billing''.'::text)),
     CONSTRAINT schedule_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
     CONSTRAINT schedule_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
     CONSTRAINT schedule_paused_until_check CHECK (((paused_until IS NULL) OR (isfinite(paused_until) AND (paused_until < to_timestamp(('253370764800'::bigint)::double precision))) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when the schedule is resumed.'::text, 'Leave it out to pause until it is resumed.'::text))),
@@ -426,14 +426,14 @@ CREATE TABLE pgcron.breaker (
     reset_at timestamp with time zone,
     CONSTRAINT a_breaker_is_closed_open_or_half_open CHECK ((state = ANY (ARRAY['closed'::text, 'open'::text, 'half_open'::text]))),
     CONSTRAINT a_breaker_is_named_as_a_handler CHECK (pgcron.is_handler(name)),
-    CONSTRAINT a_fallback_is_a_handler_name CHECK (pgcron.is_handler(fallback_handler)),
     CONSTRAINT a_fallback_is_a_handler_or_a_queue CHECK (((fallback_handler IS NULL) OR (fallback_queue IS NULL) OR pgcron.refuse('PC001'::text, format('breaker %L has two fallbacks'::text, name), 'What waits is executed by another handler, or moved to another queue, or waits.'::text, 'Name one of them.'::text))),
     CONSTRAINT a_fallback_is_another_handler CHECK (((fallback_handler IS NULL) OR (fallback_handler <> name) OR pgcron.refuse('PC001'::text, format('the fallback of breaker %L is its own handler'::text, name), 'While a breaker is open none of its handlers is executed.'::text, 'Name another handler, or a queue, or leave it out.'::text))),
-    CONSTRAINT a_fallback_queue_is_simple CHECK (pgcron.is_queue(fallback_queue)),
     CONSTRAINT a_probe_belongs_to_a_half_open_breaker CHECK ((((state = 'half_open'::text) = (probe_run IS NOT NULL)) AND ((probe_run IS NULL) = (probe_attempt IS NULL)))),
     CONSTRAINT an_open_breaker_says_until_when_and_why CHECK (((state = 'closed'::text) OR ((open_until IS NOT NULL) AND (opened_at IS NOT NULL) AND (reason IS NOT NULL)))),
-    CONSTRAINT breaker_reset_by_is_short CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
-    CONSTRAINT breaker_set_by_is_short CHECK (pgcron.is_short('set_by'::text, set_by, 300))
+    CONSTRAINT breaker_fallback_handler_check CHECK (pgcron.is_handler(fallback_handler)),
+    CONSTRAINT breaker_fallback_queue_check CHECK (pgcron.is_queue(fallback_queue)),
+    CONSTRAINT breaker_reset_by_check CHECK (pgcron.is_short('reset_by'::text, reset_by, 300)),
+    CONSTRAINT breaker_set_by_check CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
 COMMENT ON TABLE pgcron.breaker IS 'Private: Circuit breakers. set_by NULL: declared by the nodes that offer the handler; else a person''s setting, which the nodes leave alone.';
@@ -480,8 +480,8 @@ CREATE TABLE pgcron.owned (
     team text NOT NULL,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_team_has_1_to_200_characters CHECK (((((length(team) >= 1) AND (length(team) <= 200)) AND (btrim(team) <> ''::text) AND (team !~ '[\x01-\x1f\x7f-\x9f]'::text)) OR pgcron.refuse('PC001'::text, 'the team is empty, too long or has a control character'::text, 'A team has 1 to 200 characters that can be shown.'::text, 'Write for example ''billing''.'::text))),
-    CONSTRAINT what_a_team_owns_is_known CHECK (pgcron.is_one_of('kind'::text, kind, '{queue,calendar,key,producer}'::text[], 'A team owns queues, calendars, keys (of concurrency) and producers with their quotas; of schedules it is the owner.'::text, 'Name one of them.'::text)),
+    CONSTRAINT owned_kind_check CHECK (pgcron.is_one_of('kind'::text, kind, '{queue,calendar,key,producer}'::text[], 'A team owns queues, calendars, keys (of concurrency) and producers with their quotas; of schedules it is the owner.'::text, 'Name one of them.'::text)),
+    CONSTRAINT owned_team_check CHECK (pgcron.is_label('team'::text, team, 'Write for example ''billing''.'::text)),
     CONSTRAINT what_is_owned_has_1_to_206_characters CHECK (((length(name) >= 1) AND (length(name) <= 206)))
 );
 
@@ -552,9 +552,9 @@ CREATE TABLE pgcron.role_grant (
     granted_by text DEFAULT SESSION_USER NOT NULL,
     granted_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_role_is_given_to_a_user_a_group_or_a_token CHECK ((subject_kind = ANY (ARRAY['user'::text, 'group'::text, 'token'::text]))),
-    CONSTRAINT a_role_is_known CHECK (pgcron.is_one_of('role'::text, role, '{viewer,operator,editor,admin}'::text[], 'A role is viewer, operator, editor or admin.'::text, 'Name one of them.'::text)),
     CONSTRAINT a_scope_is_known CHECK (pgcron.is_scope(scope_kind, scope)),
-    CONSTRAINT a_subject_has_1_to_200_characters CHECK (((length(subject) >= 1) AND (length(subject) <= 200)))
+    CONSTRAINT a_subject_has_1_to_200_characters CHECK (((length(subject) >= 1) AND (length(subject) <= 200))),
+    CONSTRAINT role_grant_role_check CHECK (pgcron.is_one_of('role'::text, role, '{viewer,operator,editor,admin}'::text[], 'A role is viewer, operator, editor or admin.'::text, 'Name one of them.'::text))
 );
 
 COMMENT ON TABLE pgcron.role_grant IS 'Private: Which role a user or a group of users has, and within which scope.';
@@ -570,7 +570,7 @@ CREATE TABLE pgcron.web_user (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_password_is_hashed_by_argon2id CHECK ((password_hash ~~ '$argon2id$%'::text)),
     CONSTRAINT a_shown_name_is_short CHECK (((length(shown) >= 1) AND (length(shown) <= 200))),
-    CONSTRAINT a_user_has_a_name CHECK (((name ~ '^[A-Za-z0-9_.@+-]{1,100}$'::text) OR (name ~ '^oidc:[!-~]{1,195}$'::text) OR pgcron.refuse('PC001'::text, format('%L is not the name of a user'::text, "left"(name, 200)), 'A user has 1 to 100 letters, digits, "_", ".", "@", "+" and "-".'::text, 'Write for example ''alice''.'::text)))
+    CONSTRAINT web_user_name_check CHECK (((name ~ '^[A-Za-z0-9_.@+-]{1,100}$'::text) OR (name ~ '^oidc:[!-~]{1,195}$'::text) OR pgcron.refuse('PC001'::text, format('%L is not the name of a user'::text, "left"(name, 200)), 'A user has 1 to 100 letters, digits, "_", ".", "@", "+" and "-".'::text, 'Write for example ''alice''.'::text)))
 );
 
 COMMENT ON TABLE pgcron.web_user IS 'Private: Who may log in to the pages.';
@@ -843,7 +843,7 @@ CREATE TABLE pgcron.occurrence_override (
     note text,
     actor text DEFAULT SESSION_USER NOT NULL,
     at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT a_fire_lies_within_the_calendar CHECK ((((fire_at >= to_timestamp(('-2208988800'::bigint)::double precision)) AND (fire_at < to_timestamp(('253370764800'::bigint)::double precision)) AND ((due_at IS NULL) OR ((due_at >= to_timestamp(('-2208988800'::bigint)::double precision)) AND (due_at < to_timestamp(('253370764800'::bigint)::double precision))))) OR pgcron.refuse('PC001'::text, format('fire %s%s is outside of the calendar'::text, fire_at, (' at '::text || due_at)), 'A fire lies, and is moved, within the years 1900 to 9998.'::text, 'SELECT * FROM pgcron.preview(…) shows those to come.'::text))),
+    CONSTRAINT a_fire_lies_within_the_calendar CHECK (((pgcron.is_in_calendar(fire_at) AND COALESCE(pgcron.is_in_calendar(due_at), true)) OR pgcron.refuse('PC001'::text, format('fire %s%s is outside of the calendar'::text, fire_at, (' at '::text || due_at)), 'A fire lies, and is moved, within the years 1900 to 9998.'::text, 'SELECT * FROM pgcron.preview(…) shows those to come.'::text))),
     CONSTRAINT a_move_says_where_to CHECK (((action = 'move'::text) = (due_at IS NOT NULL))),
     CONSTRAINT an_edit_has_args CHECK (((action <> 'edit'::text) OR (args IS NOT NULL))),
     CONSTRAINT an_override_skips_moves_or_edits CHECK ((action = ANY (ARRAY['skip'::text, 'move'::text, 'edit'::text]))),
@@ -963,10 +963,10 @@ CREATE TABLE pgcron.api_token (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     expires_at timestamp with time zone NOT NULL,
     last_used_at timestamp with time zone,
-    CONSTRAINT a_token_has_a_name CHECK (((name ~ '^[A-Za-z0-9_.-]{1,100}$'::text) OR pgcron.refuse('PC001'::text, format('%L is not the name of a token'::text, "left"(name, 200)), 'A token has a name of 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''deploy''.'::text))),
     CONSTRAINT a_token_has_an_id CHECK ((id ~ '^[a-z0-9]{8}$'::text)),
     CONSTRAINT a_token_is_known_by_its_hash CHECK ((length(secret_hash) = 32)),
-    CONSTRAINT a_token_lives_for_up_to_a_year CHECK ((((expires_at > created_at) AND (expires_at <= (created_at + '366 days'::interval))) OR pgcron.refuse('PC001'::text, 'a token can''t be valid for so long, or so short'::text, 'A token is valid for more than nothing, and for up to a year.'::text, 'Leave it out for 90 days.'::text)))
+    CONSTRAINT a_token_lives_for_up_to_a_year CHECK ((((expires_at > created_at) AND (expires_at <= (created_at + '366 days'::interval))) OR pgcron.refuse('PC001'::text, 'a token can''t be valid for so long, or so short'::text, 'A token is valid for more than nothing, and for up to a year.'::text, 'Leave it out for 90 days.'::text))),
+    CONSTRAINT api_token_name_check CHECK (((name ~ '^[A-Za-z0-9_.-]{1,100}$'::text) OR pgcron.refuse('PC001'::text, format('%L is not the name of a token'::text, "left"(name, 200)), 'A token has a name of 1 to 100 letters, digits, "_", "." and "-".'::text, 'Write for example ''deploy''.'::text)))
 );
 
 COMMENT ON TABLE pgcron.api_token IS 'Private: Tokens of programs; what each may is in role_grant.';
@@ -1386,7 +1386,7 @@ CREATE TABLE pgcron.idempotency (
     run_id bigint NOT NULL,
     expires_at timestamp with time zone NOT NULL,
     namespace text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
-    CONSTRAINT an_idempotency_key_has_1_to_500_characters CHECK ((((length(key) >= 1) AND (length(key) <= 500)) OR pgcron.refuse('PC001'::text, format('the idempotency key has %s characters'::text, length(key)), 'A key has 1 to 500 characters.'::text, 'Use a hash of a longer one.'::text)))
+    CONSTRAINT idempotency_key_check CHECK ((((length(key) >= 1) AND (length(key) <= 500)) OR pgcron.refuse('PC001'::text, format('the idempotency key has %s characters'::text, length(key)), 'A key has 1 to 500 characters.'::text, 'Use a hash of a longer one.'::text)))
 );
 
 COMMENT ON TABLE pgcron.idempotency IS 'Private: An enqueue with a living key returns the run that the key already named.';
