@@ -37,8 +37,8 @@ DECLARE
   made record;
 BEGIN
   FOR made IN SELECT p.oid::regprocedure AS name, p.prosqlbody IS NULL AS has_text,
-             p.prosecdef
-               AND p.proname <> ALL ('{run_status,live_state,await_runs,judge_guest}') AS is_closed
+             p.prosecdef AND p.proname <> ALL (
+               '{run_status,look_for_end,await_runs,judge_guest}') AS is_closed
       FROM pg_proc p WHERE p.pronamespace = 'pgcron'::regnamespace AND p.prokind = 'f' LOOP
     IF made.has_text THEN
       EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', made.name);

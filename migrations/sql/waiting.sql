@@ -1,32 +1,23 @@
 -- Waiting for the end of a run from SQL, by looks that get rarer: only a connection that listens
 -- can be notified of it.
 
--- The state of a live run of the caller's, and whether this very transaction has made it; no row:
--- it has ended, or there never was one.
-CREATE FUNCTION pgcron.live_state(run_id bigint, OUT state text, OUT is_own boolean)
-  RETURNS SETOF record
-LANGUAGE sql STABLE SECURITY DEFINER AS $$
-  SELECT r.state, r.created_at = now() FROM pgcron.run r
-  WHERE r.id = live_state.run_id AND pgcron.may_read_run(r.created_by, r.created_login) $$;
-
--- One look. Refuses what could only be a wait in vain.
+-- One look at a run of the caller's. Refuses what could only be a wait in vain.
 CREATE FUNCTION pgcron.look_for_end(run_id bigint, OUT ended boolean, OUT state text,
     OUT result jsonb, OUT error text)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  is_own boolean;
+  is_own boolean;      -- this very transaction has made it
 BEGIN
-  SELECT false, l.state, l.is_own INTO ended, state, is_own
-  FROM pgcron.live_state(look_for_end.run_id) l;
+  SELECT false, r.state, r.created_at = now() INTO ended, state, is_own FROM pgcron.run r
+  WHERE r.id = look_for_end.run_id AND pgcron.may_read_run(r.created_by, r.created_login);
   IF NOT FOUND THEN
     SELECT true, s.state, s.result, s.error INTO ended, state, result, error
     FROM pgcron.run_status(look_for_end.run_id) s;
-    IF NOT FOUND THEN
-      PERFORM pgcron.refuse('PC010', format('run %s does not exist', look_for_end.run_id),
-          'There is no such run, or it is not yours and you may not read those of others, or its '
-          'history is no longer kept.',
-          'pgcron.enqueue gives the id of a run.');
-    END IF;
+    PERFORM pgcron.refuse('PC010', format('run %s does not exist', look_for_end.run_id),
+        'There is no such run, or it is not yours and you may not read those of others, or its '
+        'history is no longer kept.',
+        'pgcron.enqueue gives the id of a run.')
+      WHERE NOT FOUND;
   ELSIF is_own THEN
     PERFORM pgcron.refuse('PC011',
         format('run %s was made by this very transaction', look_for_end.run_id),
@@ -89,11 +80,10 @@ DECLARE      -- It commits, so it can't have a path of its own: every name is qu
 BEGIN
   -- A procedure can't know that it can't commit; of a transaction that has only read, PostgreSQL
   -- itself says so (2D000).
-  IF pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', 'pgcron.wait_long is called within a transaction',
-        'It commits after each look, so that vacuum need not wait for it.',
-        'Call it with autocommit, or SELECT * FROM pgcron.wait(…).');
-  END IF;
+  PERFORM pgcron.refuse('PC011', 'pgcron.wait_long is called within a transaction',
+      'It commits after each look, so that vacuum need not wait for it.',
+      'Call it with autocommit, or SELECT * FROM pgcron.wait(…).')
+    WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL;
   LOOP
     SELECT l.* INTO ended, state, result, error FROM pgcron.look_for_end(wait_long.run_id) l;
     EXIT WHEN ended OR pg_catalog.clock_timestamp() OPERATOR(pg_catalog.>=) until;

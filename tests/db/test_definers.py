@@ -8,7 +8,7 @@ import pytest
 from tests.db.control import Connection, put_schedule
 
 # Each asks who the caller is, or tells nothing but whether a run has ended, or may be made.
-FOR_EVERYBODY = {"run_status", "live_state", "await_runs", "judge_guest"}
+FOR_EVERYBODY = {"run_status", "look_for_end", "await_runs", "judge_guest"}
 
 
 async def definers(connection: Connection) -> list[asyncpg.Record]:

@@ -129,7 +129,7 @@ CALLS: dict[str, Call] = {
     "cancelling another's": of_run("pgcron.cancel_own_run($1)", "other"),
     "its status": of_run("state FROM pgcron.run_status($1)", "own"),
     "another's status": of_run("state FROM pgcron.run_status($1)", "other"),
-    "another's state": of_run("state FROM pgcron.live_state($1)", "other"),
+    "another's state": of_run("state FROM pgcron.look_for_end($1)", "other"),
     "waiting for another's": of_run("state FROM pgcron.wait($1, '0')", "other"),
     "awaiting another's": of_run(
         "ended = ARRAY[$1::bigint] FROM pgcron.await_runs(ARRAY[$1])", "other"
@@ -140,7 +140,7 @@ CALLS: dict[str, Call] = {
 }
 # What executes with its owner's rights, and what else a producer may: all of it is called above.
 DEFINERS = {
-    *("enqueue", "enqueue_many", "cancel_own_run", "run_status", "await_runs", "live_state"),
+    *("enqueue", "enqueue_many", "cancel_own_run", "run_status", "await_runs", "look_for_end"),
     "judge_start",  # only looks for a workflow that it may start
     "judge_guest",  # only judges a row that is given, by what is not secret
 }

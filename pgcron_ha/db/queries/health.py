@@ -15,7 +15,7 @@ MANY_DEAD_ROWS: Final = 100_000
 # Of findings that have one cause, mostly.
 FEW: Final = 5
 # Functions with the owner's rights that all roles may call: each checks the caller.
-FOR_EVERYBODY: Final = ("run_status", "live_state", "await_runs", "judge_guest")
+FOR_EVERYBODY: Final = ("run_status", "look_for_end", "await_runs", "judge_guest")
 
 
 server: Final = Rows("read_server").the
