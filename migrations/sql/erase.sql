@@ -70,6 +70,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   handlers text[];
   lines bigint;
+  place regclass;
 BEGIN
   -- a fallback may have taken a run from the handler that it failed with
   SELECT array_agg(f.handler) INTO handlers
@@ -100,8 +101,19 @@ BEGIN
   UPDATE pgcron.workflow_run w
   SET args = pgcron.erased_args(), paused_note = NULL, stop_reason = NULL
   WHERE w.run = ANY(run_ids);
-  PERFORM pgcron.erase_ad_hoc(w.definition)
-  FROM pgcron.workflow_run w WHERE w.run = ANY(run_ids);
+  -- A definition without a name has the args of the run that it came with. Those who came with the
+  -- same one share it, while they need it; none does from now on.
+  WITH unused AS (
+    UPDATE pgcron.workflow_definition d
+    SET hash = 'erased',
+        definition = d.definition || jsonb_build_object('steps',
+            (SELECT jsonb_agg(s - 'args') FROM jsonb_array_elements(d.definition -> 'steps') s))
+    WHERE d.id IN (SELECT w.definition FROM pgcron.workflow_run w WHERE w.run = ANY(run_ids))
+      AND d.name = 'ad_hoc' AND d.hash <> 'erased'
+      AND NOT EXISTS (SELECT FROM pgcron.workflow_run w
+                      WHERE w.definition = d.id AND w.ended_at IS NULL)
+    RETURNING d.id)
+  UPDATE pgcron.workflow_step s SET args = NULL FROM unused u WHERE s.definition = u.id;
   -- the last failure of a breaker may be one of theirs
   UPDATE pgcron.breaker b SET last_error = NULL
   WHERE b.last_error IS NOT NULL
@@ -112,30 +124,6 @@ BEGIN
   FROM pgcron.ended_runs h
   WHERE h.id = ANY(run_ids) AND o.schedule_id = h.schedule_id AND o.fire_at = h.scheduled_for
     AND o.reason LIKE '%: %';
-  PERFORM pgcron.erase_ends(run_ids);
-  RETURN lines;
-END $$;
-
--- A definition without a name has the args of the run that it came with. Those who came with the
--- same one share it, while they need it; none does from now on.
-CREATE FUNCTION pgcron.erase_ad_hoc(definition bigint) RETURNS void
-LANGUAGE sql AS $$
-  WITH unused AS (
-    UPDATE pgcron.workflow_definition d
-    SET hash = 'erased',
-        definition = d.definition || jsonb_build_object('steps',
-            (SELECT jsonb_agg(s - 'args') FROM jsonb_array_elements(d.definition -> 'steps') s))
-    WHERE d.id = erase_ad_hoc.definition AND d.name = 'ad_hoc' AND d.hash <> 'erased'
-      AND NOT EXISTS (SELECT FROM pgcron.workflow_run w
-                      WHERE w.definition = d.id AND w.ended_at IS NULL)
-    RETURNING d.id)
-  UPDATE pgcron.workflow_step s SET args = NULL FROM unused u WHERE s.definition = u.id $$;
-
-CREATE FUNCTION pgcron.erase_ends(run_ids bigint[]) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-  place regclass;
-BEGIN
   FOREACH place IN ARRAY ARRAY['pgcron.history', 'pgcron.history_overflow']::regclass[] LOOP
     EXECUTE format($sql$
       UPDATE %s h
@@ -145,6 +133,7 @@ BEGIN
           concurrency_key = NULL, unique_key = NULL, unique_scope = NULL, tags = NULL
       WHERE h.id = ANY($1)$sql$, place) USING run_ids;
   END LOOP;
+  RETURN lines;
 END $$;
 
 -- Erases these args in what schedules were: versions, edited fires and backfills that are over.
@@ -208,47 +197,39 @@ DECLARE
     'unique key' || left(unique_key, 0), 'idempotency key' || left(idempotency_key, 0),
     'tag' || left(tag, 0), 'args' || left(args_contain::text, 0));
 BEGIN
-  IF kinds = '' OR args_contain = '{}' OR jsonb_typeof(args_contain) <> 'object' THEN
-    PERFORM pgcron.refuse('PC001', 'nothing says what is to be erased',
-        'Runs are chosen by ids, a key, a tag, or some of their args (a JSON object).',
-        'Name them, for example by args that they contain: {"customer": 7}.');
-  ELSIF (at_most BETWEEN 1 AND 10000) IS NOT TRUE OR cardinality(run_ids) > 10000 THEN
-    PERFORM pgcron.refuse('PC001', 'too much is to be erased at once',
-        'One call erases 1 to 10000 runs.', 'Call it until it erases nothing.');
-  END IF;
-  IF run_ids <> '{}' AND NOT EXISTS (
-      SELECT FROM unnest(run_ids) w(id)
-      WHERE EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.id)
-        OR EXISTS (SELECT FROM pgcron.ended_runs h WHERE h.id = w.id)
-        OR EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = w.id)) THEN
-    PERFORM pgcron.refuse('PC010', 'none of these runs exists',
-        'Of a run that retention has removed nothing is left to erase.', 'Correct the ids.');
-  END IF;
+  PERFORM pgcron.refuse('PC001', 'nothing says what is to be erased',
+      'Runs are chosen by ids, a key, a tag, or some of their args (a JSON object).',
+      'Name them, for example by args that they contain: {"customer": 7}.')
+    WHERE kinds = '' OR args_contain = '{}' OR jsonb_typeof(args_contain) <> 'object';
+  PERFORM pgcron.refuse('PC001', 'too much is to be erased at once',
+      'One call erases 1 to 10000 runs.', 'Call it until it erases nothing.')
+    WHERE (at_most BETWEEN 1 AND 10000) IS NOT TRUE OR cardinality(run_ids) > 10000;
+  PERFORM pgcron.refuse('PC010', 'none of these runs exists',
+      'Of a run that retention has removed nothing is left to erase.', 'Correct the ids.')
+    WHERE run_ids <> '{}' AND NOT EXISTS (
+        SELECT FROM unnest(run_ids) w(id)
+        WHERE EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.id)
+          OR EXISTS (SELECT FROM pgcron.ended_runs h WHERE h.id = w.id)
+          OR EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = w.id));
   IF idempotency_key IS NOT NULL THEN
     run_ids := ARRAY(SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key
                        AND (erase.run_ids IS NULL OR i.run_id = ANY(erase.run_ids)));
   END IF;
   wanted := ROW(run_ids, concurrency_key, unique_key, tag, args_contain);
   PERFORM pgcron.act_as(actor, pgcron.interface());
-  IF cancel AND NOT dry_run THEN
-    PERFORM pgcron.stop_run(m.run_id, false, NULL, actor)
+  PERFORM pgcron.stop_run(m.run_id, false, NULL, actor)
     FROM (SELECT m.run_id FROM pgcron.meant_runs(wanted) m JOIN pgcron.run r ON r.id = m.run_id
-          WHERE r.cancel_at IS NULL ORDER BY m.run_id LIMIT at_most) m;
-  END IF;
+          WHERE cancel AND NOT dry_run AND r.cancel_at IS NULL ORDER BY m.run_id LIMIT at_most) m;
   SELECT coalesce(array_agg(m.run_id ORDER BY m.place) FILTER (WHERE NOT m.is_alive), '{}'),
          (array_agg(m.run_id ORDER BY m.run_id) FILTER (WHERE m.is_alive))[1:100]
   INTO targets, alive FROM pgcron.meant_runs(wanted) m;
   runs := least(cardinality(targets), CASE WHEN dry_run THEN NULL ELSE at_most END);
-  log_lines := 0;
-  IF NOT dry_run THEN
-    log_lines := pgcron.erase_runs(targets[1:at_most]);
-  END IF;
+  log_lines := CASE WHEN dry_run THEN 0 ELSE pgcron.erase_runs(targets[1:at_most]) END;
   SELECT d.erased, d.schedules INTO definitions, schedules
   FROM pgcron.erase_definitions(args_contain, dry_run, at_most) d;
-  IF NOT dry_run AND runs + definitions > 0 THEN
-    PERFORM pgcron.record_audit('erase', 'run', NULL, actor, 'by ' || kinds, NULL,
-        jsonb_build_object('runs', runs, 'log_lines', log_lines, 'definitions', definitions));
-  END IF;
+  PERFORM pgcron.record_audit('erase', 'run', NULL, actor, 'by ' || kinds, NULL,
+      jsonb_build_object('runs', runs, 'log_lines', log_lines, 'definitions', definitions))
+    WHERE NOT dry_run AND runs + definitions > 0;
 END $$;
 COMMENT ON FUNCTION pgcron.erase IS
     'Erases args, results, log lines, errors and keys of runs that are over; the ledger stays.';

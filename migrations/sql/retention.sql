@@ -173,10 +173,9 @@ DECLARE
   is_begun boolean;
   held pgcron.retention_sweep;
   seen int;
+  next_page bigint;
   going bigint[];
-  letters bigint[];
   first_at timestamptz;
-  all_pages bigint;
 BEGIN
   FOR unswept IN SELECT u.partition, u.until FROM pgcron.unswept_partitions() u LOOP
     -- an INSERT that conflicts would wait for the session that holds the row
@@ -198,6 +197,7 @@ BEGIN
     held.file := pg_relation_filenode(day);
     held.page := 0; held.remaining := 0;
   END IF;
+  next_page := held.page + greatest(sweep_history.pages, 1);
   EXECUTE format($sweep$
     WITH page AS MATERIALIZED (
       SELECT h.ctid AS place, h.id, h.queue, h.outcome, h.origin, h.schedule_id, h.scheduled_for,
@@ -226,13 +226,12 @@ BEGIN
               AND (d.origin <> 'backfill' OR d.id NOT IN (SELECT u.run_id FROM uncounted u)))),
     removed AS (DELETE FROM ONLY %1$s h WHERE h.ctid = ANY(ARRAY(SELECT g.place FROM going g))
         RETURNING h.id)
-    SELECT (SELECT count(*) FROM page),
+    SELECT (SELECT count(*) FROM page), count(*),
            coalesce(array_agg(g.id) FILTER (WHERE NOT g.is_letter), '{}'),
-           coalesce(array_agg(g.id) FILTER (WHERE g.is_letter), '{}'),
            min(g.first_at) FROM going g JOIN removed r ON r.id = g.id $sweep$,
-        day) INTO seen,
-    going, letters, first_at USING format('(%s,0)', held.page)::tid,
-    format('(%s,0)', held.page + greatest(sweep_history.pages, 1))::tid, held.began_at, held.until;
+        day) INTO seen, removed, going, first_at
+  USING format('(%s,0)', held.page)::tid, format('(%s,0)', next_page)::tid, held.began_at,
+    held.until;
   IF going <> '{}' THEN
     -- By their time, so that no partition is looked into that can't have them; lines have the time
     -- of a node's clock.
@@ -243,15 +242,12 @@ BEGIN
     WHERE l.run_id = ANY(going) AND l.at >= first_at - interval '1 hour'
       AND l.at < held.until + interval '1 hour';
   END IF;
-  all_pages := pg_relation_size(day) / current_setting('block_size')::int;
   partition := held.partition;
-  removed := cardinality(going) + cardinality(letters);
-  is_over := held.page + greatest(sweep_history.pages, 1) >= all_pages;
+  is_over := next_page >= pg_relation_size(day) / current_setting('block_size')::int;
   UPDATE pgcron.retention_sweep s
   SET rules = held.rules, began_at = held.began_at, file = held.file,
-      page = held.page + greatest(sweep_history.pages, 1),
-      ended_at = CASE WHEN is_over THEN now() END, removed = s.removed + sweep_history.removed,
-      gone = s.gone + sweep_history.removed,
+      page = next_page, ended_at = CASE WHEN is_over THEN now() END,
+      removed = s.removed + sweep_history.removed, gone = s.gone + sweep_history.removed,
       remaining = held.remaining + seen - sweep_history.removed,
       tries = CASE WHEN is_begun THEN s.tries ELSE 0 END
   WHERE s.partition = held.partition RETURNING s.removed, s.remaining
