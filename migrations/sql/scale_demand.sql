@@ -6,10 +6,8 @@
 CREATE FUNCTION pgcron.due_demand(queue text, most int, OUT slots bigint, OUT looked int)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  light record;
-  keyed record;
+  due record;
   limits record;
-  begin_now bigint;
 BEGIN
   SELECT q.paused_at, least(q.max_running - running.runs, rated.room) AS room INTO limits
   FROM pgcron.queue q
@@ -24,45 +22,41 @@ BEGIN
   WHERE q.name = due_demand.queue;
   slots := 0; looked := 0;
   IF limits.paused_at IS NOT NULL OR limits.room <= 0 THEN RETURN; END IF;
-
-  SELECT count(*) AS looked, count(*) FILTER (WHERE coalesce(due.expire_at > now(), true)) AS runs
-  INTO light
-  FROM (SELECT path.expire_at FROM generate_series(0, 9) level
-        CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
-            due_demand.most) path
-        UNION ALL
-        SELECT placed.expire_at FROM pgcron.walk_requirements(due_demand.queue, NULL) place
-        CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
-                            WHERE r.state = 'ready' AND r.concurrency_key IS NULL
-                              AND r.requires IS NOT NULL AND r.queue = due_demand.queue
-                              AND r.requires = place.requires AND r.priority = place.priority
-                              AND r.due_at <= now()
-                            ORDER BY r.due_at, r.id LIMIT due_demand.most) placed
-        LIMIT due_demand.most) due;
-  looked := light.looked;
-
-  SELECT coalesce(sum(of_keys.looked), 0)::int AS looked, coalesce(sum(of_keys.runs), 0) AS runs,
-         coalesce(sum(of_keys.slots), 0) AS slots
-  INTO keyed
+  -- What has no key has no room of its own.
+  SELECT coalesce(sum(of_key.looked), 0)::int AS looked, coalesce(sum(of_key.runs), 0) AS runs,
+         coalesce(sum(of_key.slots), 0) AS slots
+  INTO due
   FROM (SELECT count(*) AS looked,
-               least(count(*) FILTER (WHERE due.is_alive), max(due.room)) AS runs,
-               ceil(sum(due.weight) FILTER (WHERE due.is_alive) * least(1,
-                      max(due.room)::numeric / nullif(count(*) FILTER (WHERE due.is_alive), 0))) AS
+               least(count(*) FILTER (WHERE d.is_alive), max(d.room)) AS runs,
+               ceil(sum(d.weight) FILTER (WHERE d.is_alive) * least(1,
+                      max(d.room)::numeric / nullif(count(*) FILTER (WHERE d.is_alive), 0))) AS
                  slots
-        FROM (SELECT pair.concurrency_key, pair.room, found.weight,
-                     coalesce(found.expire_at > now(), true) AS is_alive
-              FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most - looked) walked
+        FROM (SELECT NULL AS concurrency_key, NULL::int AS room, 1 AS weight,
+                     coalesce(path.expire_at > now(), true) AS is_alive
+              FROM generate_series(0, 9) level
+              CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
+                  due_demand.most) path
+              UNION ALL
+              SELECT NULL, NULL, 1, coalesce(placed.expire_at > now(), true)
+              FROM pgcron.walk_requirements(due_demand.queue, NULL) place
+              CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
+                                  WHERE r.state = 'ready' AND r.concurrency_key IS NULL
+                                    AND r.requires IS NOT NULL AND r.queue = due_demand.queue
+                                    AND r.requires = place.requires AND r.priority = place.priority
+                                    AND r.due_at <= now()
+                                  ORDER BY r.due_at, r.id LIMIT due_demand.most) placed
+              UNION ALL
+              SELECT pair.concurrency_key, pair.room, found.weight,
+                     coalesce(found.expire_at > now(), true)
+              FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most) walked
               CROSS JOIN LATERAL unnest(walked.keys, walked.priorities, walked.rooms)
                 pair(concurrency_key, priority, room)
               CROSS JOIN LATERAL pgcron.key_candidates(due_demand.queue, pair.concurrency_key,
-                  pair.priority, least(pair.room, due_demand.most - looked)) found
-              WHERE due_demand.most > looked LIMIT due_demand.most - looked) due
-        GROUP BY due.concurrency_key) of_keys;
-  looked := looked + keyed.looked;
-
-  begin_now := light.runs + keyed.runs;
-  slots := ceil((light.runs + keyed.slots) * least(1,
-                  coalesce(limits.room::numeric / nullif(begin_now, 0), 1)));
+                  pair.priority, least(pair.room, due_demand.most)) found
+              LIMIT due_demand.most) d
+        GROUP BY d.concurrency_key) of_key;
+  looked := due.looked;
+  slots := ceil(due.slots * least(1, coalesce(limits.room::numeric / nullif(due.runs, 0), 1)));
 END $$;
 
 -- The first queues in which something is ready, due or not: a walk from one to the next.
