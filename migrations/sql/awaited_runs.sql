@@ -51,9 +51,8 @@ BEGIN
                            FOR NO KEY UPDATE SKIP LOCKED))
     RETURNING r.state = 'ready' AND r.due_at <= now() AS is_due)
   SELECT coalesce(bool_or(is_due), false) INTO may_be_skipped FROM marked;
-  IF may_be_skipped AND EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive') THEN
-    PERFORM pgcron.notify(pgcron.channel(), 'run');
-  END IF;
+  PERFORM pgcron.notify(pgcron.channel(), 'run')
+    WHERE may_be_skipped AND EXISTS (SELECT FROM pgcron.node WHERE is_idle AND state = 'alive');
   -- A new statement: a run that ended before it was marked is not there any more.
   SELECT coalesce(array_agg(given.id) FILTER (WHERE r.id IS NULL), '{}'),
          coalesce(array_agg(given.id) FILTER (WHERE r.id IS NOT NULL AND r.awaited IS NULL), '{}')

@@ -99,16 +99,14 @@ DECLARE
   ends timestamptz := coalesce(backfill.until, now());
 BEGIN
   PERFORM pgcron.require_read_committed('backfills');
-  IF backfill.since IS NULL THEN
-    PERFORM pgcron.refuse('PC001', 'since is NULL', 'A backfill says where its range begins.',
-        'Write for example since => ''2026-01-01T00:00Z''.');
-  END IF;
+  PERFORM pgcron.refuse('PC001', 'since is NULL', 'A backfill says where its range begins.',
+      'Write for example since => ''2026-01-01T00:00Z''.')
+    WHERE backfill.since IS NULL;
   filled := pgcron.hold_schedule(backfill.schedule);
-  IF EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.schedule_id = filled.id) THEN
-    PERFORM pgcron.refuse('PC001', format('schedule %L is on assets', left(filled.name, 200)),
-        'It has no fire times of the past: it runs when each of its assets was updated.',
-        'Make a run of it now: `pgcron-ha schedules run-now`.');
-  END IF;
+  PERFORM pgcron.refuse('PC001', format('schedule %L is on assets', left(filled.name, 200)),
+      'It has no fire times of the past: it runs when each of its assets was updated.',
+      'Make a run of it now: `pgcron-ha schedules run-now`.')
+    FROM pgcron.schedule_asset d WHERE d.schedule_id = filled.id;
   PERFORM pgcron.run_overlap(backfill.overlap, filled);
   PERFORM FROM pgcron.cursor c WHERE c.schedule_id = filled.id FOR UPDATE;
   PERFORM pgcron.refuse('PC011',
@@ -150,28 +148,26 @@ DECLARE
 BEGIN
   SELECT b.* INTO held FROM pgcron.backfill b WHERE b.id = set_backfill_state.backfill_id
   FOR UPDATE;
-  IF held.id IS NULL THEN
-    PERFORM pgcron.refuse('PC010',
-        format('backfill %s does not exist', coalesce(backfill_id::text, 'NULL')),
-        'It was never requested, or was removed with the ledger of its time.',
-        '`pgcron-ha backfills list` lists them.');
-  ELSIF held.state NOT IN ('open', 'paused') THEN
-    PERFORM pgcron.refuse('PC011', format('backfill %s is %s', held.id, held.state),
-        'Only one that is under way can be paused, resumed or stopped.',
-        'Start a new one, which leaves alone what has run.');
-  END IF;
+  PERFORM pgcron.refuse('PC010',
+      format('backfill %s does not exist', coalesce(backfill_id::text, 'NULL')),
+      'It was never requested, or was removed with the ledger of its time.',
+      '`pgcron-ha backfills list` lists them.')
+    WHERE held.id IS NULL;
+  PERFORM pgcron.refuse('PC011', format('backfill %s is %s', held.id, held.state),
+      'Only one that is under way can be paused, resumed or stopped.',
+      'Start a new one, which leaves alone what has run.')
+    WHERE held.state NOT IN ('open', 'paused');
   UPDATE pgcron.backfill b
   SET state = set_backfill_state.state, changed_at = now(),
       changed_by = coalesce(set_backfill_state.actor, session_user),
       error = CASE WHEN set_backfill_state.state <> 'open' THEN b.error END
   WHERE b.id = held.id AND b.state <> set_backfill_state.state;
-  IF FOUND THEN
-    PERFORM pgcron.record_audit(
-        CASE set_backfill_state.state WHEN 'open' THEN 'resume' WHEN 'paused' THEN 'pause'
-                                      ELSE 'stop' END,
-        'backfill', backfill_id::text, actor, note, jsonb_build_object('state', held.state),
-        jsonb_build_object('state', set_backfill_state.state));
-  END IF;
+  PERFORM pgcron.record_audit(
+      CASE set_backfill_state.state WHEN 'open' THEN 'resume' WHEN 'paused' THEN 'pause'
+                                    ELSE 'stop' END,
+      'backfill', backfill_id::text, actor, note, jsonb_build_object('state', held.state),
+      jsonb_build_object('state', set_backfill_state.state))
+    WHERE FOUND;
   PERFORM pgcron.wake_nodes('backfill');
 END $$;
 

@@ -287,11 +287,10 @@ BEGIN
   UPDATE pgcron.breaker b
   SET reset_by = coalesce(reset_breaker.actor, session_user), reset_at = now()
   WHERE b.name = row_found.name;
-  IF row_found.state <> 'closed' THEN
-    PERFORM pgcron.record_audit('reset', 'breaker', row_found.name, reset_breaker.actor,
-        before => jsonb_build_object('state', row_found.state, 'reason', row_found.reason),
-        after => '{"state": "closed"}');
-  END IF;
+  PERFORM pgcron.record_audit('reset', 'breaker', row_found.name, reset_breaker.actor,
+      before => jsonb_build_object('state', row_found.state, 'reason', row_found.reason),
+      after => '{"state": "closed"}')
+    WHERE row_found.state <> 'closed';
   RETURN row_found.state <> 'closed';
 END $$;
 COMMENT ON FUNCTION pgcron.reset_breaker IS

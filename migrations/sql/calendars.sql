@@ -150,9 +150,8 @@ BEGIN
   WHERE c.name = ANY(changed) OR c.source IS DISTINCT FROM coalesce(EXCLUDED.source, c.source);
   PERFORM pgcron.judge_parts(changed);
   PERFORM set_config('pgcron_ha.version_note',
-      format('calendar%s %s %s changed', CASE WHEN cardinality(changed) > 1 THEN 's' ELSE '' END,
-        array_to_string(changed, ', '),
-        CASE WHEN cardinality(changed) > 1 THEN 'were' ELSE 'was' END),
+      format(CASE WHEN cardinality(changed) > 1 THEN 'calendars %s were changed'
+                  ELSE 'calendar %s was changed' END, array_to_string(changed, ', ')),
       true);
   -- Including those that were being written while this transaction waited for the lock. The trigger
   -- takes what they contain now, whosever they are: the calendars were judged above.
@@ -175,13 +174,11 @@ DECLARE
   owner text;
   known bigint;
 BEGIN
-  IF num_nulls(put_calendar.calendar, put_calendar.content) > 0 THEN
-    PERFORM pgcron.refuse('PC005',
-        format('the %s of the calendar is NULL',
-          CASE WHEN put_calendar.calendar IS NULL THEN 'name' ELSE 'content' END),
-        'A calendar has a name and a text.',
-        'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').');
-  END IF;
+  PERFORM pgcron.refuse('PC005', format('the %s of the calendar is NULL', missing.what),
+      'A calendar has a name and a text.',
+      'Write for example pgcron.put_calendar(''holidays'', ''yearly 12-25'').')
+    FROM (VALUES ('name', put_calendar.calendar), ('content', put_calendar.content))
+      missing(what, given) WHERE missing.given IS NULL;
   PERFORM pgcron.lock_calendars();
   PERFORM pgcron.act_as(put_calendar.actor, put_calendar.interface);
   changed := pgcron.write_calendars(jsonb_build_object(put_calendar.calendar, put_calendar.content),

@@ -43,15 +43,14 @@ DECLARE
   new_id bigint;
 BEGIN
   SELECT * INTO letter FROM pgcron.dead_letter d WHERE d.run_id = redrive.run_id FOR UPDATE;
-  IF letter.run_id IS NULL THEN
-    PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run_id),
-        'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.');
-  ELSIF letter.redriven_as IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run_id),
-        format('It runs again as run %s since %s.', letter.redriven_as, letter.closed_at),
-        format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.',
-          letter.redriven_as));
-  END IF;
+  PERFORM pgcron.refuse('PC010', format('dead letter %s does not exist', run_id),
+      'Dead letters are runs that ended dead or lost.', '`pgcron-ha dead list` lists them.')
+    WHERE letter.run_id IS NULL;
+  PERFORM pgcron.refuse('PC011', format('dead letter %s was already redriven', run_id),
+      format('It runs again as run %s since %s.', letter.redriven_as, letter.closed_at),
+      format('Look at run %s; `pgcron-ha runs retry` runs an ended run again.',
+        letter.redriven_as))
+    WHERE letter.redriven_as IS NOT NULL;
   new_id := pgcron.run_of_letter(letter, args, now(), actor,
       format('dead letter %s can''t be redriven', run_id));
   PERFORM pgcron.record_audit('redrive', 'run', redrive.run_id::text, redrive.actor,
@@ -141,19 +140,17 @@ DECLARE
   room int;
   made int := 0;
 BEGIN
-  IF num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0 THEN
-    PERFORM pgcron.refuse('PC001', 'no dead letters are named',
-        'At least one filter says which letters run again.',
-        'Write until => now() for all of them.');
-  ELSIF (rate >= 1 AND rate <= 1000000 AND per > '0' AND per <= '1 day') IS FALSE
-      OR (rate IS NOT NULL AND per IS NULL) THEN
-    PERFORM pgcron.refuse('PC001', format('a rate of %s per %s is out of range', rate, per),
-        'From 1 to 1000000 runs become due in an interval of up to a day.',
-        'Write for example rate => 10, per => ''1 minute''.');
-  ELSIF (at_most BETWEEN 1 AND 1000) IS NOT TRUE THEN
-    PERFORM pgcron.refuse('PC001', format('at_most %s is out of range', at_most),
-        'One call runs 1 to 1000 letters again.', 'Call it until it returns nothing.');
-  END IF;
+  PERFORM pgcron.refuse('PC001', 'no dead letters are named',
+      'At least one filter says which letters run again.', 'Write until => now() for all of them.')
+    WHERE num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0;
+  PERFORM pgcron.refuse('PC001', format('a rate of %s per %s is out of range', rate, per),
+      'From 1 to 1000000 runs become due in an interval of up to a day.',
+      'Write for example rate => 10, per => ''1 minute''.')
+    WHERE (rate BETWEEN 1 AND 1000000 AND per > '0' AND per <= '1 day') IS FALSE
+      OR (rate IS NOT NULL AND per IS NULL);
+  PERFORM pgcron.refuse('PC001', format('at_most %s is out of range', at_most),
+      'One call runs 1 to 1000 letters again.', 'Call it until it returns nothing.')
+    WHERE (at_most BETWEEN 1 AND 1000) IS NOT TRUE;
   step := CASE WHEN rate IS NULL THEN interval '0' ELSE per / rate END;
   due_at := greatest(starting, now());
   LOOP
@@ -181,13 +178,12 @@ BEGIN
     END LOOP;
     EXIT WHEN made = at_most OR seen < room;
   END LOOP;
-  IF made > 0 THEN
-    PERFORM pgcron.record_audit('redrive', 'run', NULL, actor, after => jsonb_strip_nulls(
-        jsonb_build_object('count', made, 'fingerprint', fingerprint, 'handler', handler,
-          'queue', queue, 'error_class', error_class, 'schedule', schedule, 'since', since,
-          'until', until, 'also_lost', also_lost, 'args', args, 'rate', rate,
-          'per', CASE WHEN rate IS NOT NULL THEN per END)));
-  END IF;
+  PERFORM pgcron.record_audit('redrive', 'run', NULL, actor, after => jsonb_strip_nulls(
+      jsonb_build_object('count', made, 'fingerprint', fingerprint, 'handler', handler,
+        'queue', queue, 'error_class', error_class, 'schedule', schedule, 'since', since,
+        'until', until, 'also_lost', also_lost, 'args', args, 'rate', rate,
+        'per', CASE WHEN rate IS NOT NULL THEN per END)))
+    WHERE made > 0;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many IS
     'Runs dead letters again by filter, throttled with rate and per; each once.';

@@ -113,17 +113,14 @@ COMMENT ON FUNCTION pgcron.set_queue IS
 -- is for all keys that begin so and have no setting of their own; '*' is for all the others.
 -- Without any setting a key has one slot.
 CREATE FUNCTION pgcron.set_concurrency(concurrency_key text, slots int DEFAULT 1,
-    rate int DEFAULT NULL,
-    per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+    rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   INSERT INTO pgcron.concurrency_limit AS l (concurrency_key, slots, rate, per, set_by)
   VALUES (set_concurrency.concurrency_key, set_concurrency.slots, set_concurrency.rate,
-      set_concurrency.per,
-          coalesce(set_concurrency.actor, session_user))
+          set_concurrency.per, coalesce(set_concurrency.actor, session_user))
   ON CONFLICT (concurrency_key) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate,
-    per = EXCLUDED.per,
-    set_by = EXCLUDED.set_by, set_at = now();
+    per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = now();
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_concurrency IS
     'Sets how many runs of one concurrency key (customer-7), of each key with a prefix '

@@ -31,10 +31,9 @@ DECLARE
   is_over boolean;
 BEGIN
   PERFORM pgcron.require_read_committed('changes of one fire');
-  IF instant IS NULL THEN
-    PERFORM pgcron.refuse('PC001', 'the fire is NULL', 'A fire is named by its time.',
-        '`pgcron-ha schedules show` lists the next ones.');
-  END IF;
+  PERFORM pgcron.refuse('PC001', 'the fire is NULL', 'A fire is named by its time.',
+      '`pgcron-ha schedules show` lists the next ones.')
+    WHERE instant IS NULL;
   SELECT s.id INTO schedule FROM pgcron.hold_schedule(name) s;
   SELECT * INTO fires FROM pgcron.cursor c WHERE c.schedule_id = schedule FOR UPDATE;
   SELECT * INTO decided FROM pgcron.occurrence o
@@ -80,14 +79,13 @@ BEGIN
   SELECT * INTO known FROM pgcron.occurrence_override o
   WHERE o.schedule_id = held.schedule AND o.fire_at = instant FOR UPDATE;
   IF action IS NULL THEN
-    IF known.action IS NULL THEN
-      PERFORM pgcron.refuse('PC010',
-          format('nobody has changed the fire of schedule %L at %s', left(name, 200), instant),
-          'Only a fire that was skipped, moved or given other args is restored.',
-          'SELECT * FROM pgcron.occurrence_override lists them.');
-    END IF;
     DELETE FROM pgcron.occurrence_override o
     WHERE o.schedule_id = held.schedule AND o.fire_at = instant;
+    PERFORM pgcron.refuse('PC010',
+        format('nobody has changed the fire of schedule %L at %s', left(name, 200), instant),
+        'Only a fire that was skipped, moved or given other args is restored.',
+        'SELECT * FROM pgcron.occurrence_override lists them.')
+      WHERE NOT FOUND;
   ELSE
     IF known.action = 'skip' AND action <> 'skip' THEN
       PERFORM pgcron.refuse('PC011',
@@ -101,15 +99,13 @@ BEGIN
       args := known.args;
     END IF;
     -- it would become a run before the ledger has a partition for it
-    IF due_at < earliest THEN
-      PERFORM pgcron.refuse('PC001',
-          format('the fire of schedule %L at %s can''t run as early as %s', left(name, 200),
-            instant, due_at),
-          format('The ledger is kept so far ahead that it can run from %s on (ahead of occurrence '
-            'in pgcron.retention).',
-            earliest),
-          'Skip it, and run the schedule for it then: pgcron.run_now(schedule, fire_time => …).');
-    END IF;
+    PERFORM pgcron.refuse('PC001',
+        format('the fire of schedule %L at %s can''t run as early as %s', left(name, 200), instant,
+          due_at),
+        format('The ledger is kept so far ahead that it can run from %s on (ahead of occurrence in '
+          'pgcron.retention).', earliest),
+        'Skip it, and run the schedule for it then: pgcron.run_now(schedule, fire_time => …).')
+      WHERE due_at < earliest;
     INSERT INTO pgcron.occurrence_override AS o (schedule_id, fire_at, action, due_at, args, note,
           actor)
     VALUES (held.schedule, instant, action, due_at, args, left(note, 500), actor)

@@ -4,8 +4,8 @@
 CREATE VIEW pgcron.own_runs WITH (security_barrier) AS
   SELECT v.id, v.uuid, v.handler, v.queue, v.priority, v.state, v.gate, v.delivery, v.attempt,
          v.max_attempts, v.due_at, v.started_at, v.finished_at, v.error, v.args, v.result,
-         v.concurrency_key,
-         v.requires, v.weight, v.tags, v.parent_run, v.created_at, v.created_by, v.created_login
+         v.concurrency_key, v.requires, v.weight, v.tags, v.parent_run, v.created_at, v.created_by,
+         v.created_login
   FROM pgcron.runs v
   WHERE coalesce(v.created_login, v.created_by) IN (session_user, current_user);
 COMMENT ON VIEW pgcron.own_runs IS

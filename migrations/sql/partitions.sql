@@ -49,10 +49,7 @@ DECLARE
            ELSE '_YYYYMMDD' END);
 BEGIN
   IF low = '-infinity' THEN partition := relation || '_before'; END IF;
-  IF EXISTS (SELECT FROM pg_catalog.pg_class c
-             WHERE c.relname = partition AND c.relnamespace = 'pgcron'::regnamespace) THEN
-    RETURN false;
-  END IF;
+  IF to_regclass(format('pgcron.%I', partition)) IS NOT NULL THEN RETURN false; END IF;
   EXECUTE format('CREATE TABLE pgcron.%I (LIKE pgcron.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
       partition, relation);
   EXECUTE format('ALTER TABLE pgcron.%I ATTACH PARTITION pgcron.%I FOR VALUES FROM (%s) TO (%L)',
@@ -67,20 +64,18 @@ END $$;
 -- come.
 CREATE FUNCTION pgcron.ensure_partitions() RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-DECLARE
-  missing record;
-  made int := 0;
 BEGIN
   PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
-  FOR missing IN
-      WITH known AS MATERIALIZED (
-        SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead,
-               date_trunc(r.period, now(), 'UTC') AS today,
-               (SELECT max(p.high) FROM pgcron.partitions_of(r.relation) p) AS ended
-        FROM pgcron.retention r),
-      begun AS (
-        SELECT k.*, CASE WHEN k.ended >= k.today - 7 * k.step THEN k.ended ELSE k.today END AS start
-        FROM known k)
+  RETURN (
+    WITH known AS MATERIALIZED (
+      SELECT r.relation, r.period, ('1 ' || r.period)::interval AS step, r.ahead,
+             date_trunc(r.period, now(), 'UTC') AS today,
+             (SELECT max(p.high) FROM pgcron.partitions_of(r.relation) p) AS ended
+      FROM pgcron.retention r),
+    begun AS (
+      SELECT k.*, CASE WHEN k.ended >= k.today - 7 * k.step THEN k.ended ELSE k.today END AS start
+      FROM known k),
+    missing AS MATERIALIZED (
       -- What lies before the first partition (late finishers of a stepped clock, old back-fills)
       -- has one of its own, and so has a long time in which nobody made any.
       SELECT b.relation, coalesce(b.ended, '-infinity') AS low, b.today AS high FROM begun b
@@ -89,11 +84,9 @@ BEGIN
       SELECT b.relation, greatest(g.start, b.start), g.start + b.step FROM begun b
       CROSS JOIN LATERAL generate_series(date_trunc(b.period, b.start, 'UTC'), now() + b.ahead,
           b.step) g(start)
-      WHERE greatest(g.start, b.start) < now() + b.ahead ORDER BY 2, 1 LOOP
-    EXIT WHEN made >= 50;
-    made := made + pgcron.add_partition(missing.relation, missing.low, missing.high)::int;
-  END LOOP;
-  RETURN made;
+      WHERE greatest(g.start, b.start) < now() + b.ahead ORDER BY 2, 1 LIMIT 50)
+    SELECT count(*) FILTER (WHERE pgcron.add_partition(m.relation, m.low, m.high))
+    FROM missing m);
 END $$;
 
 SELECT pgcron.ensure_partitions();

@@ -45,11 +45,10 @@ BEGIN
   WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation
     AND NOT state.edit_is_pending;
   wrong := coalesce(state.error, row_found.error);
-  IF wrong IS NOT NULL THEN
-    PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'),
-        format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'),
-        wrong ->> 'detail', wrong ->> 'hint');
-  END IF;
+  PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'),
+      format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'),
+      wrong ->> 'detail', wrong ->> 'hint')
+    WHERE wrong IS NOT NULL;
   RETURN QUERY SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local',
            nullif(concat_ws('; ', f.fire ->> 'note',
                CASE WHEN o.action IS NOT NULL
@@ -61,9 +60,8 @@ BEGIN
       AND o.fire_at = (f.fire ->> 'at')::timestamptz
     WHERE coalesce(o.due_at, (f.fire ->> 'at')::timestamptz) > now() ORDER BY f.place LIMIT count;
   GET DIAGNOSTICS shown = ROW_COUNT;
-  IF shown < count AND row_found.is_over IS DISTINCT FROM true THEN
-    PERFORM pgcron.ask_preview(state.schedule_id);
-  END IF;
+  PERFORM pgcron.ask_preview(state.schedule_id)
+    WHERE shown < count AND row_found.is_over IS DISTINCT FROM true;
   IF shown = 0 THEN
     RETURN QUERY SELECT NULL::timestamptz, NULL::text,
              CASE WHEN state.canonical LIKE 'on asset %' THEN 'it runs when its assets were updated'

@@ -36,11 +36,10 @@ CREATE FUNCTION pgcron.put_schedule(schedule text, spec text, handler text, args
     max_attempts int DEFAULT NULL, retry jsonb DEFAULT NULL, delivery text DEFAULT NULL,
     managed_by text DEFAULT NULL, actor text DEFAULT NULL, interface text DEFAULT NULL,
     concurrency_key text DEFAULT NULL, requires text[] DEFAULT NULL,
-    give_up_after interval DEFAULT NULL,
-    silence_timeout interval DEFAULT NULL, weight int DEFAULT NULL,
-    expected_version int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL,
-    queue_drops text DEFAULT NULL, after_pause text DEFAULT NULL, jitter interval DEFAULT NULL,
-    max_runs int DEFAULT NULL, pause_after_failures int DEFAULT NULL,
+    give_up_after interval DEFAULT NULL, silence_timeout interval DEFAULT NULL,
+    weight int DEFAULT NULL, expected_version int DEFAULT NULL, max_running int DEFAULT NULL,
+    max_queued int DEFAULT NULL, queue_drops text DEFAULT NULL, after_pause text DEFAULT NULL,
+    jitter interval DEFAULT NULL, max_runs int DEFAULT NULL, pause_after_failures int DEFAULT NULL,
     probe_after interval DEFAULT NULL, depends_on_previous boolean DEFAULT NULL,
     owner text DEFAULT NULL, description text DEFAULT NULL, tags text[] DEFAULT NULL,
     links jsonb DEFAULT NULL) RETURNS bigint
@@ -58,16 +57,15 @@ BEGIN
   IF pause_after_failures = 0 THEN      -- nothing is resumed that is never paused
     probe_after := coalesce(probe_after, '0');
   END IF;
-  wanted := (
-      SELECT to_jsonb(given)
-      FROM (SELECT schedule AS name, spec, handler, args, timezone, dst, queue, priority, enabled,
-                   overlap, catchup, catchup_window, start_deadline, timeout, max_attempts,
-                   retry, delivery, managed_by, concurrency_key, requires,
-                   give_up_after, silence_timeout, weight, max_running, max_queued, queue_drops,
-                   after_pause, jitter, max_runs, pause_after_failures, probe_after,
-                   depends_on_previous, owner, description, tags, links) given);
   SELECT jsonb_object_agg(w.key, CASE WHEN w.value = empty -> w.key THEN 'null' ELSE w.value END)
-  INTO wanted FROM jsonb_each(wanted) w
+  INTO wanted
+  FROM (SELECT schedule AS name, spec, handler, args, timezone, dst, queue, priority, enabled,
+               overlap, catchup, catchup_window, start_deadline, timeout, max_attempts, retry,
+               delivery, managed_by, concurrency_key, requires, give_up_after, silence_timeout,
+               weight, max_running, max_queued, queue_drops, after_pause, jitter, max_runs,
+               pause_after_failures, probe_after, depends_on_previous, owner, description, tags,
+               links) given
+  CROSS JOIN LATERAL jsonb_each(to_jsonb(given)) w
   WHERE w.value <> 'null' OR w.key IN ('name', 'spec', 'handler')
     OR (w.key = 'args' AND put_schedule.args IS NOT NULL);
   SELECT * INTO known FROM pgcron.schedule s WHERE s.name = put_schedule.schedule;

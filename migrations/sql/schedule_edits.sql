@@ -14,12 +14,14 @@ RETURN CASE WHEN cursor_before.watermark >= instant THEN NULL
             WHEN cursor_before.status = 'valid' AND cursor_before.next_fire > instant THEN NULL
             ELSE 'edited' END;
 
+-- Nothing where there is no reason.
 CREATE FUNCTION pgcron.record_missed(cursor_before pgcron.cursor, instant timestamptz, reason text)
   RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.missed (schedule_id, first_at, last_at, reason, note)
-  VALUES (cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant,
-          record_missed.reason, cursor_before.pause_note)
+  SELECT cursor_before.schedule_id, cursor_before.watermark + interval '1 microsecond', instant,
+         record_missed.reason, cursor_before.pause_note
+  WHERE record_missed.reason IS NOT NULL AND instant > cursor_before.watermark
   ON CONFLICT (schedule_id, first_at) DO NOTHING $$;
 
 -- Whether a run that is due after its fire is so by the schedule's jitter alone: such a fire is
@@ -97,9 +99,8 @@ BEGIN
   WHERE schedule_id = edited AND origin = 'schedule' AND state <> 'running' AND attempt = 0
     AND overlap IS NULL
     AND pgcron.run_overlap(schedule_now.overlap, schedule_now.max_running) IS NOT NULL;
-  IF cursor_before.is_paused AND schedule_now.enabled AND schedule_now.after_pause = 'drop' THEN
-    PERFORM pgcron.drop_updates(edited, cursor_before.paused_until);
-  END IF;
+  PERFORM pgcron.drop_updates(edited, cursor_before.paused_until)
+    WHERE cursor_before.is_paused AND schedule_now.enabled AND schedule_now.after_pause = 'drop';
   unrecorded := pgcron.unrecorded(cursor_before, edit_time);
   recorded_until := edit_time;
   IF NOT is_other_timing THEN
@@ -117,9 +118,7 @@ BEGIN
       AND NOT (unrecorded = 'paused' AND schedule_now.after_pause = 'catchup') THEN
     unrecorded := NULL;
   END IF;
-  IF unrecorded IS NOT NULL AND recorded_until > cursor_before.watermark THEN
-    PERFORM pgcron.record_missed(cursor_before, recorded_until, unrecorded);
-  END IF;
+  PERFORM pgcron.record_missed(cursor_before, recorded_until, unrecorded);
   UPDATE pgcron.cursor
   SET generation = generation + 1, since = edit_time, status = 'unchecked',
       -- of a pause: the first that it holds back; NULL where that is not known

@@ -72,12 +72,9 @@ BEGIN
       ORDER BY d ->> 'name' LOOP
     name := definition ->> 'name';
     SELECT s.* INTO previous FROM pgcron.schedule s WHERE s.name = definition ->> 'name';
-    -- the caller says who owns it, not the file
-    wanted := defaults || (definition - '{managed_by,source}'::text[]);
-    -- a pause outlives what files say of everything else
-    IF previous.id IS NOT NULL AND NOT definition ? 'enabled' THEN
-      wanted := wanted - 'enabled';
-    END IF;
+    -- The caller says who owns it, not the file; a pause outlives what files say of all else.
+    wanted := defaults - CASE WHEN previous.id IS NULL THEN '' ELSE 'enabled' END
+      || (definition - '{managed_by,source}'::text[]);
     BEGIN
       PERFORM pgcron.write_schedule(wanted, previous);
     EXCEPTION WHEN data_exception OR not_null_violation THEN

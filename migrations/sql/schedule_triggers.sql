@@ -17,34 +17,25 @@ BEGIN
     NEW.id := OLD.id; NEW.uuid := OLD.uuid; NEW.created_at := OLD.created_at;
     NEW.version := OLD.version; NEW.updated_at := OLD.updated_at;
   END IF;
-  IF NEW.spec COLLATE "C" ~* '\min\s' THEN
-    NEW.calendars := pgcron.take_calendars(NEW.spec,
-        CASE WHEN TG_OP = 'UPDATE' THEN OLD.calendars END);
-  ELSE
-    NEW.calendars := NULL;
-  END IF;
-  IF NEW.managed_by <> 'file' THEN      -- what another interface manages is detached from its files
-    NEW.source := NULL;
-  END IF;
+  NEW.calendars := CASE WHEN NEW.spec COLLATE "C" ~* '\min\s'
+                          THEN pgcron.take_calendars(NEW.spec, OLD.calendars) END;
+  -- what another interface manages is detached from its files
+  NEW.source := CASE NEW.managed_by WHEN 'file' THEN NEW.source END;
   IF NEW.enabled THEN
     NEW.paused_note := NULL; NEW.paused_by := NULL;
-    IF TG_OP = 'UPDATE' AND NEW.paused_until = OLD.paused_until THEN
-      NEW.paused_until := NULL;
-    END IF;
+    NEW.paused_until := nullif(NEW.paused_until, OLD.paused_until);
   ELSE
     NEW.paused_note := left(NEW.paused_note, 500);
-    IF TG_OP = 'INSERT' OR OLD.enabled
-        OR (NEW.paused_note, NEW.paused_until) IS DISTINCT FROM (OLD.paused_note,
-             OLD.paused_until) THEN
+    IF (false, NEW.paused_note, NEW.paused_until)
+        IS DISTINCT FROM (OLD.enabled, OLD.paused_note, OLD.paused_until) THEN
       NEW.paused_by := pgcron.actor();
     END IF;
-    IF NEW.paused_until <= clock_timestamp()
-        AND (TG_OP = 'INSERT' OR NEW.paused_until IS DISTINCT FROM OLD.paused_until) THEN
-      PERFORM pgcron.refuse('PC001',
-          format('the pause would end at %s, which is over', NEW.paused_until),
-          'A pause ends by itself at an instant to come.',
-          'Name a later one, or leave it out to pause until the schedule is resumed.');
-    END IF;
+    PERFORM pgcron.refuse('PC001',
+        format('the pause would end at %s, which is over', NEW.paused_until),
+        'A pause ends by itself at an instant to come.',
+        'Name a later one, or leave it out to pause until the schedule is resumed.')
+      WHERE NEW.paused_until <= clock_timestamp()
+        AND NEW.paused_until IS DISTINCT FROM OLD.paused_until;
   END IF;
   -- code puts its schedules again at each start
   IF TG_OP = 'UPDATE' AND to_jsonb(NEW) IS DISTINCT FROM to_jsonb(OLD) THEN
@@ -81,11 +72,9 @@ DECLARE
       IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars);
   sees_new_rows boolean := current_setting('transaction_isolation') = 'read committed';
 BEGIN
-  IF TG_OP = 'INSERT'
-      OR to_jsonb(NEW) - untouched - 'enabled'::text IS DISTINCT FROM to_jsonb(OLD) - untouched
-         - 'enabled'::text THEN
-    PERFORM pgcron.judge_runs_of(NEW);
-  END IF;
+  PERFORM pgcron.judge_runs_of(NEW)
+    WHERE TG_OP = 'INSERT' OR to_jsonb(NEW) - untouched - 'enabled'::text
+                              IS DISTINCT FROM to_jsonb(OLD) - untouched - 'enabled'::text;
   IF TG_OP = 'INSERT' THEN
     INSERT INTO pgcron.cursor (schedule_id, since, watermark, is_paused, pause_note, paused_until)
     SELECT NEW.id, begin, begin, NOT NEW.enabled,
@@ -97,16 +86,13 @@ BEGIN
   ELSIF NEW.version <> OLD.version THEN
     IF (NEW.enabled, NEW.paused_by, NEW.paused_note, NEW.paused_until)
         IS DISTINCT FROM (OLD.enabled, OLD.paused_by, OLD.paused_note, OLD.paused_until) THEN
-      IF NOT NEW.enabled AND NOT OLD.enabled THEN
-        UPDATE pgcron.cursor
-        SET pause_note = concat_ws(': ', NEW.paused_by, NEW.paused_note),
-            paused_until = NEW.paused_until
-        WHERE schedule_id = NEW.id;
-      END IF;
+      UPDATE pgcron.cursor
+      SET pause_note = concat_ws(': ', NEW.paused_by, NEW.paused_note),
+          paused_until = NEW.paused_until
+      WHERE schedule_id = NEW.id AND NOT NEW.enabled AND NOT OLD.enabled;
       -- after a person resumed or paused it, the failures before that no longer count
-      IF pgcron.interface() <> 'clock' THEN
-        DELETE FROM pgcron.fire_failure f WHERE f.schedule_id = NEW.id;
-      END IF;
+      DELETE FROM pgcron.fire_failure f
+      WHERE f.schedule_id = NEW.id AND pgcron.interface() <> 'clock';
     END IF;
     -- What waits follows the name; what runs or has ended keeps that of its time. The generation
     -- refuses what a materializer has read before: it would make runs of the old name.
@@ -147,7 +133,6 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   cursor_before pgcron.cursor;
   deletion_time timestamptz;
-  unrecorded text;
 BEGIN
   UPDATE pgcron.backfill b
   SET state = 'stopping', changed_at = now(), changed_by = pgcron.actor(),
@@ -168,11 +153,9 @@ BEGIN
         SELECT array_agg(r.id) FROM pgcron.run r
         WHERE r.schedule_id = OLD.id AND r.state <> 'running' AND r.attempt = 0),
       'cancelled', 'schedule was deleted');
-  unrecorded := pgcron.unrecorded(cursor_before, deletion_time);
-  IF unrecorded IS NOT NULL THEN
-    PERFORM pgcron.record_missed(cursor_before, deletion_time,
-        CASE WHEN unrecorded IN ('paused', 'completed') THEN unrecorded ELSE 'deleted' END);
-  END IF;
+  PERFORM pgcron.record_missed(cursor_before, deletion_time,
+      CASE reason WHEN 'edited' THEN 'deleted' ELSE reason END)
+    FROM pgcron.unrecorded(cursor_before, deletion_time) reason;
   OLD.version := OLD.version + 1;
   PERFORM pgcron.record_version(OLD, 'delete', deletion_time);
   RETURN OLD;

@@ -175,13 +175,12 @@ DECLARE
   is_gone boolean := NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = known);
   existing pgcron.schedule;
 BEGIN
-  IF old IS NULL THEN
-    PERFORM pgcron.refuse('PC010',
-        format('schedule %L has no version %s', left(schedule, 200), version),
-        'The newest 200 versions of a schedule are kept, and those of a deleted one as long as '
-        'its ledger.',
-        format('`pgcron-ha schedules versions %s` lists them.', left(schedule, 200)));
-  END IF;
+  PERFORM pgcron.refuse('PC010',
+      format('schedule %L has no version %s', left(schedule, 200), version),
+      'The newest 200 versions of a schedule are kept, and those of a deleted one as long as its '
+      'ledger.',
+      format('`pgcron-ha schedules versions %s` lists them.', left(schedule, 200)))
+    WHERE old IS NULL;
   PERFORM pgcron.expect_version(restore_schedule.schedule, expected_version);
   PERFORM pgcron.act_as(restore_schedule.actor, restore_schedule.interface);
   -- its pause is over by now
@@ -193,9 +192,7 @@ BEGIN
   PERFORM set_config('pgcron_ha.version_note', note, true);
   SELECT jsonb_object_agg(c, old -> c) INTO old FROM unnest(pgcron.written_columns()) c
   WHERE old ? c AND (is_gone OR c !~ '^(name|enabled|managed_by|source|paused_.*)$');
-  IF is_gone THEN
-    old := old || jsonb_build_object('name', restore_schedule.schedule);
-  END IF;
+  IF is_gone THEN old := old || jsonb_build_object('name', restore_schedule.schedule); END IF;
   SELECT s.* INTO existing FROM pgcron.schedule s WHERE s.id = known;
   PERFORM pgcron.write_schedule(old, existing);
   SELECT s.id, s.version INTO schedule_id, new_version FROM pgcron.schedule s

@@ -2,27 +2,25 @@
 
 CREATE VIEW pgcron.runs AS
   SELECT r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid, r.origin, r.schedule,
-         r.schedule_id, r.scheduled_for, r.nominal_for,
-         r.parent_run, r.handler, r.queue, r.priority, r.state, r.gate, r.delivery, r.attempt,
-         pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
-         r.due_at, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, n.name AS node,
-         r.owner, r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by,
-         r.cancel_at, r.concurrency_key, r.requires, coalesce(r.weight, 1) AS weight,
-         r.tags,
+         r.schedule_id, r.scheduled_for, r.nominal_for, r.parent_run, r.handler, r.queue,
+         r.priority, r.state, r.gate, r.delivery, r.attempt,
+         pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts, r.due_at,
+         r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, n.name AS node, r.owner,
+         r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by,
+         r.cancel_at, r.concurrency_key, r.requires, coalesce(r.weight, 1) AS weight, r.tags,
          CASE WHEN r.state = 'running'
                 THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS
            overrun_after,
-         (pgcron.waits(r)).waits_for, (pgcron.waits(r)).waits_detail,
-         r.created_login
+         (pgcron.waits(r)).waits_for, (pgcron.waits(r)).waits_detail, r.created_login
   FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   UNION ALL
   SELECT h.id, pgcron.run_uuid(h.uuid, h.id, h.created_at), h.origin, h.schedule,
-         h.schedule_id, h.scheduled_for, h.nominal_for,
-         h.parent_run, h.handler, h.queue, h.priority, h.outcome, NULL, h.delivery, h.attempt,
-         pgcron.attempts_allowed(h.max_attempts, h.delivery),
-         h.due_at, h.claimed_at, h.started_at, h.finished_at, h.node, h.owner, h.error, h.args,
-         h.result, h.created_at, h.created_by, NULL, h.concurrency_key, h.requires,
-         coalesce(h.weight, 1), h.tags, NULL, NULL, NULL, h.created_login
+         h.schedule_id, h.scheduled_for, h.nominal_for, h.parent_run, h.handler, h.queue,
+         h.priority, h.outcome, NULL, h.delivery, h.attempt,
+         pgcron.attempts_allowed(h.max_attempts, h.delivery), h.due_at, h.claimed_at, h.started_at,
+         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by,
+         NULL, h.concurrency_key, h.requires, coalesce(h.weight, 1), h.tags, NULL, NULL, NULL,
+         h.created_login
   FROM pgcron.ended_runs h;
 COMMENT ON VIEW pgcron.runs IS
     'Live and ended runs; state is the live state or the outcome. waits_for and waits_detail: what '

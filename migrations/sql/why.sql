@@ -60,9 +60,8 @@ BEGIN
       END IF;
     END IF;
   END IF;
-  IF code IS NULL THEN      -- it was deleted long ago, and nothing is left of it
-    PERFORM pgcron.schedule_id(schedule);
-  END IF;
+  -- else it was deleted long ago, and nothing is left of it
+  PERFORM pgcron.schedule_id(schedule) WHERE why.code IS NULL;
   meaning := (SELECT r.meaning FROM pgcron.reason r WHERE r.code = why.code);
 END $$;
 COMMENT ON FUNCTION pgcron.why IS
