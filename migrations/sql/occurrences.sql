@@ -177,9 +177,6 @@ DECLARE
       SELECT coalesce(max(n.lease_until - n.lease_ttl), '-infinity') FROM pgcron.node n
       WHERE n.lease_ttl <= '1 day');
 BEGIN
-  IF EXISTS (SELECT FROM pgcron.node n WHERE n.state <> 'dead' AND n.lease_until > now()) THEN
-    RETURN 0;
-  END IF;
   RETURN (
     SELECT count(*) FROM (
       SELECT judged.reason, array_agg(judged.id ORDER BY judged.id) AS runs
@@ -199,6 +196,8 @@ BEGIN
                                   AND w.origin = 'schedule' AND w.attempt = 0
                                   AND w.due_at > silent_since AND w.due_at <= now() - grace) r
             WHERE s.catchup <> 'all'
+              AND NOT EXISTS (SELECT FROM pgcron.node n
+                              WHERE n.state <> 'dead' AND n.lease_until > now())
               AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
                               WHERE o.schedule_id = s.id AND o.fire_at = r.scheduled_for)) judged
       WHERE judged.reason IS NOT NULL GROUP BY judged.reason) late

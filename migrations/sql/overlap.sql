@@ -124,11 +124,9 @@ BEGIN
           AND (w.overlap_slot IS NOT NULL OR (w.due_at, w.id) < (newest.due_at, newest.id))
           AND w.id <> newest.id
         ORDER BY w.id LIMIT 1000 FOR UPDATE SKIP LOCKED);
-    IF older <> '{}' THEN
-      RETURN QUERY SELECT pgcron.end_each_waiting_run(older, 'superseded',
-                 format('run %s came later (overlap %s)', newest.id, newest.overlap), NULL,
-                 newest.overlap = 'terminate');
-    END IF;
+    RETURN QUERY SELECT pgcron.end_each_waiting_run(older, 'superseded',
+               format('run %s came later (overlap %s)', newest.id, newest.overlap), NULL,
+               newest.overlap = 'terminate');
     UPDATE pgcron.run r
     SET cancel_at = coalesce(r.cancel_at, now()),
         kill_at = CASE WHEN newest.overlap = 'terminate' THEN coalesce(r.kill_at, now())

@@ -95,20 +95,16 @@ SELECT pgcron.ensure_partitions();
 -- has made it yet. The janitor drops what is outlived again.
 CREATE FUNCTION pgcron.reopen_ledger(instants timestamptz[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
-DECLARE
-  gap record;
 BEGIN
-  FOR gap IN
-      WITH bound AS MATERIALIZED (SELECT p.* FROM pgcron.partitions_of('occurrence') p)
-      SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'),
-                 (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
-             least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval,
-                 (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
-      FROM unnest(instants) i JOIN pgcron.retention kept ON kept.relation = 'occurrence'
-      WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i) ORDER BY 1 LOOP
-    PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1);
-    PERFORM pgcron.add_partition('occurrence', gap.low, gap.high);
-  END LOOP;
+  PERFORM pg_advisory_xact_lock('pgcron'::regnamespace::oid::int, 1),
+      pgcron.add_partition('occurrence', gap.low, gap.high)
+    FROM (WITH bound AS MATERIALIZED (SELECT p.* FROM pgcron.partitions_of('occurrence') p)
+          SELECT DISTINCT greatest(date_trunc(kept.period, i, 'UTC'),
+                     (SELECT max(b.high) FROM bound b WHERE b.high <= i)) AS low,
+                 least(date_trunc(kept.period, i, 'UTC') + ('1 ' || kept.period)::interval,
+                     (SELECT min(b.low) FROM bound b WHERE b.low > i)) AS high
+          FROM unnest(instants) i JOIN pgcron.retention kept ON kept.relation = 'occurrence'
+          WHERE NOT EXISTS (SELECT FROM bound b WHERE b.low <= i AND b.high > i) ORDER BY 1) gap;
 END $$;
 
 -- Partitions whose every row is older than the table's retention.

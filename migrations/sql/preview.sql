@@ -62,13 +62,12 @@ BEGIN
   GET DIAGNOSTICS shown = ROW_COUNT;
   PERFORM pgcron.ask_preview(state.schedule_id)
     WHERE shown < count AND row_found.is_over IS DISTINCT FROM true;
-  IF shown = 0 THEN
-    RETURN QUERY SELECT NULL::timestamptz, NULL::text,
-             CASE WHEN state.canonical LIKE 'on asset %' THEN 'it runs when its assets were updated'
-                  WHEN row_found.is_over THEN 'it never fires again'
-                  ELSE 'no node has judged it yet: try again in a few seconds' END,
-             row_found.sentence;
-  END IF;
+  RETURN QUERY SELECT NULL::timestamptz, NULL::text,
+           CASE WHEN state.canonical LIKE 'on asset %' THEN 'it runs when its assets were updated'
+                WHEN row_found.is_over THEN 'it never fires again'
+                ELSE 'no node has judged it yet: try again in a few seconds' END,
+           row_found.sentence
+    WHERE shown = 0;
 END $$;
 COMMENT ON FUNCTION pgcron.preview IS
     'The next fires of a schedule with local time, offset and what the clock does to them, and '

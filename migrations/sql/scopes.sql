@@ -166,16 +166,14 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   calendar text := CASE WHEN TG_OP = 'DELETE' THEN OLD.name ELSE NEW.name END;
 BEGIN
-  IF TG_OP = 'INSERT' AND NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = calendar) THEN
-    INSERT INTO pgcron.owned (kind, name, team)
-    SELECT 'calendar', calendar, regexp_replace(substr(s, 6), '\\(.)', '\1', 'g')
-    FROM unnest(pgcron.scopes()) s
-    WHERE s LIKE 'team:%' AND strpos(regexp_replace(s, '\\.', '', 'g'), '%') = 0 ORDER BY s LIMIT 1
-    ON CONFLICT DO NOTHING;
-  END IF;
-  IF NOT pgcron.calendar_in_scope(calendar, or_of_no_team => false) THEN
-    PERFORM pgcron.refuse_outside('calendar', calendar);
-  END IF;
+  INSERT INTO pgcron.owned (kind, name, team)
+  SELECT 'calendar', calendar, regexp_replace(substr(s, 6), '\\(.)', '\1', 'g')
+  FROM unnest(pgcron.scopes()) s
+  WHERE TG_OP = 'INSERT' AND NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = calendar)
+    AND s LIKE 'team:%' AND strpos(regexp_replace(s, '\\.', '', 'g'), '%') = 0
+  ORDER BY s LIMIT 1 ON CONFLICT DO NOTHING;
+  PERFORM pgcron.refuse_outside('calendar', calendar)
+    WHERE NOT pgcron.calendar_in_scope(calendar, or_of_no_team => false);
   RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
 END $$;
 
