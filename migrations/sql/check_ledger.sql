@@ -8,12 +8,8 @@ CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL, at_most int DEFA
     since timestamptz DEFAULT NULL)
   RETURNS TABLE (rule text, schedule_id bigint, fire_at timestamptz, run_id bigint, detail text)
 LANGUAGE sql STABLE AS $$
-  WITH chosen AS (
-    SELECT CASE WHEN check_ledger.schedule IS NOT NULL
-                  THEN coalesce(pgcron.schedule_of_versions(check_ledger.schedule),
-                         pgcron.schedule_id(check_ledger.schedule)) END AS id),
   -- A range of ids is one or all by the same index; an OR would read every row.
-  scope AS MATERIALIZED (
+  WITH scope AS MATERIALIZED (
     SELECT coalesce(chosen.id, 0) AS low, coalesce(chosen.id, 9223372036854775807) AS high,
            coalesce(check_ledger.since, now() - interval '1 day') AS since,
            -- Runs that ended before may have been removed by a rule of retention.
@@ -21,7 +17,9 @@ LANGUAGE sql STABLE AS $$
                (SELECT max(s.until) FROM pgcron.retention_sweep s WHERE s.removed > 0)) AS
              history_since,
            pgcron.kept_since('occurrence') AS ledger_since
-    FROM chosen),
+    FROM (SELECT CASE WHEN check_ledger.schedule IS NOT NULL
+                        THEN coalesce(pgcron.schedule_of_versions(check_ledger.schedule),
+                               pgcron.schedule_id(check_ledger.schedule)) END AS id) chosen),
   decided AS MATERIALIZED (
     SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin,
            letter.run_id AS letter,

@@ -33,7 +33,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
   state pgcron.cursor;
   row_found pgcron.schedule_preview;
-  wrong jsonb;
   shown int;
 BEGIN
   PERFORM pgcron.is_within('count', coalesce(count, 0), 1, 20,
@@ -44,11 +43,10 @@ BEGIN
   SELECT * INTO row_found FROM pgcron.schedule_preview p
   WHERE p.schedule_id = state.schedule_id AND p.generation = state.generation
     AND NOT state.edit_is_pending;
-  wrong := coalesce(state.error, row_found.error);
   PERFORM pgcron.refuse(coalesce(wrong ->> 'sqlstate', 'PC002'),
       format('schedule %L: %s', left(preview.schedule, 200), wrong ->> 'message'),
       wrong ->> 'detail', wrong ->> 'hint')
-    WHERE wrong IS NOT NULL;
+    FROM coalesce(state.error, row_found.error) wrong WHERE wrong IS NOT NULL;
   RETURN QUERY SELECT (f.fire ->> 'at')::timestamptz, f.fire ->> 'local',
            nullif(concat_ws('; ', f.fire ->> 'note',
                CASE WHEN o.action IS NOT NULL

@@ -126,7 +126,7 @@ BEGIN
         'have 1 to 100 letters, digits, "_", ".", "/" and "-", values may have ":", "+" and "@", '
         'too.',
         'Write for example ''{gpu=a100,ssd}''; `pgcron-ha nodes` lists the labels of live nodes.'))
-    AND (r.tags IS NULL OR pgcron.tags_are_fine(r.tags) OR pgcron.refuse_tags(r.tags))
+    AND (r.tags IS NULL OR pgcron.are_tags(r.tags))
     AND (r.concurrency_key IS NOT NULL OR coalesce(r.weight, 1) = 1
       OR pgcron.refuse('PC001', format('weight %s without a concurrency key', r.weight),
         'A run that takes more than one slot of a node has a concurrency key; pgcron.enqueue '

@@ -100,7 +100,7 @@ CREATE TABLE pgcron.schedule (
           length(description)),
         'A description has 1 to 2000 characters, in lines.',
         'Say it in a few sentences, and link to the rest.')),
-  tags text[] CHECK (tags IS NULL OR pgcron.tags_are_fine(tags) OR pgcron.refuse_tags(tags)),
+  tags text[] CHECK (tags IS NULL OR pgcron.are_tags(tags)),
   links jsonb CHECK (links IS NULL OR pgcron.links_are_fine(links)
       OR pgcron.refuse('PC001', format('links %s are not titles and addresses',
           left(links::text, 200)),

@@ -177,18 +177,14 @@ LANGUAGE sql IMMUTABLE AS $$
            'Leave max_running out (0 takes it back), or use overlap ''queue''.') $$;
 
 -- Words that people sort schedules and runs by.
-CREATE FUNCTION pgcron.tags_are_fine(tags text[]) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT array_ndims(tags) = 1 AND cardinality(tags) <= 20
-         AND (SELECT bool_and((tag ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/+@=-]{0,99}$') IS TRUE)
-                     AND count(DISTINCT tag) = count(*)
-              FROM unnest(tags) tag) $$;
-
-CREATE FUNCTION pgcron.refuse_tags(tags text[]) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT pgcron.refuse('PC001', format('tags %s are not a list of tags', left(tags::text, 200)),
-           'There are at most 20, none of them twice, each of 1 to 100 letters, digits, "_", ".", '
-           '":", "/", "+", "@", "=" and "-".', 'Write for example ''{nightly,team:billing}''.') $$;
+CREATE FUNCTION pgcron.are_tags(tags text[]) RETURNS boolean
+LANGUAGE sql
+RETURN (array_ndims(tags) = 1 AND cardinality(tags) <= 20
+        AND (SELECT bool_and((tag ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/+@=-]{0,99}$') IS TRUE)
+                    AND count(DISTINCT tag) = count(*) FROM unnest(tags) tag))
+  OR pgcron.refuse('PC001', format('tags %s are not a list of tags', left(tags::text, 200)),
+       'There are at most 20, none of them twice, each of 1 to 100 letters, digits, "_", ".", ":", '
+       '"/", "+", "@", "=" and "-".', 'Write for example ''{nightly,team:billing}''.');
 
 -- Titles and where they lead; a page makes links of them, so nothing but the web's.
 CREATE FUNCTION pgcron.links_are_fine(links jsonb) RETURNS boolean

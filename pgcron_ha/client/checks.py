@@ -36,7 +36,7 @@ MOST_TAGS: Final = 20
 MOST_LINKS: Final = 10
 MOST_ADDRESS_CHARACTERS: Final = 2000
 MOST_DESCRIPTION_CHARACTERS: Final = 2000
-_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+@=-]{0,99}")  # as `pgcron.tags_are_fine`
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+@=-]{0,99}")  # as `pgcron.are_tags`
 _ADDRESS: Final = re.compile(r"https?://[!-~]+")  # as `pgcron.links_are_fine`
 _LINKS_HINT: Final = 'Write for example {"runbook": "https://wiki.example/billing"}.'
 _LABEL: Final = re.compile(f"{LABEL_NAME}(={LABEL_VALUE})?")  # as `pgcron.requires_is_fine`
