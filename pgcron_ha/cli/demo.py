@@ -30,7 +30,9 @@ from pgcron_ha.cli.web import free_port
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.config.loading import load_settings
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.pool import Connection, connect_client
+from pgcron_ha.db.driver.connecting import connect
+from pgcron_ha.db.driver.pool import Connection
+from pgcron_ha.db.driver.session_settings import COMMAND
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.overview import recent
 from pgcron_ha.db.queries.pages.schedules import schedules
@@ -330,7 +332,7 @@ class _Demo:
         self, statement: Callable[..., Awaitable[Any]], *given: Any, **options: Any
     ) -> Any:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await connect_client(self._database.dsn)
+            self._connection = await connect(self._database.dsn, COMMAND)
         with answers():  # the pages' queries leave that to their pool
             schema = self._database.schema
             return await statement(self._connection, *given, schema=schema, **options)

@@ -23,7 +23,7 @@ from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands.schedule_versions import on_warning
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.pool import connect_client
+from pgcron_ha.db.driver.connecting import connect
 from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.db.driver.session import Result
 from pgcron_ha.db.driver.session import Session as Session
@@ -80,7 +80,7 @@ def on_database(
     loaded = settings or command_context().load()
 
     async def run() -> Result:
-        connection = await connect_client(loaded.required_dsn(), of_session)
+        connection = await connect(loaded.required_dsn(), of_session)
         on_warning(connection, _warn)
         try:
             with answers():

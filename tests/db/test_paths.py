@@ -13,7 +13,7 @@ from tests.db.control import Connection
 from tests.db.roles import Become, verdict
 from tests.e2e.attacker import stand_before_everything
 from tests.pooler import straight
-from tests.product.db import assume, connect_client
+from tests.product.db import COMMAND, assume, connect
 from tests.product.db import overview_runs as runs
 
 PATH = "SET search_path = attacker, pg_catalog"
@@ -182,7 +182,7 @@ async def test_who_asks_through_a_pooler_asks_on_our_path(
         run = await app.enqueue("py:work", {"day": 1})
         assert (await app.run(run)).state == "ready"
         assert await app.cancel_run(run) == "cancelled"
-    command = await connect_client(pooled)
+    command = await connect(pooled, COMMAND)
     listed = await runs(command, limit=5)
     path = await command.fetchval("SELECT pg_catalog.current_setting('search_path')")
     async with command.transaction():

@@ -51,7 +51,7 @@ async def executor(
     record, warned = Record(), [] if warnings is None else warnings
     running = SqlExecutor(
         {"t": profile},
-        {"t": SqlDatabase(lambda: dsn, None, profile.connections, node="a node")},
+        {"t": SqlDatabase(lambda: dsn, profile.connections, node="a node")},
         record.services(16),
         flushed,
         warned.append,

@@ -46,7 +46,7 @@ class TestSql(ExecutorConformance):
         }
         return SqlExecutor(
             profiles,
-            {name: SqlDatabase(lambda: self.dsn, None, 8) for name in profiles},
+            {name: SqlDatabase(lambda: self.dsn, 8) for name in profiles},
             executor_services,
             flushed,
             lambda _: None,

@@ -16,18 +16,18 @@ from tests.e2e.nodes import Cluster
 from tests.engine.proxy import Proxy
 from tests.pooler import SESSIONS, Pooler, statements, straight
 from tests.product.db import (
+    COMMAND,
     HANDLER,
     NEWEST,
-    PROFILE,
     Busy,
     ClientPool,
     HandlerPool,
     Link,
     Pooling,
     ReadPool,
+    SqlDatabase,
     check,
     connect,
-    connect_client,
     migrate,
     pooling_of,
 )
@@ -129,7 +129,8 @@ async def test_a_statement_has_the_engines_settings_and_a_refused_one_breaks_not
 async def test_nothing_is_left_to_those_who_get_the_session_next(
     links: list[Link], database: str
 ) -> None:
-    reading, pool, client = ReadPool(database), ClientPool(database), await connect_client(database)
+    reading, pool = ReadPool(database), ClientPool(database)
+    client = await connect(database, COMMAND)
     handlers = HandlerPool(lambda: database, 2, HANDLER._replace(local=("lock_timeout = '7s'",)))
     await asyncio.gather(*(link.rows("expired_runs", at_most=5) for link in links))
     assert not await links[0].listen(lambda _: None)
@@ -157,7 +158,7 @@ async def test_commands_that_report_locks_leave_nothing_either(
 
 
 async def test_a_profile_whose_sessions_would_be_shared_is_refused(database: str) -> None:
-    profile = HandlerPool(lambda: database, 2, PROFILE, needs_session=True)
+    profile = SqlDatabase(lambda: database, 2)
 
     with pytest.raises(DatabaseUnavailable, match="hands sessions around") as refused:
         await profile.acquire()

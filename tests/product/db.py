@@ -33,11 +33,11 @@ from pgcron_ha.db.driver.dsn import (
 from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Row, TableBusy, Unanswered
 from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, password_in_use, use_password
-from pgcron_ha.db.driver.pool import ClientPool, HandlerPool, ReadPool, connect_client
+from pgcron_ha.db.driver.pool import ClientPool, HandlerPool, ReadPool
 from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, pooling_of
 from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
 from pgcron_ha.db.driver.session import Session
-from pgcron_ha.db.driver.session_settings import CONTROL, HANDLER, PROFILE
+from pgcron_ha.db.driver.session_settings import COMMAND, CONTROL, HANDLER
 from pgcron_ha.db.driver.sql_session import SqlDatabase
 from pgcron_ha.db.driver.statements import (
     Statement,
@@ -63,13 +63,13 @@ from pgcron_ha.db.schema.migrate import as_sql, check, migrate
 from pgcron_ha.db.schema.uninstall import known_names, uninstall
 
 __all__ = [
+    "COMMAND",
     "CONTROL",
     "HANDLER",
     "LISTED_NODES",
     "MIGRATION_KEY",
     "NEWEST",
     "PAUSE_SECONDS",
-    "PROFILE",
     "REQUIRED",
     "Busy",
     "CallbackKey",
@@ -103,7 +103,6 @@ __all__ = [
     "check",
     "commands",
     "connect",
-    "connect_client",
     "connect_plainly",
     "default_schedule",
     "driver_dsn",

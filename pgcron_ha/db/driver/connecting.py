@@ -27,7 +27,7 @@ READ_ONLY_HINT: Final = (
 # Raised by asyncpg when the connection, not the statement, is at fault; whatever was under way has
 # an unknown outcome.
 CONNECTION_ERRORS: Final[tuple[type[BaseException], ...]] = (
-    OSError,
+    OSError,  # a time-out, too
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
@@ -37,7 +37,6 @@ CONNECTION_ERRORS: Final[tuple[type[BaseException], ...]] = (
     asyncpg.TooManyConnectionsError,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
-    TimeoutError,
     EOFError,
 )
 
@@ -67,29 +66,21 @@ _EXPIRED_HINT: Final = "Have the certificate renewed: the server's, or what sslc
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _INFINITY: Final = 2**63 - 1
 
 
 async def connect(
-    dsn: str,
-    settings: SessionSettings = CONTROL,
-    *,
-    timeout: float = 10,
-    keeps_statements: bool = False,
-    **options: Any,
+    dsn: str, settings: SessionSettings = CONTROL, **options: Any
 ) -> ClientConnection:
-    """A connection to the database of `dsn` with these settings; `timeout` seconds for connecting.
-    `options` are the driver's.
+    """A connection to the database of `dsn` with these settings; `options` are those of
+    `connect_plainly`.
 
     Through a pooler, where settings of the session would be the next client's, too, each of its
     transactions begins with them. Raises DatabaseUnavailable with a hint, also for a server that is
     too old.
     """
     with reaching():
-        connection, is_pooled = await connect_plainly(
-            dsn, timeout=timeout, keeps_statements=keeps_statements, **options
-        )
+        connection, is_pooled = await connect_plainly(dsn, **options)
     try:
         version = connection.get_server_version()
         if version.major < OLDEST_SERVER:
@@ -142,47 +133,32 @@ _ADDRESS_HINT: Final = (
     "Check that PostgreSQL runs and that host and port of the DSN (PGCRON_HA_DSN) are right."
 )
 # The first that fits; of other errors the address is to be checked.
-_HINTS: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...]] = (
+_HINTS: Final[dict[type[Exception] | tuple[type[Exception], ...], str]] = {
+    _LOGIN_ERRORS: "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf, which may"
+    " ask for TLS (sslmode).",
+    asyncpg.InvalidCatalogNameError: "Create the database, or name another one in the DSN.",
+    asyncpg.TooManyConnectionsError: "Raise max_connections, or close other clients.",
+    asyncpg.TargetServerAttributeNotMatched: "Name another host in the DSN (PGCRON_HA_DSN), or mend"
+    " target_session_attrs.",
+    socket.gaierror: "Check the host name in the DSN (PGCRON_HA_DSN).",
+    FileNotFoundError: "Check the folder of the unix socket (host) and the files sslrootcert,"
+    " sslcert and sslkey of the DSN (PGCRON_HA_DSN).",
+    asyncpg.ConnectionDoesNotExistError: "The server's log says why it hung up; with TLS it may not"
+    " accept sslcert of the DSN.",
     (
-        _LOGIN_ERRORS,
-        "Check user and password in the DSN (PGCRON_HA_DSN), and pg_hba.conf, which may ask for TLS"
-        " (sslmode).",
-    ),
-    (asyncpg.InvalidCatalogNameError, "Create the database, or name another one in the DSN."),
-    (asyncpg.TooManyConnectionsError, "Raise max_connections, or close other clients."),
-    (
-        asyncpg.TargetServerAttributeNotMatched,
-        "Name another host in the DSN (PGCRON_HA_DSN), or mend target_session_attrs.",
-    ),
-    (socket.gaierror, "Check the host name in the DSN (PGCRON_HA_DSN)."),
-    (
-        FileNotFoundError,
-        "Check the folder of the unix socket (host) and the files sslrootcert, sslcert and sslkey"
-        " of the DSN (PGCRON_HA_DSN).",
-    ),
-    (
-        asyncpg.ConnectionDoesNotExistError,
-        "The server's log says why it hung up; with TLS it may not accept sslcert of the DSN.",
-    ),
-    (
-        (
-            asyncpg.UndefinedObjectError,
-            asyncpg.CantChangeRuntimeParamError,
-            asyncpg.InvalidParameterValueError,
-        ),
-        "A parameter of the DSN (PGCRON_HA_DSN) that the driver (asyncpg) does not know is sent to"
-        " the server as a setting: mend how it is written, or take it out.",
-    ),
-    (
-        (ValueError, asyncpg.ClientConfigurationError),
-        "Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
-    ),
-)
+        asyncpg.UndefinedObjectError,
+        asyncpg.CantChangeRuntimeParamError,
+        asyncpg.InvalidParameterValueError,
+    ): "A parameter of the DSN (PGCRON_HA_DSN) that the driver (asyncpg) does not know is sent to"
+    " the server as a setting: mend how it is written, or take it out.",
+    (ValueError, asyncpg.ClientConfigurationError): "Write it as"
+    " postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
+}
 
 
 def unavailable(error: BaseException) -> PgcronError:
     """The error, with a hint, for a connection that can't be made."""
-    hint = next((text for kinds, text in _HINTS if isinstance(error, kinds)), _ADDRESS_HINT)
+    hint = next((text for kinds, text in _HINTS.items() if isinstance(error, kinds)), _ADDRESS_HINT)
     said = str(error)
     if isinstance(error, ssl.SSLError) or "certificate" in said or "SSL" in said:
         hint = _EXPIRED_HINT if "expired" in said else _TLS_HINT
@@ -216,4 +192,4 @@ def _read_instant(written: tuple[int]) -> datetime:
 def _written_instant(instant: datetime) -> tuple[int]:
     if instant == _LATEST:
         return (_INFINITY,)
-    return (-_INFINITY - 1 if instant == _EARLIEST else (instant - _EPOCH) // _MICROSECOND,)
+    return (-_INFINITY - 1 if instant == _EARLIEST else (instant - _EPOCH) // timedelta.resolution,)

@@ -36,13 +36,12 @@ class _Answer(NamedTuple):
 
 
 _Try: TypeAlias = "asyncio.Task[_Answer]"
-_Tries: TypeAlias = dict[_Try, str]
 
 
 async def open_connection(dsn: str, *, timeout: float = 10.0, **options: Any) -> Any:
     """A connection as asyncpg makes it, to the only host of `dsn`, or to the newest primary among
     several (or to what ``target_session_attrs`` of the DSN asks for). `timeout` in seconds, for
-    all of them together; ``connect_timeout`` of the DSN may shorten it.
+    all of them together; ``connect_timeout`` of the DSN may shorten it. `options` are the driver's.
 
     Raises what asyncpg raises for one host, DatabaseUnavailable with what each said for several
     and for a service that can't be read, ValueError for a connect_timeout that is no integer.
@@ -77,7 +76,11 @@ async def _open(dsn: str, timeout: float, options: dict[str, Any]) -> Any:
         chosen = await _choose(tries, wanted)
         return chosen
     finally:
-        await _let_go(tries, chosen)
+        for task in tries:
+            task.cancel()
+        for answer in await asyncio.gather(*tries, return_exceptions=True):
+            if isinstance(answer, _Answer) and answer.connection is not chosen:
+                answer.connection.terminate()
 
 
 async def _try(dsn: str, timeout: float, options: dict[str, Any]) -> _Answer:
@@ -99,7 +102,7 @@ async def _try(dsn: str, timeout: float, options: dict[str, Any]) -> _Answer:
     return _Answer(connection, row["system_identifier"], row["timeline"])
 
 
-async def _choose(tries: _Tries, wanted: str) -> Any:
+async def _choose(tries: dict[_Try, str], wanted: str) -> Any:
     """The connection to the newest of those that answer first. Raises DatabaseUnavailable."""
     waiting: set[_Try] = set(tries)
     while waiting:
@@ -114,9 +117,8 @@ async def _choose(tries: _Tries, wanted: str) -> Any:
             best = choose(current, key=lambda one: one.timeline)
             _newest[best.system] = best.timeline
             return best.connection
-    errors = [task.exception() for task in tries]
-    for error in errors:
-        if isinstance(error, asyncpg.InvalidPasswordError):
+    for task in tries:
+        if isinstance(error := task.exception(), asyncpg.InvalidPasswordError):
             raise error
     reported = "; ".join(f"{host}: {_why(task, wanted)}" for task, host in tries.items())
     raise DatabaseUnavailable(
@@ -138,11 +140,3 @@ def _why(task: _Try, wanted: str) -> str:
         f"a primary of timeline {answer.timeline}, but one of {_newest[answer.system]} has been"
         " seen: it was replaced and must not be written to"
     )
-
-
-async def _let_go(tries: _Tries, chosen: Any) -> None:
-    for task in tries:
-        task.cancel()
-    for answer in await asyncio.gather(*tries, return_exceptions=True):
-        if isinstance(answer, _Answer) and answer.connection is not chosen:
-            answer.connection.terminate()

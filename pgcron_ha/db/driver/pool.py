@@ -8,9 +8,9 @@ and no page can write, whatever its code does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import asyncpg
 
@@ -19,13 +19,7 @@ from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, connect, reaching
 from pgcron_ha.db.driver.pooling import ClientConnection
 from pgcron_ha.db.driver.revision import require_revision
 from pgcron_ha.db.driver.scopes import enter
-from pgcron_ha.db.driver.session_settings import (
-    CLIENT,
-    COMMAND,
-    PAGE_TIMEOUT_MS,
-    PAGES,
-    SessionSettings,
-)
+from pgcron_ha.db.driver.session_settings import CLIENT, PAGE_TIMEOUT_MS, PAGES, SessionSettings
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, load
 from pgcron_ha.errors import DatabaseUnavailable
 
@@ -35,10 +29,8 @@ Connection: TypeAlias = asyncpg.Connection
 # would only queue in the database.
 MOST_CONNECTIONS: Final = 4
 _CONNECT_SECONDS: Final = 10.0
-_PAGE_CONNECT_SECONDS: Final = 3.0
 # After the server should have stopped a page's statement, the connection is taken for dead.
 _ANSWER_SECONDS: Final = PAGE_TIMEOUT_MS / 1000 + 2
-_CLOSE_SECONDS: Final = 3.0
 # Then it is the pool's, which closes what nobody uses for some minutes.
 _SPARE_SECONDS: Final = 60.0
 _RELEASE_SECONDS: Final = 10.0
@@ -58,33 +50,19 @@ class Pool:
     uses it.
     """
 
+    idle_seconds: ClassVar[float] = 300.0
+    """What nobody uses for so long is closed."""
+    close_seconds: ClassVar[float] = 3.0
+    """So long `close` waits for those that are in use."""
+
     def __init__(
-        self,
-        dsn: Callable[[], str],
-        most: int,
-        settings: SessionSettings,
-        prepare: Callable[[Any], Awaitable[None]] | None = None,
-        *,
-        seconds: float = 10.0,
-        password: Callable[[], str] | None = None,
-        needs_session: bool = False,
-        is_tidied: bool = False,
-        idle_seconds: float = 300.0,
-        **options: Any,
+        self, dsn: Callable[[], str], most: int, settings: SessionSettings, **options: Any
     ) -> None:
-        """Each connection is made within `seconds`; `dsn` and `password` are asked before,
-        `prepare` is called after. With `needs_session` a pooler that hands sessions around is
-        refused. `is_tidied`: nothing of one user's session reaches the next one. What nobody uses
-        for `idle_seconds` is closed. `options` are the driver's.
-        """
+        """`dsn` is asked before each connection is made; `options` are those of `connect`."""
         self._dsn = dsn
         self._most = most
         self._settings = settings
-        self._prepare_more = prepare
-        self._needs_session = needs_session
-        self._is_tidied = is_tidied
-        self._idle_seconds = idle_seconds
-        self._options = {"timeout": seconds, "password": password, **options}
+        self._options = options
         self._pool: Any = None
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -100,7 +78,7 @@ class Pool:
                     reset=self._tidy,
                     min_size=0,
                     max_size=self._most,
-                    max_inactive_connection_lifetime=self._idle_seconds,
+                    max_inactive_connection_lifetime=self.idle_seconds,
                 )
             try:
                 return await self._pool.acquire(timeout=seconds)
@@ -133,13 +111,13 @@ class Pool:
             return PoolUse(0, 0)
         return PoolUse(self._pool.get_size(), self._pool.get_idle_size())
 
-    async def close(self, seconds: float = 1.0) -> None:
-        """Ends all connections: within `seconds` those that are free, and then all; the next use
-        opens them again.
+    async def close(self) -> None:
+        """Ends all connections, those in use after `close_seconds`; the next use opens them
+        again.
         """
         if self._pool is not None:
             try:
-                await asyncio.wait_for(self._pool.close(), seconds)
+                await asyncio.wait_for(self._pool.close(), self.close_seconds)
             except CONNECTION_ERRORS:  # a time-out is one of them
                 self._pool.terminate()
             finally:
@@ -150,44 +128,43 @@ class Pool:
         return await connect(self._dsn(), self._settings, **self._options)
 
     async def _prepare(self, connection: Any) -> None:
-        if connection.is_pooled and self._needs_session:
-            raise DatabaseUnavailable(
-                "this DSN leads through a pooler that hands sessions around",
-                "A session's settings would be left to others, and others' statements be ended.",
-                "Point it at the server itself.",
-            )
-        if self._prepare_more is not None:
-            await self._prepare_more(connection)
+        """What is done with a new connection before its first use."""
 
     async def _tidy(self, connection: Any) -> None:
-        # A RESET would undo the settings of sessions in which nothing is left behind; a pooler's
-        # session is another's by now.
-        if self._is_tidied and not connection.is_pooled:
+        """What is done with one that comes back. Not the driver's RESET, which would undo the
+        settings: our own statements leave nothing behind.
+        """
+
+
+class HandlerPool(Pool):
+    """Connections that handlers use as they like: nothing of one user's session reaches the next
+    one.
+    """
+
+    idle_seconds = 60.0
+    close_seconds = 1.0
+
+    def __init__(
+        self, *arguments: Any, schema: str = DEFAULT_SCHEMA, node: str = "", **options: Any
+    ) -> None:
+        """`node` is the name that runs keep which are completed on them."""
+        super().__init__(*arguments, **options)
+        self.schema = schema
+        self.statements = load(schema)
+        self.node = node
+
+    async def _tidy(self, connection: Any) -> None:
+        if not connection.is_pooled:  # else its session is another's by now
             # The pool has rolled back and forgotten listeners before. All of it in one round trip.
             major = connection.get_server_version().major
             settings = self._settings.in_session(major, is_pooled=False)
             await connection.execute(f"{connection.get_reset_query()}\n{_TIDY}{settings}")
 
 
-class HandlerPool(Pool):
-    """Connections that handlers use as they like, and that are closed after a minute unused."""
-
-    def __init__(
-        self, *arguments: Any, schema: str = DEFAULT_SCHEMA, node: str = "", **options: Any
-    ) -> None:
-        """`node` is the name that runs keep which are completed on them."""
-        super().__init__(*arguments, is_tidied=True, idle_seconds=60, **options)
-        self.schema = schema
-        self.statements = load(schema)
-        self.node = node
-
-
 def cut(connection: Any) -> None:
     """Ends a connection at once, whatever is under way on it."""
-    try:
+    with suppress(asyncpg.InterfaceError):  # it broke before, and the pool took it back
         connection.terminate()
-    except asyncpg.InterfaceError:
-        pass  # it broke before, and the pool took it back
 
 
 def has_ended(connection: Any) -> bool:
@@ -196,11 +173,6 @@ def has_ended(connection: Any) -> bool:
         return bool(connection.is_closed())
     except asyncpg.InterfaceError:  # the pool took it back
         return True
-
-
-async def connect_client(dsn: str, settings: SessionSettings = COMMAND) -> Connection:
-    """A connection for a few statements; close it. Raises DatabaseUnavailable with a hint."""
-    return await connect(dsn, settings, timeout=_CONNECT_SECONDS)
 
 
 @asynccontextmanager
@@ -251,12 +223,12 @@ class ClientPool(Pool):
             loop = asyncio.get_running_loop()
             self._retiring = loop.call_later(_SPARE_SECONDS, self._retire)
 
-    async def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+    async def close(self) -> None:
         """As its base."""
         if self._retiring is not None:
             self._retiring.cancel()
             self._retire()
-        await super().close(seconds)
+        await super().close()
 
     async def _connect(self, *_: Any, **__: Any) -> Any:
         if self._until_loop_ends is None:
@@ -287,12 +259,7 @@ class ReadPool(Pool):
     def __init__(self, dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
         self._schema = schema
         super().__init__(
-            lambda: dsn,
-            MOST_CONNECTIONS,
-            PAGES,
-            self._check,
-            seconds=_PAGE_CONNECT_SECONDS,
-            command_timeout=_ANSWER_SECONDS,
+            lambda: dsn, MOST_CONNECTIONS, PAGES, timeout=3.0, command_timeout=_ANSWER_SECONDS
         )
 
     @asynccontextmanager
@@ -313,11 +280,7 @@ class ReadPool(Pool):
         finally:
             await self.release(connection)
 
-    async def close(self, seconds: float = _CLOSE_SECONDS) -> None:
-        """As its base; a statement of a page is not waited for any longer."""
-        await super().close(seconds)
-
-    async def _check(self, connection: Any) -> None:
+    async def _prepare(self, connection: Any) -> None:
         async with _one_moment(connection):
             await require_revision(connection, self._schema)
 

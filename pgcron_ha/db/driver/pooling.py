@@ -108,10 +108,10 @@ _known: dict[str, Pooling] = {}
 
 
 async def connect_plainly(
-    dsn: str, *, timeout: float, keeps_statements: bool = False, **options: Any
+    dsn: str, *, keeps_statements: bool = False, **options: Any
 ) -> tuple[ClientConnection, bool]:
-    """A connection without any setting, and whether a pooler shares its sessions. `options` are the
-    driver's. Raises what asyncpg raises.
+    """A connection without any setting, and whether a pooler shares its sessions. `options` are
+    those of `open_connection`, and it raises what that raises.
 
     Through such a pooler it keeps no prepared statements, unless the pooler tracks them and
     `keeps_statements` is set. That is for our own statements, which are sent often and whose sender
@@ -121,7 +121,6 @@ async def connect_plainly(
     is_careful = known is not None and _is_careful(known, keeps_statements)
     connection = await open_connection(
         dsn,
-        timeout=timeout,
         statement_cache_size=0 if is_careful else _ASKED,
         connection_class=ClientConnection,
         **options,
@@ -135,7 +134,7 @@ async def connect_plainly(
     if _is_careful(known, keeps_statements) == is_careful:
         return connection, known is not Pooling.SESSION
     connection.terminate()
-    return await connect_plainly(dsn, timeout=timeout, keeps_statements=keeps_statements, **options)
+    return await connect_plainly(dsn, keeps_statements=keeps_statements, **options)
 
 
 def was_pooled(dsn: str) -> bool:

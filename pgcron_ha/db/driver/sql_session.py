@@ -21,9 +21,8 @@ from pgcron_ha.db.driver.hosts import open_connection
 from pgcron_ha.db.driver.link import unanswered
 from pgcron_ha.db.driver.pool import HandlerPool, cut
 from pgcron_ha.db.driver.session_settings import PROFILE
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.driver.transactions import HeldConnection, raise_own
-from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.errors import DatabaseUnavailable, InvalidInput, PgcronError
 
 _NUMBERS: Final = ("int2", "int4", "int8", "oid")
 _TEXTS: Final = (
@@ -58,9 +57,7 @@ async def read_by_text(connection: Any) -> None:
 
 def as_text(value: object) -> str:
     """A value of JSON as PostgreSQL reads it."""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def as_json(value: Any) -> Any:
@@ -76,10 +73,7 @@ def as_json(value: Any) -> Any:
 
 def _number(text: str) -> Any:
     """A number if JSON's can say the same, else its text: money must not be rounded."""
-    try:
-        exact = Decimal(text)
-    except ArithmeticError:
-        return text
+    exact = Decimal(text)
     if not exact.is_finite():
         return text
     if exact == exact.to_integral_value():
@@ -126,19 +120,9 @@ class Login:
 class SqlDatabase(HandlerPool):
     """The database of a profile. Belongs to the loop that first uses it."""
 
-    def __init__(
-        self,
-        dsn: Callable[[], str],
-        password: Callable[[], str] | None,
-        most: int,
-        schema: str = DEFAULT_SCHEMA,
-        node: str = "",
-    ) -> None:
+    def __init__(self, dsn: Callable[[], str], most: int, **options: Any) -> None:
         """`dsn` and `password` are called for each new connection; both may raise ConfigError."""
-        of_runs = {"schema": schema, "node": node}
-        super().__init__(
-            dsn, most, PROFILE, read_by_text, password=password, needs_session=True, **of_runs
-        )
+        super().__init__(dsn, most, PROFILE, **options)
 
     async def open(self, settings: Mapping[str, str]) -> SqlSession:
         """A session with these settings, as soon as one of the profile's is free.
@@ -173,6 +157,15 @@ class SqlDatabase(HandlerPool):
         finally:
             connection.terminate()
 
+    async def _prepare(self, connection: Any) -> None:
+        if connection.is_pooled:
+            raise DatabaseUnavailable(
+                "this DSN leads through a pooler that hands sessions around",
+                "A session's settings would be left to others, and others' statements be ended.",
+                "Point it at the server itself.",
+            )
+        await read_by_text(connection)
+
 
 class SqlSession(HeldConnection):
     """One connection while it works for one run. Its `finish` takes the result as JSON's value, and
@@ -198,8 +191,24 @@ class SqlSession(HeldConnection):
             say(f"{message.severity}: {message.message}")
 
         self.connection.add_log_listener(heard)
+        kept: list[dict[str, Any]] = []
         try:
-            return await self._execute(text, values, keep, say)
+            prepared = await self.connection.prepare(text)
+            kinds = prepared.get_parameters()
+            fitting = [_fitting(*pair) for pair in zip(values, kinds, strict=True)]
+            if not prepared.get_attributes():
+                await prepared.fetch(*fitting)
+                say(prepared.get_statusmsg())
+                return kept
+            count = 0
+            is_begun = self.connection.is_in_transaction()
+            async with nullcontext() if is_begun else self.connection.transaction():
+                cursor = await prepared.cursor(*fitting)
+                while rows := await cursor.fetch(FETCH_ROWS):
+                    count += len(rows)
+                    kept += [as_json(row) for row in rows[: keep - len(kept)]]
+                say(f"{count} {'row' if count == 1 else 'rows'}")
+            return kept
         except BaseException as error:
             raise_own(error, reported(error))
         finally:
@@ -244,27 +253,6 @@ class SqlSession(HeldConnection):
         except _UNREACHABLE:
             return False
         return True
-
-    async def _execute(
-        self, text: str, values: Sequence[Any], keep: int, say: Say
-    ) -> list[dict[str, Any]]:
-        prepared = await self.connection.prepare(text)
-        kinds = prepared.get_parameters()
-        fitting = [_fitting(*pair) for pair in zip(values, kinds, strict=True)]
-        if not prepared.get_attributes():
-            await prepared.fetch(*fitting)
-            say(prepared.get_statusmsg())
-            return []
-        kept: list[dict[str, Any]] = []
-        count = 0
-        is_begun = self.connection.is_in_transaction()
-        async with nullcontext() if is_begun else self.connection.transaction():
-            cursor = await prepared.cursor(*fitting)
-            while rows := await cursor.fetch(FETCH_ROWS):
-                count += len(rows)
-                kept += [as_json(row) for row in rows[: keep - len(kept)]]
-            say(f"{count} {'row' if count == 1 else 'rows'}")
-        return kept
 
     async def _hush(self) -> None:
         async with self._signalling:

@@ -239,8 +239,8 @@ def databases_of(settings: Settings) -> dict[str, SqlDatabase]:
             remember_password(profile.dsn)
             dsn = partial(str, profile.dsn)
         password = None if profile.password is None else partial(_read, profile.password)
-        node = settings.node.name
-        found[name] = SqlDatabase(dsn, password, profile.connections, settings.schema, node)
+        of_runs = {"schema": settings.schema, "node": settings.node.name}
+        found[name] = SqlDatabase(dsn, profile.connections, password=password, **of_runs)
     return found
 
 
