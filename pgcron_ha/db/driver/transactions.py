@@ -13,7 +13,7 @@ import asyncpg
 
 from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, unavailable
 from pgcron_ha.db.driver.link import HANDLER_ANSWER_SECONDS, answer_or_drop, unanswered
-from pgcron_ha.db.driver.pool import HandlerPool, cut
+from pgcron_ha.db.driver.pool import HandlerPool, cut, has_ended
 from pgcron_ha.db.driver.session_settings import TRANSACTION
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import from_sqlstate
@@ -59,10 +59,7 @@ class HeldConnection:
     @property
     def was_ended(self) -> bool:
         """Whether somebody ended the transaction with a statement of their own."""
-        try:
-            return not self.connection.is_closed() and not self.connection.is_in_transaction()
-        except asyncpg.InterfaceError:  # the connection broke, and the pool took it back
-            return False
+        return not has_ended(self.connection) and not self.connection.is_in_transaction()
 
     async def finish(self, declared: Mapping[str, Any] | None, **run: Any) -> None:
         """The fenced completion, in this transaction, with what the run has declared. ``run`` has
@@ -141,14 +138,13 @@ class Transactions(HandlerPool):
 
         Raises DatabaseUnavailable, or the server's error.
         """
-        connection = await self.acquire()
-        held = HeldConnection(self, connection)
+        held = HeldConnection(self, await self.acquire())
         try:
             if isolation != "read_committed":
                 # Its snapshot is taken at its beginning: a later write to the row makes it fail.
                 # So a node writes to the row of a long run before that.
                 mark = self.statements["mark_started"].sql
-                await connection.fetch(mark, [run], [token], [elapsed])
+                await held.connection.fetch(mark, [run], [token], [elapsed])
             await held.begin(isolation)
         except BaseException as error:
             held.drop()
