@@ -19,7 +19,6 @@ from pgcron_ha.errors import (
     from_sqlstate,
 )
 
-_LONGEST_CHAIN: Final = 6
 _NO_OBJECT: Final = ("3F000", "42P01", "42883", "42703")  # schema, table, function, column
 # SQLSTATEs, or their classes of two characters: what they mean for a caller, and what to do.
 _MEANINGS: Final[tuple[tuple[str | tuple[str, ...], type[PgcronError], str], ...]] = (
@@ -71,19 +70,26 @@ def explain_answer(error: BaseException) -> PgcronError | None:
     answered = [one for one in chain_of(error) if isinstance(getattr(one, "sqlstate", None), str)]
     if answered:
         return _explained(answered[-1])  # the driver's own error; what is around it adds no word
-    return _explained_without_answer(error)
+    if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
+        # asyncpg judges the types of parameters before it sends them.
+        return InvalidInput("a value is not what the statement takes", str(error))
+    if isinstance(error, CONNECTION_ERRORS):
+        return unavailable(error)
+    if type(error).__module__.partition(".")[0] in ("psycopg", "sqlalchemy"):
+        return DatabaseUnavailable(
+            "the database did not answer",
+            f"{type(error).__name__}: {error}",
+            "Check that the connection is open and its transaction has not failed.",
+        )
+    return None
 
 
 def _explained(answer: Any) -> PgcronError:
-    # psycopg keeps the fields of the answer apart, asyncpg in the error itself; the text of
-    # asyncpg's error is the message with detail and hint.
-    fields = getattr(answer, "diag", None)
-    if fields is not None:
-        message, detail, hint = fields.message_primary, fields.message_detail, fields.message_hint
-    else:
-        message, detail, hint = (
-            getattr(answer, name, None) for name in ("message", "detail", "hint")
-        )
+    # The text of asyncpg's error is the message with detail and hint.
+    fields, names = answer, ("message", "detail", "hint")
+    if hasattr(answer, "diag"):  # psycopg's
+        fields, names = answer.diag, ("message_primary", "message_detail", "message_hint")
+    message, detail, hint = (getattr(fields, name, None) for name in names)
     message = message or str(answer)
     own = from_sqlstate(answer.sqlstate, message, detail, hint)
     if own is not None:
@@ -95,26 +101,10 @@ def _explained(answer: Any) -> PgcronError:
     return PgcronError(message, detail, hint)
 
 
-def _explained_without_answer(error: BaseException) -> PgcronError | None:
-    if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
-        # asyncpg judges the types of parameters before it sends them.
-        return InvalidInput("a value is not what the statement takes", str(error))
-    if isinstance(error, CONNECTION_ERRORS):
-        return unavailable(error)
-    root = type(error).__module__.partition(".")[0]
-    if root in ("psycopg", "sqlalchemy"):
-        return DatabaseUnavailable(
-            "the database did not answer",
-            f"{type(error).__name__}: {error}",
-            "Check that the connection is open and its transaction has not failed.",
-        )
-    return None
-
-
 def chain_of(error: BaseException) -> Iterator[BaseException]:
     """The error, and what is wrapped in it: SQLAlchemy's has the driver's, and that asyncpg's."""
     link: Any = error
-    for _ in range(_LONGEST_CHAIN):
+    for _ in range(6):  # no chain is longer
         if link is None:
             return
         yield link

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
@@ -189,10 +190,8 @@ class Link:
         """Ends the connection; waits a bounded time for it."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            try:
+            with suppress(*CONNECTION_ERRORS):  # the driver has ended it then
                 await connection.close(timeout=_CLOSE_SECONDS)
-            except CONNECTION_ERRORS:
-                connection.terminate()
 
     def drop(self) -> None:
         """Ends the connection at once, whatever is under way."""
@@ -260,11 +259,10 @@ class Link:
         except CONNECTION_ERRORS as error:
             self.drop()
             raise unanswered(error) from error
-        except asyncpg.CheckViolationError as error:
-            if error.constraint_name is None and "no partition" in str(error):
-                raise NoPartition(str(error)) from error
-            raise explain_answer(error) or error from error
         except asyncpg.PostgresError as error:
+            is_check = isinstance(error, asyncpg.CheckViolationError)
+            if is_check and error.constraint_name is None and "no partition" in str(error):
+                raise NoPartition(str(error)) from error
             raise explain_answer(error) or error from error
 
     async def _blockers(self) -> list[Row]:

@@ -21,7 +21,6 @@ PATH: Final = "pg_catalog, pg_temp"
 """All our names are qualified; what somebody put before everything on a role's search_path is
 not looked at. Not for connections that handlers use."""
 
-_LONGEST_TITLE: Final = 63
 _FIRST_WITH_TRANSACTION_TIMEOUT: Final = 17
 
 
@@ -44,7 +43,7 @@ class SessionSettings(NamedTuple):
     def in_session(self, major: int, *, is_pooled: bool) -> str:
         """The commands for a new session of a server of this major version."""
         # The server would cut a longer title off, and say so.
-        title = f"application_name = {literal(self.title[:_LONGEST_TITLE])}"
+        title = f"application_name = {literal(self.title[:63])}"
         own = () if is_pooled else (*self._in_transactions(major), *self.lasting)
         return "; ".join(f"SET {value}" for value in (title, *self.kept, *own))
 
