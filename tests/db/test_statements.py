@@ -83,9 +83,9 @@ def test_a_schema_that_is_no_plain_name_never_gets_into_sql(name: str) -> None:
 
 
 def test_of_variants_the_newest_is_sent_that_the_schema_takes() -> None:
-    old = Statement("one", "", "SELECT 1", ())
-    new = Statement("one", "", "SELECT 2", (), "pgcron_0002")
-    late = Statement("late", "", "SELECT 3", (), "pgcron_0003")
+    old = Statement("one", "SELECT 1", ())
+    new = Statement("one", "SELECT 2", (), "pgcron_0002")
+    late = Statement("late", "SELECT 3", (), "pgcron_0003")
     for order in ((old, new, late), (late, new, old)):
         found = {
             revision: Statements(order, revision)

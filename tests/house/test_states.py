@@ -17,8 +17,10 @@ Arrows = frozenset[tuple[str, str]]
 _ARROW = re.compile(r"^(?:-- )?(\w+) -> (\w+(?:, \w+)*)$")
 # A function and the comment lines right above it.
 _FUNCTION = re.compile(r"((?:^--[^\n]*\n)*)^CREATE FUNCTION pgcron\.(\w+)\(", re.MULTILINE)
+_STATEMENT = re.compile(r"^-- name: (\w+)\n((?:--[^\n]*\n)*)", re.MULTILINE)
 _NEW_STATE = re.compile(r"\bSET state = '(\w+)'")
 _MIGRATIONS = "\n".join(path.read_text() for path in files(".sql", under=("migrations/sql",)))
+_NAMED = "\n".join(path.read_text() for path in files(".sql", under=("pgcron_ha/db/sql",)))
 
 PAGE = (ROOT / "docs" / "reference" / "states.md").read_text()
 
@@ -31,7 +33,8 @@ def arrows(lines: Iterable[str]) -> Arrows:
     return frozenset((match[1], target) for match in found for target in match[2].split(", "))
 
 
-STATEMENTS = {name: arrows(one.comment.splitlines()) for name, one in load().items()}
+STATEMENTS = {name: arrows(text.splitlines()) for name, text in _STATEMENT.findall(_NAMED)}
+STATEMENTS["finish_runs_overflow"] = STATEMENTS["finish_runs"]
 FUNCTIONS = {name: arrows(text.splitlines()) for text, name in _FUNCTION.findall(_MIGRATIONS)}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.product.db import Named, Statement, commands, health, load, pages, plain, queries
 
-STATEMENT = Statement("pause", "", "SELECT $1, $2, $3", ("name", "note", "actor"))
+STATEMENT = Statement("pause", "SELECT $1, $2, $3", ("name", "note", "actor"))
 PAUSE = Named("pause", "name", note="why not")
 
 

@@ -52,7 +52,7 @@ _GIVEN: Final = {
     "jsonb": ":{0}::text::jsonb",
     "interval": "pg_catalog.make_interval(secs => :{0}::float8)",
 }
-_SCOPE: Final = re.compile(r"pgcron\.\w*in_scope\([^()]*\)")
+_SCOPE: Final = re.compile(r"\w+\.\w*in_scope\([^()]*\)")
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
 
@@ -63,7 +63,6 @@ class Statement:
     """
 
     name: str
-    comment: str
     sql: str
     parameters: tuple[str, ...]
     since: str | None = None
@@ -157,13 +156,7 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
 def every_variant(schema: str = DEFAULT_SCHEMA) -> tuple[Statement, ...]:
     """All statements of the files, in their order."""
     texts = (path.read_text(encoding="utf-8") for path in sorted(_FOLDER.glob("*.sql")))
-    return tuple(
-        replace(
-            each, sql=in_schema(each.sql, schema), scoped_sql=in_schema(each.scoped_sql, schema)
-        )
-        for text in texts
-        for each in _parse(text)
-    )
+    return tuple(each for text in texts for each in _parse(text, schema))
 
 
 @lru_cache(maxsize=16)
@@ -190,15 +183,15 @@ def _calls() -> dict[str, str]:
     return found
 
 
-def _parse(text: str) -> Iterator[Statement]:
+def _parse(text: str, schema: str) -> Iterator[Statement]:
     pieces = _HEAD.split(text)
     for name, since, forgotten, body in zip(*(pieces[n::4] for n in (1, 2, 3, 4)), strict=True):
-        lines = body.strip().splitlines()
-        comment = "\n".join(line[3:] for line in lines if line.startswith("-- "))
-        code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
+        lines = (line for line in body.splitlines() if not line.lstrip().startswith("--"))
+        code = "\n".join(lines)
         code = code.strip().rstrip(";") or _calls()[name]
-        sql, parameters = _numbered(_FORGET.format(forgotten, code) if forgotten else code)
-        yield Statement(name, comment, _SCOPE.sub("true", sql), parameters, since, sql)
+        code = in_schema(_FORGET.format(forgotten, code) if forgotten else code, schema)
+        sql, parameters = _numbered(code)
+        yield Statement(name, _SCOPE.sub("true", sql), parameters, since, sql)
 
 
 def _numbered(code: str) -> tuple[str, tuple[str, ...]]:
