@@ -60,13 +60,10 @@ async def migrate(dsn: str, schema: str = DEFAULT_SCHEMA) -> None:
 
 
 async def _migrate(dsn: str, schema: str) -> None:
-    async def open_connection() -> Any:
-        return await connect(dsn, MIGRATION)
-
     # After waiting for another migration, this one must see its changes.
     engine = create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=open_connection,
+        async_creator=partial(connect, dsn, MIGRATION),
         poolclass=NullPool,
         isolation_level="READ COMMITTED",
     )
@@ -85,7 +82,7 @@ def as_sql(schema: str = DEFAULT_SCHEMA, since: str = BASE) -> str:
     SchemaError for a revision that this program does not carry.
     """
     output = io.StringIO()
-    config = _config(schema, output_buffer=output)
+    config = _config(output, schema=schema)
     try:
         command.upgrade(config, f"{since}:{NEWEST}", sql=True)
     except CommandError as error:
@@ -131,28 +128,22 @@ def run_environment(context: EnvironmentContext) -> None:
         context.run_migrations()
 
 
-def _config(schema: str, **options: Any) -> Config:
-    config = Config(**options)
+def _config(output: io.StringIO | None = None, **attributes: Any) -> Config:
+    config = Config(output_buffer=output, attributes=attributes)
     config.set_main_option("script_location", str(MIGRATIONS))
-    config.attributes["schema"] = schema
     return config
 
 
 def _migrate_on(connection: Connection, schema: str) -> None:
-    config = _config(schema)
-    config.attributes["connection"] = connection
-    command.upgrade(config, NEWEST)
-
-
-def _answer_of(error: Exception) -> Any:
-    """What the server said, from inside SQLAlchemy's error."""
-    return next((each for each in chain_of(error) if isinstance(each, asyncpg.PostgresError)), None)
+    command.upgrade(_config(schema=schema, connection=connection), NEWEST)
 
 
 def _explained(error: Exception) -> Exception:
     if isinstance(error, PgcronError):
         return error
-    original = _answer_of(error)
+    # What the server said, from inside SQLAlchemy's error.
+    answers = (each for each in chain_of(error) if isinstance(each, asyncpg.PostgresError))
+    original = next(answers, None)
     if isinstance(original, asyncpg.InsufficientPrivilegeError):
         return SchemaError(
             f"this role may not migrate: {original}",

@@ -44,7 +44,6 @@ TURN_SECONDS: Final = 60
 """Longest wait of a migration for another one, or for another holder of its lock."""
 
 _FIRST: Final = "pgcron_0001"
-_LOCK_NOT_AVAILABLE: Final = "55P03"
 
 
 def begin_step(revision: str) -> bool:
@@ -89,22 +88,19 @@ def take_turn(connection: Connection) -> None:
     holder = connection.scalar(text(look.replace("::", r"\:\:"))) or "that has just ended"
     message = f"the migration waits for session {holder}"
     logging.getLogger("pgcron_ha").warning("%s, up to %s s", message, TURN_SECONDS)
-    set_bound = text("SELECT pg_catalog.set_config('lock_timeout', :bound, true)")
-    before = connection.scalar(text("SELECT pg_catalog.current_setting('lock_timeout')"))
-    connection.execute(set_bound, {"bound": f"{TURN_SECONDS}s"})
     try:
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
+        with _set(connection, "lock_timeout", f"{TURN_SECONDS}s"):
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_KEY})"))
     except DBAPIError as error:
         # psycopg2 says pgcode.
         codes = [getattr(error.orig, name, None) for name in ("sqlstate", "pgcode")]
-        if _LOCK_NOT_AVAILABLE not in codes:
+        if "55P03" not in codes:  # no lock within its time-out
             raise
         raise SchemaError(
             f"{message}, and has waited for {TURN_SECONDS} s",
             "Migrations of a database take turns by an advisory lock; nothing was changed.",
             "Try again when it has ended, or end it: SELECT pg_terminate_backend(PID);",
         ) from error
-    connection.execute(set_bound, {"bound": before})
 
 
 def run_script(name: str) -> None:
@@ -160,7 +156,7 @@ def _refuse(
     sql = load(schema)[look].sql.replace("$1", f"'{schema}'")
     sql = sql.replace("$2", "'{" + ",".join(sorted(known)) + "}'")
     if not context.as_sql:
-        with _settled(context) as bind:
+        with _set(context.bind, "search_path", PATH) as bind:
             names = bind.scalars(text(sql)).all()
         if names:
             raise error(names)
@@ -236,21 +232,21 @@ def _execute(script: str) -> None:
     if context.as_sql:
         context.impl.static_output(script)
         return
-    with _settled(context) as bind:
+    # Scripts name objects of pg_catalog without a schema.
+    with _set(context.bind, "search_path", PATH) as bind:
         _send(bind.connection.dbapi_connection, script)
 
 
 @contextlib.contextmanager
-def _settled(context: MigrationContext) -> Iterator[Any]:
-    """The connection with our search_path: scripts name objects of pg_catalog without a schema.
-    Afterwards the host's search_path is restored for its own revisions.
+def _set(connection: Any, name: str, value: str) -> Iterator[Any]:
+    """The connection with this setting, which afterwards is what it was: the host's own revisions
+    may need it.
     """
-    bind: Any = context.bind
-    set_path = text("SELECT pg_catalog.set_config('search_path', :path, true)")
-    before = bind.scalar(text("SELECT pg_catalog.current_setting('search_path')"))
-    bind.execute(set_path, {"path": PATH})
-    yield bind
-    bind.execute(set_path, {"path": before})
+    change = text("SELECT pg_catalog.set_config(:name, :value, true)")
+    before = connection.scalar(text("SELECT pg_catalog.current_setting(:name)"), {"name": name})
+    connection.execute(change, {"name": name, "value": value})
+    yield connection
+    connection.execute(change, {"name": name, "value": before})
 
 
 def _send(driver: Any, script: str) -> None:
