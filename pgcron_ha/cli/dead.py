@@ -157,9 +157,9 @@ async def _redrive_many(
         while most is None or len(sent) < most:
             at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))
             batch = await session.act(functions.redrive_many, **options, at_most=at_most)
-            sent += zip(batch.letters, batch.runs, strict=True)
-            if len(batch.runs) < at_most:
+            sent += zip(batch["letters"], batch["runs"], strict=True)
+            if len(batch["runs"]) < at_most:
                 break
             screen.show_progress("dead letters redriven", len(sent), most)
-            options["starting"] = batch.next_due
+            options["starting"] = batch["next_due"]
     return sent

@@ -305,8 +305,8 @@ def restore_command(name: str, version: int, expect_version: int | None) -> None
 
     done = act(schedule_versions.restore_schedule, name, version, expected_version=expect_version)
     print_result(
-        {"schedule": name, **done._asdict()},
-        f"schedule '{name}' has version {done.version}: {done.note}",
+        {"schedule": name, **done},
+        f"schedule '{name}' has version {done['version']}: {done['note']}",
     )
 
 

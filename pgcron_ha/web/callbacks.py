@@ -171,9 +171,9 @@ class _Desk:
             if body is None:
                 message = f"the body has more than {MAX_BODY_BYTES} bytes"
                 return _answer(413, {"message": message}, {"connection": "close"})
-            said = read_callback(body)
+            said = {**read_callback(body), "schema": self._schema}
             async with self.pool.connection() as connection:
-                word = await callbacks.answer_callback(connection, key, said, schema=self._schema)
+                word = await callbacks.answer_callback(connection, *key, **said)
         except InvalidInput as error:
             return _answer(413 if isinstance(error, TooLarge) else 400, error.as_json())
         except PgcronError as error:

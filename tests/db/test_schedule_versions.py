@@ -92,7 +92,7 @@ async def test_a_restore_is_a_new_version_that_says_so(connection: Connection) -
 
     assert before is not None
     assert after is not None
-    assert (done.schedule_id, done.version, done.note) == (
+    assert (done["schedule_id"], done["version"], done["note"]) == (
         before["id"],
         4,
         "restored from version 1",
@@ -128,16 +128,16 @@ async def test_a_deleted_schedule_is_restored_as_another(connection: Connection)
 
     done = await restore_schedule(connection, "job", 1)
 
-    assert done.schedule_id != first
-    assert done.version == 1
-    assert done.note == f"restored from version 1 of deleted schedule {first}"
+    assert done["schedule_id"] != first
+    assert done["version"] == 1
+    assert done["note"] == f"restored from version 1 of deleted schedule {first}"
     row = await connection.fetchrow("SELECT spec, queue, managed_by, enabled FROM pgcron.schedule")
     assert row is not None
     assert tuple(row) == ("0 3 * * *", "slow", "ui", True)
-    cursor = await cursor_of(connection, done.schedule_id)
+    cursor = await cursor_of(connection, done["schedule_id"])
     assert cursor["watermark"] == cursor["since"]
     (only,) = await schedule_versions(connection, "job")
-    assert only["note"] == done.note
+    assert only["note"] == done["note"]
     with pytest.raises(NotFound, match="'nobody' does not exist"):
         await schedule_versions(connection, "nobody")
 

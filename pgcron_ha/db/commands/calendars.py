@@ -39,9 +39,6 @@ NotFound.
 users_of_calendar: Final = Rows("users_of_calendar", "name", limit=DEFAULT_LIMIT).names
 """The schedules that use it, directly or within another, by name."""
 
-# The most that one answer holds; each has 64 KiB at most.
-MOST_CALENDARS: Final = 10_000
-
 apply_calendars: Final = Rows(
     "apply_calendars", "contents", "source", take_over=False, schedules=()
 )
@@ -60,7 +57,6 @@ prune_calendars: Final = Rows("prune_calendars", "source", "kept")
 whose ``change`` is pruned. Conflict for one in use.
 """
 
-calendars_to_export: Final = Rows(
-    "calendars_to_export", "names", source=None, at_most=MOST_CALENDARS
-)
+# Each has 64 KiB at most.
+calendars_to_export: Final = Rows("calendars_to_export", "names", source=None, at_most=10_000)
 """``name`` and ``content`` of all (`names` None), or of these and those of a source."""

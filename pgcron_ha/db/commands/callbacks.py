@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pgcron_ha.db.driver.calls import Call
@@ -21,41 +20,23 @@ class CallbackKey(NamedTuple):
     token_hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackAnswer:
-    """A callback's report. ``status`` None: the work goes on; ``discarded`` is failed and not to
-    be retried. ``result`` is JSON text; ``retry_after`` are seconds.
-    """
-
-    status: End | None
-    result: str | None = None
-    error: str | None = None
-    retry_after: float | None = None
-    done: float | None = None
-    total: float | None = None
-    note: str | None = None
-    lines: tuple[str, ...] = ()
-
-
 def hash_of_token(token: str) -> bytes:
     """What is kept in a token's place."""
     return hashlib.sha256(token.encode()).digest()
 
 
 _known_callbacks: Final = Call[list[int]]("known_callbacks", "runs", "fences", "token_hashes")
-_answer_callback: Final = Call[Taken]("answer_callback", "run", "fence", "token_hash")
+
+answer_callback: Final = Call[Taken]("answer_callback", "run", "fence", "token_hash")
+"""What a callback reports. ``status`` None: the work goes on; ``discarded`` is failed and not to be
+retried. ``result`` is JSON text; ``retry_after`` are seconds.
+
+``taken``, ``again`` (the same end was reported before), ``other`` (another one was), ``gone`` (the
+attempt is over), or ``unknown`` (no such token).
+"""
 
 
 async def known_callbacks(connection: Any, keys: Sequence[CallbackKey], **options: Any) -> set[int]:
     """The positions of the keys whose token is their attempt's."""
     columns = ([key[column] for key in keys] for column in range(len(CallbackKey._fields)))
     return {position - 1 for position in await _known_callbacks(connection, *columns, **options)}
-
-
-async def answer_callback(
-    connection: Any, key: CallbackKey, answer: CallbackAnswer, **options: Any
-) -> Taken:
-    """``taken``, ``again`` (the same end was reported before), ``other`` (another one was),
-    ``gone`` (the attempt is over), or ``unknown`` (no such token).
-    """
-    return await _answer_callback(connection, *key, **asdict(answer), **options)

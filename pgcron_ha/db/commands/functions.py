@@ -7,24 +7,15 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.rows import Rows
 
 KEY_LIFETIME: Final = timedelta(days=1)
 # Dead letters of one call: each is locked until all are redriven or archived.
 MOST_AT_ONCE: Final = 1000
 JSON_COLUMNS: Final = frozenset({"args", "retry", "links"})
-
-
-class Redriven(NamedTuple):
-    """Dead letters, their new runs in the same order, and when a run after them would be due."""
-
-    letters: list[int]
-    runs: list[int]
-    next_due: datetime | None
 
 
 enqueue: Final = Call[int](
@@ -54,7 +45,7 @@ Its options are `pgcron_ha.client.options.POLICIES`; None is unchanged. VersionC
 has not the `expected_version` (0: when there is one) any more.
 """
 
-_pause_schedule: Final = Call[None]("pause_schedule", "name", "note")
+_pause_schedule: Final = Call[None]("pause_schedule", "name", note=None)
 
 resume_schedule: Final = Call[None]("resume_schedule", "schedule")
 """Fires again from now on. NotFound."""
@@ -87,9 +78,16 @@ redrive: Final = Call[int]("redrive", "run_id", args=None)
 `args` None means the letter's own.
 """
 
-_redrive_many: Final = Call[list[int]](
+redrive_many: Final = Rows(
     "redrive_many", also_lost=False, per=timedelta(minutes=1), at_most=MOST_AT_ONCE
-)
+).the
+"""Runs the oldest open letters again that fit all filters, each once; up to `at_most` of them:
+``letters``, their new ``runs`` in the same order, and ``next_due``, when a run after them would be.
+
+Filters are fingerprint, handler, queue, error_class, schedule, since and until. With `rate` so many
+become due in each interval `per`, the first at `starting` (now). Lost ones, which may have taken
+effect, only if `also_lost`. InvalidInput without any filter.
+"""
 
 archive_dead_letters: Final = Call[list[int]]("archive_dead_letters", at_most=MOST_AT_ONCE)
 """The ids of the open dead letters that it closed, the oldest first, up to `at_most` of them.
@@ -103,38 +101,20 @@ _end_operation: Final = Call[None]("end_operation", "key", "run_id")
 
 
 async def pause_schedule(
-    connection: Any,
-    name: str,
-    note: str | None = None,
-    *,
-    until: datetime | timedelta | None = None,
-    **options: Any,
+    connection: Any, *values: Any, until: datetime | timedelta | None = None, **options: Any
 ) -> None:
-    """No fires from now on; those that pass meanwhile are missed with this note.
+    """No fires of the schedule `name` from now on; those that pass meanwhile are missed with this
+    `note`.
 
     `until`: an instant, or how long from now by the database's clock; a node resumes it then.
     NotFound, InvalidInput for an end that is over.
     """
     end: dict[str, Any] = {"pause" if isinstance(until, timedelta) else "until": until}
-    await _pause_schedule(connection, name, note, **end, **options)
-
-
-async def redrive_many(connection: Any, **options: Any) -> Redriven:
-    """Runs the oldest open letters again that fit all filters, each once; up to `at_most` of them.
-
-    Filters are fingerprint, handler, queue, error_class, schedule, since and until. With `rate` so
-    many become due in each interval `per`, the first at `starting` (now). Lost ones, which may have
-    taken effect, only if `also_lost`. InvalidInput without any filter.
-    """
-    return Redriven(*await _redrive_many.row(connection, **options))
+    await _pause_schedule(connection, *values, **end, **options)
 
 
 async def once(
-    connection: Any,
-    operation: str,
-    verb: Callable[[], Awaitable[int]],
-    *,
-    schema: str = DEFAULT_SCHEMA,
+    connection: Any, operation: str, verb: Callable[[], Awaitable[int]], **options: Any
 ) -> tuple[int, bool]:
     """The run that `verb` gives in the same transaction, and whether it was called.
 
@@ -144,11 +124,11 @@ async def once(
     then to be rolled back, and the operation is not done.
     """
     lifetime = KEY_LIFETIME.total_seconds()
-    known = await _begin_operation(connection, operation, lifetime=lifetime, schema=schema)
+    known = await _begin_operation(connection, operation, lifetime=lifetime, **options)
     if known is not None:
         return known, False
     run = await verb()
-    await _end_operation(connection, operation, run, schema=schema)
+    await _end_operation(connection, operation, run, **options)
     return run, True
 
 
@@ -167,8 +147,6 @@ def _value(name: str, value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-MOST_CHANGED: Final = 100
-
 skip_occurrence: Final = Call[None]("skip_occurrence", "schedule", "fire_time", note=None)
 """The fire does not run. NotFound; Conflict when it has begun or is over; InvalidInput."""
 
@@ -181,5 +159,5 @@ edit_occurrence: Final = Call[None]("edit_occurrence", "schedule", "fire_time", 
 restore_occurrence: Final = Call[None]("restore_occurrence", "schedule", "fire_time")
 """The fire is as the schedule says. Raises as `skip_occurrence`; NotFound if it was so."""
 
-changed_occurrences: Final = Rows("changed_occurrences", "schedule_id", at_most=MOST_CHANGED)
-"""The first `MOST_CHANGED` fires to come that somebody has changed, by their time."""
+changed_occurrences: Final = Rows("changed_occurrences", "schedule_id", at_most=100)
+"""The first hundred fires to come that somebody has changed, by their time."""

@@ -23,7 +23,7 @@ AT_ONCE: Final = 1000
 _apply: Final = Rows("apply_schedules", "definitions", "source", take_over=False)
 _prune: Final = Rows("prune_schedules", "source", "kept")
 _export: Final = Rows("schedules_to_export", names=None, source=None, at_most=MOST_SCHEDULES)
-_default: Final = Rows("default_schedule")
+_default: Final = Rows("default_schedule").the
 
 
 async def apply_schedules(
@@ -56,21 +56,14 @@ async def apply_schedules(
     ]
 
 
-async def schedules_to_export(
-    connection: Connection,
-    names: Sequence[str] | None = None,
-    source: str | None = None,
-    **options: Any,
-) -> list[Row]:
-    """All schedules, those of these names, or those of a source, by name."""
-    rows = await _export(connection, names, source, **options)
-    return [dict(row["content"]) for row in rows]
+async def schedules_to_export(connection: Connection, *values: Any, **options: Any) -> list[Row]:
+    """All schedules, those of these `names`, or those of a `source`, by name."""
+    return [dict(row["content"]) for row in await _export(connection, *values, **options)]
 
 
 async def default_schedule(connection: Connection, **options: Any) -> Row:
     """A schedule with the default of each option, which files may leave out."""
-    (row,) = await _default(connection, **options)
-    return dict(row["content"])
+    return dict((await _default(connection, **options))["content"])
 
 
 def _row(record: Any) -> Row | None:

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import NO_SCHEDULE, Row
 from pgcron_ha.db.queries.rows import Rows
 from pgcron_ha.errors import NotFound
-
-MOST_VERSIONS: Final = 200
-"""Of each schedule are kept; those of a deleted one as long as its ledger."""
-
-_WARNING: Final = "01PC1"
-
-
-class Restored(NamedTuple):
-    """The schedule's id (another one if it had been deleted), its new version, and its note."""
-
-    schedule_id: int
-    version: int
-    note: str
-
 
 edit_schedule: Final = Call[int]("edit_schedule", "schedule", "changes")
 """Changes columns of a schedule, given as a JSON object (null: the default); its version.
@@ -36,27 +22,25 @@ written_schedule: Final = Rows("written_schedule", "name").existing(*NO_SCHEDULE
 written_version: Final = Rows("written_version", "name", "version").one
 """As `written_schedule`, of an earlier version; None: it is not kept."""
 
-_restore_schedule: Final = Call[int]("restore_schedule", "schedule", "version")
-_schedule_versions: Final = Rows("schedule_versions", "name", limit=MOST_VERSIONS)
+restore_schedule: Final = Rows("restore_schedule", "schedule", "version").the
+"""Makes an earlier version the next one, of a deleted schedule too. NotFound, VersionConflict.
+
+The name, what manages it and a pause stay as they are; `expected_version` as in `put_schedule`.
+``schedule_id`` is another one if it had been deleted; its new ``version``, and the ``note`` of it.
+"""
+
+# So many are kept of each schedule; those of a deleted one as long as its ledger.
+_schedule_versions: Final = Rows("schedule_versions", "name", limit=200)
 
 
-async def restore_schedule(connection: Any, name: str, version: int, **options: Any) -> Restored:
-    """Makes an earlier version the next one, of a deleted schedule too. NotFound, VersionConflict.
-
-    The name, what manages it and a pause stay as they are; `expected_version` as in `put_schedule`.
-    """
-    return Restored(*await _restore_schedule.row(connection, name, version, **options))
-
-
-async def schedule_versions(
-    connection: Any, name: str, *, before: int | None = None, **options: Any
-) -> list[Row]:
-    """The versions of the schedule that has, or last had, this name; newest first. NotFound.
+async def schedule_versions(connection: Any, name: str, **options: Any) -> list[Row]:
+    """The versions (`before` one of them) of the schedule that has, or last had, this name; newest
+    first. NotFound.
 
     `content` has all columns of that version, `operation` is create, edit or delete.
     """
-    found = await _schedule_versions(connection, name, before=before, **options)
-    if not found and before is None:
+    found = await _schedule_versions(connection, name, **options)
+    if not found and options.get("before") is None:
         raise NotFound(
             f"schedule '{name[:200]}' does not exist",
             "No deleted schedule had this name either. Look for a renamed one by its last name.",
@@ -79,7 +63,7 @@ def on_warning(connection: Any, report: Callable[[str, str, str], None]) -> None
     """
 
     def heard(_: object, reported: Any) -> None:
-        if reported.sqlstate == _WARNING:
+        if reported.sqlstate == "01PC1":
             report(reported.message, reported.detail or "", reported.hint or "")
 
     connection.add_log_listener(heard)

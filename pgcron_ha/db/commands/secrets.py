@@ -7,12 +7,10 @@ from typing import Final
 
 from pgcron_ha.db.queries.rows import Rows
 
-AT_MOST: Final = 500
-
 reveal: Final = Rows("reveal", "run_id").the
 """The handler, args and result of a run, as they are kept; the audit has who asked. NotFound."""
 
-stale: Final = Rows("stale_secrets", "kind", "key", "after", at_most=AT_MOST)
+stale: Final = Rows("stale_secrets", "kind", "key", "after", at_most=500)
 """Of a kind of `rotations`: id, handler and args of those whose args have another key."""
 
 stale_elsewhere: Final = Rows("stale_elsewhere", "key")

@@ -84,8 +84,6 @@ def _written(statement: Statement, style: Style) -> tuple[str, tuple[str, ...]]:
 
 T = TypeVar("T")
 
-_OWN: Final = (asyncpg.Connection, PoolConnectionProxy)
-
 
 class Named:
     """A named statement, and how a function that sends it takes its parameters."""
@@ -125,11 +123,9 @@ class Call(Named, Generic[T]):
     is ``cli``, ``code``, …. Raises the errors of `pgcron_ha.errors` with the messages of SQL.
     """
 
-    async def __call__(
-        self, connection: Any, *values: Any, schema: str = DEFAULT_SCHEMA, **options: Any
-    ) -> T:
+    async def __call__(self, connection: Any, *values: Any, **options: Any) -> T:
         """The first column of its only row."""
-        found: T = (await self.row(connection, *values, schema=schema, **options))[0]
+        found: T = (await self.row(connection, *values, **options))[0]
         return found
 
     async def row(
@@ -164,7 +160,7 @@ async def fetch_row(
     Python check) the caller's transaction has failed, as after any error of PostgreSQL.
     """
     with answers():
-        if isinstance(connection, _OWN):
+        if isinstance(connection, asyncpg.Connection | PoolConnectionProxy):
             ordered = [plain(values.get(each)) for each in statement.parameters]
             found = await connection.fetchrow(statement.sql, *ordered)
         else:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pgcron_ha.db.driver.answers import answers
-from pgcron_ha.db.driver.calls import Named, fitting
+from pgcron_ha.db.driver.calls import Named, fitting, plain
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, Statement
 from pgcron_ha.errors import NotFound
 
@@ -38,7 +38,9 @@ class BoundedPage(Generic[Place]):
     is_stopped: bool = False
 
 
-async def fetch(connection: Any, name: str, schema: str, /, **values: Any) -> list[Row]:
+async def fetch(
+    connection: Any, name: str, *, schema: str = DEFAULT_SCHEMA, **values: Any
+) -> list[Row]:
     """The rows of the statement `name`. Inside the pool's transaction, which words the errors.
 
     The driver keeps the prepared statement, so the next call plans nothing anew.
@@ -90,10 +92,11 @@ class Rows(Named):
     async def _send(self, connection: Any, statement: Statement, values: Values) -> list[Row]:
         # A connection of another class keeps its settings.
         settled: Any = getattr(connection, "settled", nullcontext)
+        ordered = [plain(values[name]) for name in statement.parameters]
         with answers():
             async with settled():
                 prepared = await connection.prepare(statement.sql)
-                found = await prepared.fetch(*[values[name] for name in statement.parameters])
+                found = await prepared.fetch(*ordered)
         jsons = {each.name for each in prepared.get_attributes() if each.type.name == "jsonb"}
         return [{key: _plain(value, key in jsons) for key, value in row.items()} for row in found]
 
@@ -109,11 +112,7 @@ class Query(Rows):
 
 async def _as_sent(connection: Any, statement: Statement, values: Values) -> list[Row]:
     found = await connection.fetch(statement.sql, *(values[key] for key in statement.parameters))
-    return [{key: _in_seconds(value) for key, value in row.items()} for row in found]
-
-
-def _in_seconds(value: Any) -> Any:
-    return value.total_seconds() if isinstance(value, timedelta) else value
+    return [{key: plain(value) for key, value in row.items()} for row in found]
 
 
 def _plain(value: Any, is_json: bool) -> Any:

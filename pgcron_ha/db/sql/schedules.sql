@@ -17,6 +17,8 @@ ORDER BY s.name LIMIT :at_most::int;
 SELECT jsonb_populate_record(NULL::pgcron.schedule, pgcron.schedule_defaults()) AS content;
 
 -- name: restore_schedule
+SELECT r.schedule_id, r.new_version AS version, r.note FROM pgcron.restore_schedule(
+  :schedule::text, :version::int, :actor::text, :interface::text, :expected_version::int) r;
 
 -- name: schedule_versions
 -- Newest first; a deletion follows what it deleted, and a schedule that is gone is found by its

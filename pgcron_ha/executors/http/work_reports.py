@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias
 
-from pgcron_ha.db.commands.callbacks import CallbackAnswer, End
+from pgcron_ha.db.commands.callbacks import End
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.executors.contract.failures import ASKED_TO_RETRY, bounded_text, outcome_of_result
 from pgcron_ha.executors.contract.outcome import MAX_RESULT_BYTES, Failed, Succeeded
@@ -101,8 +101,10 @@ def delay_of(document: dict[str, Any]) -> float | None:
     return _number(document.get("retry_after"), MAX_RETRY_AFTER_SECONDS)
 
 
-def read_callback(body: bytes) -> CallbackAnswer:
-    """The answer in a body. Raises `InvalidInput`, or `TooLarge` for a result over its bound."""
+def read_callback(body: bytes) -> dict[str, Any]:
+    """The report in a body, as `pgcron_ha.db.commands.callbacks.answer_callback` takes it. Raises
+    `InvalidInput`, or `TooLarge` for a result over its bound.
+    """
     try:
         document = read_json(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as unreadable:
@@ -122,16 +124,16 @@ def read_callback(body: bytes) -> CallbackAnswer:
         )
     has_failed = kind not in ("running", "succeeded")
     done, total, note = _progress(document)
-    return CallbackAnswer(
-        status=None if kind == "running" else kind,
-        result=_result(document) if kind == "succeeded" else None,
-        error=error if has_failed else None,
-        retry_after=_retry_after(document) if has_failed else None,
-        done=done,
-        total=total,
-        note=note,
-        lines=_lines(document.get("log", [])),
-    )
+    return {
+        "status": None if kind == "running" else kind,
+        "result": _result(document) if kind == "succeeded" else None,
+        "error": error if has_failed else None,
+        "retry_after": _retry_after(document) if has_failed else None,
+        "done": done,
+        "total": total,
+        "note": note,
+        "lines": _lines(document.get("log", [])),
+    }
 
 
 def _result(document: dict[str, Any]) -> str | None:

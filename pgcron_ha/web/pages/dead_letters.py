@@ -76,10 +76,10 @@ async def redrive_cause(page_request: PageRequest) -> Response:
             rate=None if rate is None else int(rate),
             starting=starting,
         )
-        redriven += len(batch.runs)
-        if len(batch.runs) < functions.MOST_AT_ONCE:
+        redriven += len(batch["runs"])
+        if len(batch["runs"]) < functions.MOST_AT_ONCE:
             break
-        starting = batch.next_due
+        starting = batch["next_due"]
     return page_request.redirect("dead", "redriven_cause" if redriven else "redriven_none")
 
 
