@@ -8,21 +8,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
 from pgcron_ha.db.queries.pages.runs import FAR_AHEAD, HIGHEST_ID, LONG_AGO
 from pgcron_ha.db.queries.rows import BoundedPage, Row, Rows
 
 FILTERS: Final = ("actor", "login", "verb", "kind", "name", "outcome", "interface")
 """Each is a column, and a whole value of it."""
-EXPORT_ROWS: Final = 500
 
-_COLUMNS: Final = (
-    *("id", "at", "login", "actor", "interface", "address", "verb", "kind", "name", "note"),
-    *("before", "after", "outcome"),
-)
 _audited: Final = Rows("audited")
-_audit_after: Final = Rows("audit_after", "after", "settled", at_most=EXPORT_ROWS)
+_audit_after: Final = Rows("audit_after", "after", "settled", at_most=500)
 settle: Final = Call[int]("settle_audit")
 """Up to which row the audit is complete: no transaction that is open can add one before it."""
 
@@ -37,26 +31,20 @@ async def audited(
     since: datetime | None = None,
     until: datetime | None = None,
     limit: int = DEFAULT_LIMIT,
-    schema: str = DEFAULT_SCHEMA,
-    **filters: str | None,
+    **options: Any,
 ) -> BoundedPage[tuple[datetime, int]]:
-    """What was recorded since and before two instants, from `begin` downwards."""
+    """What was recorded since and before two instants, from `begin` downwards; `options` are those
+    of `FILTERS`, too.
+    """
     at, number = begin or (until or FAR_AHEAD, 0 if until else HIGHEST_ID)
     # Without a filter but the name, which has an index, every row that is looked at is shown.
-    is_filtered = any(value is not None for name, value in filters.items() if name != "name")
+    is_filtered = any(options.get(name) is not None for name in FILTERS if name != "name")
     look = LOOK if is_filtered else limit + 1
-    found = await _audited(
-        connection,
-        before_at=at,
-        before=number,
-        since=since or LONG_AGO,
-        limit=limit + 1,
-        look=look,
-        schema=schema,
-        **filters,
-    )
-    rows = [{name: row[name] for name in _COLUMNS} for row in found if row["id"] is not None]
+    options |= {"since": since or LONG_AGO, "limit": limit + 1, "look": look}
+    found = await _audited(connection, before_at=at, before=number, **options)
     first = found[0]
+    columns = list(first)[3:]  # behind those that say how far was looked
+    rows = [{name: row[name] for name in columns} for row in found if row["id"] is not None]
     following = None
     if len(rows) > limit:
         following = rows[limit - 1]["at"], rows[limit - 1]["id"]
@@ -66,14 +54,12 @@ async def audited(
     return BoundedPage(rows[:limit], following, first["looked"], is_stopped=is_stopped)
 
 
-async def exported(
-    connection: Any, after: int, *, schema: str = DEFAULT_SCHEMA
-) -> AsyncIterator[list[Row]]:
+async def exported(connection: Any, after: int, **options: Any) -> AsyncIterator[list[Row]]:
     """All rows after the one of this number as far as the audit is complete, in their order, some
     at a time.
     """
-    settled = await settle(connection, schema=schema)
-    while rows := await _audit_after(connection, after, settled, schema=schema):
+    settled = await settle(connection, **options)
+    while rows := await _audit_after(connection, after, settled, **options):
         yield rows
         after = rows[-1]["id"]
 

@@ -8,13 +8,8 @@ from typing import Final
 from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.errors import PgcronError
 
-A_WHILE_SECONDS: Final = 1.0
-"""None of our statements holds such a lock, or waits for one, for this long."""
-
-_MOST: Final = 10
-
-
-blocking_sessions: Final = Rows("list_blocking_sessions", seconds=A_WHILE_SECONDS, limit=_MOST)
+# None of our statements holds such a lock, or waits for one, for a second.
+blocking_sessions: Final = Rows("list_blocking_sessions", seconds=1.0, limit=10)
 """Sessions that block nodes, or would: process_id (0: a prepared transaction), user, application,
 seconds of its transaction (None: not shown to this role), tables it has locked, how many sessions
 are waiting, state, statement.
@@ -25,8 +20,7 @@ def session_words(row: Row) -> str:
     """Which session it is, for people."""
     if row["process_id"] == 0:
         return "a prepared transaction (pg_prepared_xacts)"
-    known = (("user", row["user"]), ("application", row["application"]))
-    about = ", ".join(f"{name} {value}" for name, value in known if value)
+    about = ", ".join(f"{name} {row[name]}" for name in ("user", "application") if row[name])
     return f"session {row['process_id']}" + (f" ({about})" if about else "")
 
 

@@ -8,10 +8,9 @@ from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.connecting import connected
 from pgcron_ha.db.driver.session_settings import COMMAND
 
-MOST_JOBS: Final = 10_000
 _JOBS: Final = (
     "SELECT to_jsonb(j)::text AS job, current_setting('cron.timezone', true) AS timezone "
-    "FROM cron.job j ORDER BY j.jobid LIMIT $1"
+    "FROM cron.job j ORDER BY j.jobid LIMIT 10000"
 )
 
 
@@ -22,5 +21,5 @@ async def pg_cron_jobs(dsn: str) -> tuple[list[str], str | None]:
     """
     async with connected(dsn, COMMAND) as connection:
         with answers():
-            rows = await connection.fetch(_JOBS, MOST_JOBS)
+            rows = await connection.fetch(_JOBS)
     return [row["job"] for row in rows], rows[0]["timezone"] if rows else None

@@ -7,9 +7,6 @@ from typing import Any, Final
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
 from pgcron_ha.db.queries.rows import Rows
 
-# Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
-OLD_SNAPSHOT_TRANSACTIONS: Final = 1_000_000
-LONG_TRANSACTION_SECONDS: Final = 300.0
 # Fewer dead rows than this are gone before anybody feels them.
 MANY_DEAD_ROWS: Final = 100_000
 # Of findings that have one cause, mostly.
@@ -26,9 +23,8 @@ def _listed(name: str, **parameters: Any) -> Rows:
     return Rows(name, limit=DEFAULT_LIMIT, **parameters)
 
 
-snapshot_holders: Final = _listed(
-    "list_snapshot_holders", age=OLD_SNAPSHOT_TRANSACTIONS, seconds=LONG_TRANSACTION_SECONDS
-)
+# Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
+snapshot_holders: Final = _listed("list_snapshot_holders", age=1_000_000, seconds=300.0)
 """Holders that keep dead rows: kind, name, age in transactions, seconds, other_database (None: it
 is in this one); the oldest first.
 """

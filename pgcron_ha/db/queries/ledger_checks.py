@@ -11,9 +11,6 @@ from typing import Any, Final
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.rows import Row, Rows
 
-MOST_BROKEN: Final = 100
-"""Of each rule."""
-
 MOST_SCHEDULES: Final = 1000
 
 
@@ -30,9 +27,9 @@ class LedgerOf:
     """Later rows were too many to be read."""
 
 
-broken_rows: Final = Rows("check_ledger", schedule=None, at_most=MOST_BROKEN)
-"""Rows that break a rule of the ledger (of one `schedule`, `since` an instant): see
-``pgcron.check_ledger``. NotFound.
+broken_rows: Final = Rows("check_ledger", schedule=None, at_most=100)
+"""Rows that break a rule of the ledger (of one `schedule`, `since` an instant), at most a hundred
+of each: see ``pgcron.check_ledger``. NotFound.
 """
 
 deciding_tzdata: Final = Call[str | None]("deciding_tzdata")

@@ -130,10 +130,8 @@ async def runs(
         if schedule_name is None:
             page = await newest_runs(connection, wanted, Position(), schema=schema)
         else:
-            known = await schedule(connection, schedule_name, schema=schema)
-            page = await runs_of_schedule(
-                connection, known["id"], wanted, Position(), schema=schema
-            )
+            row = await schedule(connection, schedule_name, schema=schema)
+            page = await runs_of_schedule(connection, row["id"], wanted, Position(), schema=schema)
     words = {row["id"]: row["word"] for row in page.rows}
     # The page of a schedule shows its live runs above as many others as were asked for.
     newest = sorted(words, reverse=True)[:limit]

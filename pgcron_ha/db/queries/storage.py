@@ -9,9 +9,6 @@ from pgcron_ha.db.queries.health import snapshot_holders
 from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.model.storage import TableSize, tables_of
 
-# Ten years of daily partitions of each table that has them.
-MOST_RELATIONS: Final = 15_000
-
 
 class Storage(NamedTuple):
     """The tables, the largest first, and the holders of snapshots, the oldest first."""
@@ -24,7 +21,8 @@ class Storage(NamedTuple):
 
 
 _role: Final = Query("read_role").the
-_sizes: Final = Query("list_table_sizes", limit=MOST_RELATIONS)
+# Ten years of daily partitions of each table that has them.
+_sizes: Final = Query("list_table_sizes", limit=15_000)
 
 
 async def tables(connection: Any, **options: Any) -> tuple[TableSize, ...]:

@@ -8,13 +8,12 @@ from pgcron_ha.db.queries.rows import Query
 
 # Causes come from this many of the newest letters; a filter searches no further at once.
 LOOK: Final = 10_000
-GROUPS: Final = 50
 PAGE_ROWS: Final = 25
 # ``open``: neither redriven nor archived.
 STATES: Final = ("open", "redriven", "archived", "all")
 
 
-groups: Final = Query("page_letter_groups", look=LOOK, limit=GROUPS)
+groups: Final = Query("page_letter_groups", look=LOOK, limit=50)
 """Letters by handler, error class and fingerprint, open first, then the newest.
 
 ``state`` is of `STATES`; what else a letter has to have (None: anything): ``handler``,

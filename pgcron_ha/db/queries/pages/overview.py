@@ -15,7 +15,6 @@ LOOK: Final = 500
 QUEUES: Final = 200
 RECENT_RUNS: Final = 2_000
 ROWS: Final = 200
-TIMELINE_RUNS: Final = 400
 
 
 cluster: Final = Query("page_cluster").the
@@ -73,5 +72,5 @@ def blocked(waiting: Iterable[Row]) -> list[Row]:
     return [{**each, "runs": each["blocked"]} for each in waiting if each["blocked"]]
 
 
-timeline_runs: Final = Query("page_timeline_runs", each=TIMELINE_RUNS)
-"""Ended runs of ``schedule_ids`` ``since`` an instant, at most `TIMELINE_RUNS` of one."""
+timeline_runs: Final = Query("page_timeline_runs", each=400)
+"""Ended runs of ``schedule_ids`` ``since`` an instant, at most 400 of one."""

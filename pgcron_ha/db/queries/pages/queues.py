@@ -12,7 +12,6 @@ QUEUES: Final = 200
 COUNTED: Final = 10_000
 BUDGET: Final = 30_000
 LOOK: Final = 10_000
-HEAD_ROWS: Final = 15
 
 settings: Final = Query("page_queue_settings", limit=QUEUES)
 """Queues that were ever paused or limited: since when, by whom and why they are paused,
@@ -39,7 +38,7 @@ within: Final = Query("page_queues_within", limit=10 * QUEUES).names
 dead: Final = Query("page_queue_dead", look=LOOK, limit=QUEUES)
 """Open dead letters by queue, of the newest `LOOK`."""
 
-head: Final = Query("page_queue_head", limit=HEAD_ROWS)
+head: Final = Query("page_queue_head", limit=15)
 """The first due runs of a ``queue`` in the order of the claim."""
 
 open_breakers: Final = Query("page_breakers", limit=QUEUES)

@@ -13,12 +13,7 @@ MOST_JSON: Final = 30_000
 ATTEMPTS: Final = 30
 # Characters of an attempt's error and of its traceback.
 MOST_TEXT: Final = 8_000
-CHILDREN: Final = 20
-# Nobody makes more of one run by hand, and no page sorts more.
-CHILDREN_LOOK: Final = 1_000
 LINES: Final = 500
-# Characters of one line; a whole page of such lines is still a page.
-MOST_LINE: Final = 2_000
 
 # The place of a dead letter whose history is gone.
 GONE: Final = 3
@@ -60,11 +55,13 @@ sentence, `waits_on` the run it waits for. All None: it is not due.
 letter: Final = Query("page_run_letter").one
 """The dead letter of ``run_id``."""
 
-children: Final = Query("page_run_children", look=CHILDREN_LOOK, limit=CHILDREN)
+# Nobody makes more of one run by hand than are looked at, and no page sorts more.
+children: Final = Query("page_run_children", look=1_000, limit=20)
 """Runs made from ``run_id``, the newest first."""
 
 attempts: Final = Query("list_attempts", most=MOST_TEXT, limit=ATTEMPTS + 1)
 """Its attempts that did not succeed, the newest first: one more than is shown."""
 
-last_lines: Final = Query("page_last_lines", most=MOST_LINE, limit=LINES + 1)
+# A whole page of lines of so many characters is still a page.
+last_lines: Final = Query("page_last_lines", most=2_000, limit=LINES + 1)
 """The last lines of ``run_id``, the last first: one more than is shown."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.pages.run import runs_of_ids
 from pgcron_ha.db.queries.rows import BoundedPage, Query, Row, fetch
+from pgcron_ha.model.run import RunOutcome
 
 PAGE_ROWS: Final = 50
 # Rows of one source that are looked at for one page: some ten milliseconds of an index's walk. Most
@@ -27,24 +27,13 @@ NUMBERS_MARGIN: Final = 5_000
 # Live runs of one schedule that its first page shows above those that have ended.
 LIVE_ROWS: Final = 200
 CHOICES: Final = 200
-# Schedules that are read to suggest queues and handlers: not a million of them.
-CHOICES_LOOK: Final = 5_000
 HIGHEST_ID: Final = 2**63 - 1
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FAR_AHEAD: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
-READY_WORDS: Final = ("ready", "scheduled", "retrying")
-LIVE_WORDS: Final = ("running", *READY_WORDS, "blocked")
-ENDED_WORDS: Final = (
-    "succeeded",
-    "dead",
-    "lost",
-    "cancelled",
-    "skipped",
-    "superseded",
-    "expired",
-    "upstream_failed",
-)
+LIVE_WORDS: Final = ("running", "ready", "scheduled", "retrying", "blocked")
+# What executed comes first.
+ENDED_WORDS: Final = tuple(dict.fromkeys(("succeeded", "dead", "lost", *map(str, RunOutcome))))
 STATE_WORDS: Final = (*LIVE_WORDS, *ENDED_WORDS)
 """What a run's state is called, and its outcome."""
 # Groups of states that people ask for together; the dead of "attention" are not yet redriven.
@@ -101,7 +90,6 @@ RunPage: TypeAlias = BoundedPage[Position]
 class _Scan:
     rows: list[Row]
     looked: int
-    is_cut: bool = False
     floor: int = 0
     """The lowest number that was looked at, if more may be below; else 0."""
     floor_at: datetime | None = None
@@ -112,13 +100,13 @@ _DAY: Final = timedelta(days=1)
 
 
 async def newest_runs(
-    connection: Any, wanted: RunFilter, position: Position, *, schema: str = DEFAULT_SCHEMA
+    connection: Any, wanted: RunFilter, position: Position, **options: Any
 ) -> RunPage:
     """Runs below a position."""
     most = LOOK if position == Position() else FURTHER_LOOK
     for look in (min(SHORT_LOOK, most), most):
-        live = await _live(connection, wanted, position.live, look, schema)
-        ended = await _ended(connection, wanted, position.ended, look, schema)
+        live = await _live(connection, wanted, position.live, look, **options)
+        ended = await _ended(connection, wanted, position.ended, look, **options)
         page = _merged(live, ended, position, wanted.rows)
         if not page.is_stopped:
             break
@@ -151,53 +139,43 @@ def _beyond(scan: _Scan, shown: set[int], before: int) -> int:
 
 
 async def runs_of_schedule(
-    connection: Any,
-    schedule_id: int,
-    wanted: RunFilter,
-    position: Position,
-    *,
-    schema: str = DEFAULT_SCHEMA,
+    connection: Any, schedule_id: int, wanted: RunFilter, position: Position, **options: Any
 ) -> RunPage:
     """Its ended runs by their end; the first page shows its live ones above them."""
     wanted = replace(wanted, schedule=None)  # it may have had another name
+    options["schedule_id"] = schedule_id
     first: list[Row] = []
     if position.at is None:
-        of_it: dict[str, Any] = {"schedule_id": schedule_id, "indexed": False, "look": LIVE_ROWS}
-        live = await _scan(connection, "page_runs_alive", schema, wanted, **of_it, limit=LIVE_ROWS)
+        few = {"look": LIVE_ROWS, "limit": LIVE_ROWS}
+        live = await _scan(connection, "page_runs_alive", wanted, indexed=False, **few, **options)
         first = sorted(live.rows, key=lambda row: (row["at"], row["id"]), reverse=True)
     most = LOOK if position.at is None else FURTHER_LOOK
     for look in (min(2 * wanted.rows, SHORT_LOOK), SHORT_LOOK, most):
-        scan = await _scan(
-            connection,
-            "page_runs_ended",
-            schema,
-            wanted,
-            schedule_id=schedule_id,
-            end_at=position.at or FAR_AHEAD,
-            before=position.ended,
-            look=look,
-        )
-        if len(scan.rows) > wanted.rows or not scan.is_cut:
+        place = {"end_at": position.at or FAR_AHEAD, "before": position.ended, "look": look}
+        scan = await _scan(connection, "page_runs_ended", wanted, **place, **options)
+        if len(scan.rows) > wanted.rows or not scan.floor:
             break
     rows, is_full = scan.rows[: wanted.rows], len(scan.rows) > wanted.rows
-    beyond = Position(0, scan.floor, scan.floor_at) if scan.is_cut else None
+    beyond = Position(0, scan.floor, scan.floor_at) if scan.floor else None
     if is_full:
         beyond = Position(0, rows[-1]["id"], rows[-1]["at"])
-    is_stopped = scan.is_cut and not is_full
+    is_stopped = bool(scan.floor) and not is_full
     return RunPage([*first, *rows], beyond, scan.looked, scan.floor_at, is_stopped)
 
 
-async def detailed(connection: Any, page: RunPage, *, schema: str = DEFAULT_SCHEMA) -> list[Row]:
+async def detailed(connection: Any, page: RunPage, **options: Any) -> list[Row]:
     """The rows of a page with all that `runs_of_ids` knows of them; in the page's transaction."""
     ends = [row["at"] for row in page.rows if row["word"] in ENDED_WORDS]
-    bounds = {"since": min(ends, default=LONG_AGO), "until": max(ends, default=LONG_AGO)}
+    bounds: dict[str, Any] = {"since": min(ends, default=LONG_AGO)}
+    bounds |= {"until": max(ends, default=LONG_AGO), **options}
     ids = [row["id"] for row in page.rows]
-    found = await runs_of_ids(connection, ids, **bounds, most=0, schema=schema)
+    found = await runs_of_ids(connection, ids, most=0, **bounds)
     known = {row["id"]: row for row in found}
     return [{**known[row["id"]], **row} for row in page.rows]
 
 
-choices: Final = Query("page_run_choices", look=CHOICES_LOOK, limit=CHOICES).the
+# Not a million schedules are read for it.
+choices: Final = Query("page_run_choices", look=5_000, limit=CHOICES).the
 """A row of ``queues``, ``handlers``, ``nodes``, ``schedules`` to suggest."""
 
 schedule_id: Final = Query("page_schedule_id").one
@@ -209,54 +187,58 @@ run_of_key: Final = Query("page_key_run").one
 """The `run_id` that a living idempotency ``key`` names, or that has the unique key now."""
 
 
-async def _live(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
+async def _live(
+    connection: Any, wanted: RunFilter, before: int, look: int, **options: Any
+) -> _Scan:
     """The live runs that are wanted."""
     words = {word for word in wanted.states if word in LIVE_WORDS}
     if not words or not before:
         return _NOTHING
     indexed = words & _INDEXED if words != set(LIVE_WORDS) else set()
     found = walked = _NOTHING
-    values: dict[str, Any] = {"before": before, "look": look}
+    values: dict[str, Any] = {"before": before, "look": look, **options}
     if indexed:
         values |= {"states": indexed, "indexed": True}
-        found = await _scan(connection, "page_runs_alive", schema, wanted, **values)
-        if found.is_cut:  # too many: the index has no order to page them by
+        found = await _scan(connection, "page_runs_alive", wanted, **values)
+        if found.floor:  # too many: the index has no order to page them by
             found, indexed = _NOTHING, set()
     if words - indexed:
         values |= {"states": words - indexed, "indexed": False}
-        walked = await _scan(connection, "page_runs_alive", schema, wanted, **values)
+        walked = await _scan(connection, "page_runs_alive", wanted, **values)
     # Below the floor of the walk nobody has looked at all of them.
     rows = [row for row in (*found.rows, *walked.rows) if row["id"] >= walked.floor]
     return replace(walked, rows=rows, looked=found.looked + walked.looked)
 
 
-async def _ended(connection: Any, wanted: RunFilter, before: int, look: int, schema: str) -> _Scan:
+async def _ended(
+    connection: Any, wanted: RunFilter, before: int, look: int, **options: Any
+) -> _Scan:
     """The ended runs that are wanted."""
     words = {word for word in wanted.states if word in ENDED_WORDS}
     if not words or not before:
         return _NOTHING
-    values: dict[str, Any] = {"states": words, "before": before, "look": look}
+    values: dict[str, Any] = {"states": words, "before": before, "look": look, **options}
     if words <= _LETTERS and wanted.node is None:
-        return await _scan(connection, "page_runs_ended", schema, wanted, **values, of_letters=True)
+        return await _scan(connection, "page_runs_ended", wanted, **values, of_letters=True)
     if wanted.until < FAR_AHEAD and before == HIGHEST_ID:
-        start = await _history_start(connection, schema=schema, until=wanted.until)
+        start = await _history_start(connection, until=wanted.until, **options)
         values["before"] = start["id"] + NUMBERS_MARGIN
-    return await _scan(connection, "page_runs_ended", schema, wanted, **values)
+    return await _scan(connection, "page_runs_ended", wanted, **values)
 
 
-async def _scan(connection: Any, name: str, schema: str, wanted: RunFilter, **more: Any) -> _Scan:
+async def _scan(connection: Any, name: str, wanted: RunFilter, **more: Any) -> _Scan:
     values: dict[str, Any] = {"look": LOOK, "limit": wanted.rows + 1, "before": HIGHEST_ID}
     values |= {"schedule_id": None, "end_at": FAR_AHEAD, "of_letters": False}
     # Bounds of the partitions of history, which are days, around the wanted time.
     values |= {"low": _midnight(wanted.since), "high": _midnight(wanted.until) + _DAY}
     values |= vars(wanted) | more
     values["states"] = sorted(values["states"])
-    found = await fetch(connection, name, schema, **values)
+    found = await fetch(connection, name, **values)
     rows = [row for row in found if row["id"] is not None]
     looked, floor, floor_at = (found[0][key] for key in ("looked", "floor", "floor_at"))
     if looked < values["look"]:
         return _Scan(rows, looked)
-    return _Scan(rows, looked, True, floor or 0, floor_at)
+    return _Scan(rows, looked, floor, floor_at)
 
 
 def _midnight(instant: datetime) -> datetime:

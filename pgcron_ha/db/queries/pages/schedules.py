@@ -10,7 +10,6 @@ PAGE_ROWS: Final = 50
 # What health and trend are judged from.
 LAST_RUNS: Final = 30
 NAMES: Final = 200
-NEAR_NAMES: Final = 8
 MOST_IDS: Final = 500
 # The schedules that were made last, among which the new ones are.
 NEW_LOOK: Final = 5_000
@@ -58,7 +57,7 @@ calendar_parents: Final = Query("page_calendar_parents", "name", limit=CALENDARS
 labels: Final = Query("page_schedule_labels", look=NEW_LOOK, limit=NAMES).the
 """A row of ``owners`` and ``tags`` to suggest."""
 
-near_names: Final = Query("page_schedule_names", "text", limit=NEAR_NAMES).names
+near_names: Final = Query("page_schedule_names", "text", limit=8).names
 """Names that are like one that does not exist."""
 
 queue_names: Final = Query("page_queue_names", limit=NAMES).names
