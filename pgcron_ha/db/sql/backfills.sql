@@ -29,9 +29,8 @@ SELECT b.* FROM pgcron.backfills b WHERE b.id = :backfill::bigint;
 SELECT o.run_id AS id, o.fire_at, o.made_at, coalesce(o.outcome, r.state) AS state, r.gate,
        r.attempt, r.due_at, r.started_at, n.name AS node,
        CASE WHEN o.outcome IS NULL THEN r.last_error
-            ELSE (SELECT h.error FROM pgcron.history h
-                WHERE h.id = o.run_id AND h.finished_at > o.made_at - interval '1 day'
-                LIMIT 1) END AS error
+            ELSE (SELECT h.error FROM pgcron.history h WHERE h.id = o.run_id
+                    AND h.finished_at > o.made_at - interval '1 day' LIMIT 1) END AS error
 FROM pgcron.backfill_run o LEFT JOIN pgcron.run r ON r.id = o.run_id
 LEFT JOIN pgcron.node n ON n.incarnation = r.owner
 WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id DESC LIMIT :limit;
@@ -40,8 +39,7 @@ WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id
 -- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended;
 -- false for a node whose tzdata is not the cluster's.
 SELECT b.id, b.schedule_id, b.schedule, b.state, b.since, b.until, b.direction, b.if_ran,
-       b.reached, b.planned,
-       b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec,
+       b.reached, b.planned, b.definition ->> 'uuid' AS uuid, b.definition ->> 'spec' AS spec,
        b.definition ->> 'timezone' AS timezone, b.definition -> 'calendars' AS calendars,
        b.definition ->> 'dst' AS dst, b.parallelism - held.open AS room,
        ((b.state = 'open' AND held.open < b.parallelism) OR held.ended > 0

@@ -39,8 +39,7 @@ SELECT b.name, b.state, b.failures, extract(epoch FROM b.within)::float8 AS with
        (SELECT count(*) FROM unnest(b.failed_at) f(at)
         WHERE f.at > now() - b.within) AS recent_failures,
        ARRAY(SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name
-           ORDER BY m.handler) AS handlers,
-       waiting.runs AS waiting
+             ORDER BY m.handler) AS handlers, waiting.runs AS waiting
 FROM pgcron.breaker b
 CROSS JOIN LATERAL (
   SELECT count(*) AS runs FROM (
@@ -57,9 +56,7 @@ FROM pgcron.diversion d WHERE d.run_id = :run_id::bigint;
 
 -- name: page_breakers
 -- Those that are not closed.
-SELECT b.name, b.state, b.opened_at, pgcron.circuit_words(b) AS words, b.fallback_handler,
-       b.fallback_queue
-FROM pgcron.breaker b
+SELECT b.*, pgcron.circuit_words(b) AS words FROM pgcron.breaker b
 WHERE b.state <> 'closed'
   AND NOT EXISTS (SELECT FROM pgcron.breaker_handler m
                   WHERE m.breaker = b.name

@@ -12,9 +12,8 @@ RETURNING run_id;
 -- got lost on the way.
 WITH news AS (
   SELECT c.* FROM pgcron.callback c
-  JOIN unnest(:run_ids::bigint[], :fences::bigint[]) asked(run_id, fence) ON c.run_id = asked.run_id
-      AND c.fence = asked.fence
-   WHERE c.has_news OR c.status IS NOT NULL ORDER BY c.run_id FOR UPDATE OF c)
+  JOIN unnest(:run_ids::bigint[], :fences::bigint[]) asked(run_id, fence) USING (run_id, fence)
+  WHERE c.has_news OR c.status IS NOT NULL ORDER BY c.run_id FOR UPDATE OF c)
 UPDATE pgcron.callback c SET has_news = false, lines = '{}' FROM news
 WHERE c.run_id = news.run_id AND c.fence = news.fence
 RETURNING news.run_id, news.fence, news.status, news.result::text AS result, news.error,

@@ -8,27 +8,25 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_prepared_statements p
 WHERE p.name = :name::text) AS is_there;
 
 -- name: read_server
-WITH setting AS MATERIALIZED (
-  SELECT d.name, d.setting = 'off' AS is_off, d.reset_val FROM pg_catalog.pg_settings d)
 SELECT current_setting('server_version') AS version, clock_timestamp() AS now,
        pg_is_in_recovery() AS is_standby,
-       ARRAY(SELECT d.name FROM setting d
-             WHERE d.name IN ('autovacuum', 'track_counts') AND d.is_off ORDER BY 1) AS without,
-       ARRAY(SELECT d.name FROM setting d
-             WHERE d.name IN ('fsync', 'full_page_writes') AND d.is_off ORDER BY 1) AS careless,
+       coalesce(array_agg(d.name ORDER BY d.name) FILTER (
+           WHERE d.name IN ('autovacuum', 'track_counts') AND d.setting = 'off'), '{}') AS without,
+       coalesce(array_agg(d.name ORDER BY d.name) FILTER (
+           WHERE d.name IN ('fsync', 'full_page_writes') AND d.setting = 'off'), '{}') AS careless,
        -- The default for other sessions of this role; the engine's sessions wait for the disk
        -- regardless.
-       (SELECT d.reset_val FROM setting d
-        WHERE d.name = 'synchronous_commit') AS synchronous_commit,
+       max(d.reset_val) FILTER (WHERE d.name = 'synchronous_commit') AS synchronous_commit,
        current_setting('synchronous_standby_names') <> '' AS is_synchronous,
        current_setting('max_connections')::int
            - current_setting('superuser_reserved_connections')::int AS most_connections,
        (SELECT count(*) FROM pg_catalog.pg_stat_activity a
         WHERE a.backend_type = 'client backend') AS connections,
-       (SELECT d.reset_val FROM setting d
-        WHERE d.name = 'default_transaction_isolation') AS default_isolation,
-       (SELECT d.reset_val = 'on' FROM setting d
-        WHERE d.name = 'default_transaction_read_only') AS is_read_only;
+       max(d.reset_val) FILTER (
+           WHERE d.name = 'default_transaction_isolation') AS default_isolation,
+       bool_or(d.reset_val = 'on') FILTER (
+           WHERE d.name = 'default_transaction_read_only') AS is_read_only
+FROM pg_catalog.pg_settings d;
 
 -- name: list_snapshot_holders
 -- A session with an old snapshot, or a transaction that has written and does not end, keeps dead
@@ -44,11 +42,8 @@ WITH opened AS (
               a.datname AS database, a.backend_xid AS xid
        FROM pg_catalog.pg_stat_activity a
        WHERE coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL AND a.xact_start IS NOT NULL
-         AND a.pid <> pg_backend_pid()
-                                            AND a.backend_type = 'client backend'
-                                            AND NOT EXISTS (SELECT
-                                                FROM pg_catalog.pg_stat_progress_vacuum v
-                                                WHERE v.pid = a.pid)
+         AND a.pid <> pg_backend_pid() AND a.backend_type = 'client backend'
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_progress_vacuum v WHERE v.pid = a.pid)
        UNION ALL
        SELECT 'prepared transaction', p.gid, age(p.transaction),
               extract(epoch FROM clock_timestamp() - p.prepared)::float8, p.database, p.transaction
@@ -59,13 +54,13 @@ WITH opened AS (
               age(b.backend_xmin) AS age, b.backend_xmin AS xmin
        FROM pg_catalog.pg_stat_replication b WHERE b.backend_xmin IS NOT NULL
        UNION ALL
-       SELECT CASE WHEN s.slot_type = 'logical' THEN CASE WHEN s.active THEN 'subscriber of slot'
-           ELSE 'logical slot' END
+       SELECT CASE WHEN s.slot_type = 'logical' AND s.active THEN 'subscriber of slot'
+                   WHEN s.slot_type = 'logical' THEN 'logical slot'
                    WHEN s.active THEN 'standby of slot' ELSE 'replication slot' END,
               s.slot_name::text, greatest(age(s.xmin), age(s.catalog_xmin)),
-                  coalesce(s.xmin, s.catalog_xmin)
-                  FROM pg_catalog.pg_replication_slots s
-                  WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
+              coalesce(s.xmin, s.catalog_xmin)
+       FROM pg_catalog.pg_replication_slots s
+       WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
 SELECT h.kind, h.name, h.age, h.seconds, nullif(h.database, current_database()) AS other_database
 FROM (SELECT o.kind, o.name, o.age, o.seconds, o.database FROM opened o
 WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.xmin = o.xid)

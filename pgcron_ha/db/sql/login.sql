@@ -33,8 +33,7 @@
 -- name: list_users
 SELECT u.name, u.shown, u.password_hash IS NOT NULL AS has_password, u.disabled_at, u.created_by,
        u.created_at, s.sessions, s.last_seen_at,
-       ARRAY(SELECT g.role || CASE WHEN g.scope_kind = 'all' THEN ''
-                              ELSE format(' %s:%s', g.scope_kind, g.scope) END
+       ARRAY(SELECT concat_ws(' ', g.role, nullif(g.scope_kind || ':' || g.scope, 'all:*'))
              FROM pgcron.grants_of(u.name, u.groups) g) AS roles
 FROM pgcron.web_user u
 CROSS JOIN LATERAL (
@@ -55,8 +54,7 @@ ORDER BY s.last_seen_at DESC, s.id LIMIT :limit::int;
 -- Of one user, or of all; also those that are over, until they are revoked.
 SELECT t.id, t.name, t.owner, t.created_by, t.created_at, t.expires_at, t.last_used_at,
        t.expires_at <= now() AS is_over,
-       ARRAY(SELECT g.role || CASE WHEN g.scope_kind = 'all' THEN ''
-                              ELSE format(' %s:%s', g.scope_kind, g.scope) END
+       ARRAY(SELECT concat_ws(' ', g.role, nullif(g.scope_kind || ':' || g.scope, 'all:*'))
              FROM pgcron.role_grant g WHERE g.subject_kind = 'token' AND g.subject = t.id
              ORDER BY g.role, g.scope_kind, g.scope) AS roles
 FROM pgcron.api_token t

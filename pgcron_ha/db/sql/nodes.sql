@@ -5,8 +5,7 @@ INSERT INTO pgcron.node (incarnation, name, host, process_id, version, tzdata, h
 VALUES (:incarnation, :name, :host, :process_id, :version, :tzdata::text, :home,
         make_interval(secs => :lease_ttl::float8),
         now() + make_interval(secs => :lease_ttl::float8), :slots, :queues, :labels::text::jsonb,
-        CASE WHEN EXISTS (SELECT FROM pgcron.cordon c
-            WHERE c.node = :name::text) THEN 'cordoned'
+        CASE WHEN EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = :name::text) THEN 'cordoned'
              ELSE 'alive' END);
 
 -- name: end_late_fires

@@ -32,9 +32,8 @@ WHERE v.name = :name::text AND pgcron.in_scope(v.id, v.queue, v.handler, v.name,
 
 -- name: one_run
 SELECT v.*,
-       coalesce(r.cancel_reason,
-                (SELECT h.cancel_reason FROM pgcron.history h WHERE h.id = v.id
-                 LIMIT 1)) AS cancel_reason,
+       coalesce(r.cancel_reason, (SELECT h.cancel_reason FROM pgcron.history h
+                                  WHERE h.id = v.id LIMIT 1)) AS cancel_reason,
        r.kill_at, r.expire_at, r.time_limits, pgcron.time_allowed(r.timeout) AS timeout,
        p.done, p.total, p.note
 FROM pgcron.runs v LEFT JOIN pgcron.run r ON r.id = v.id
@@ -60,9 +59,7 @@ WHERE (:also_closed::boolean OR d.closed_at IS NULL)
 ORDER BY d.died_at DESC, d.run_id DESC LIMIT :limit::int;
 
 -- name: list_error_groups
-SELECT g.fingerprint, g.error_class, g.message, g.letters, g.open, g.lost, g.first_at, g.last_at,
-       g.handlers, g.queues, g.schedules, g.outcomes, g.last_run
-FROM pgcron.error_groups g WHERE :also_closed::boolean OR g.open > 0
+SELECT g.* FROM pgcron.error_groups g WHERE :also_closed::boolean OR g.open > 0
 ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
@@ -80,27 +77,24 @@ LEFT JOIN pgcron.queue s USING (name) ORDER BY name LIMIT :limit::int;
 
 -- name: list_concurrency
 -- Settings, and keys of which something runs.
-SELECT coalesce(l.concurrency_key, r.concurrency_key) AS concurrency_key,
+SELECT concurrency_key,
        CASE WHEN l.concurrency_key IS NULL
-         THEN (SELECT s.slots FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) s)
+            THEN (SELECT s.slots FROM pgcron.concurrency_slots(ARRAY[concurrency_key]) s)
             ELSE l.slots END AS slots,
        l.rate, l.per, coalesce(r.running, 0) AS running, l.set_by, l.set_at
 FROM pgcron.concurrency_limit l
 FULL JOIN (SELECT h.concurrency_key, count(*) AS running FROM pgcron.run h
-  WHERE h.key_slot IS NOT NULL
-GROUP BY h.concurrency_key) r
-    ON r.concurrency_key = l.concurrency_key
+           WHERE h.key_slot IS NOT NULL GROUP BY h.concurrency_key) r USING (concurrency_key)
 ORDER BY 1 LIMIT :limit::int;
 
 -- name: count_live_runs
 WITH live AS (
   SELECT count(*) FILTER (WHERE r.state = 'running') AS running,
-       count(*) FILTER (WHERE r.state = 'blocked' AND r.due_at <= now()
-                         AND r.gate <> 'workflow') AS blocked,
-       count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
-       count(*) FILTER (WHERE r.state <> 'running' AND r.due_at > now()) AS later,
-       min(r.due_at) FILTER (WHERE r.state = 'ready'
-                             AND r.due_at <= now()) AS oldest_due
+         count(*) FILTER (WHERE r.state = 'blocked' AND r.due_at <= now()
+                            AND r.gate <> 'workflow') AS blocked,
+         count(*) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS due,
+         count(*) FILTER (WHERE r.state <> 'running' AND r.due_at > now()) AS later,
+         min(r.due_at) FILTER (WHERE r.state = 'ready' AND r.due_at <= now()) AS oldest_due
   FROM pgcron.run r)
 SELECT live.*, c.paused_at, c.paused_by, c.paused_note,
        CASE WHEN c.quarantine_until > now() THEN c.quarantine_until END AS quarantine_until,
@@ -150,8 +144,7 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_le
            + extract(epoch FROM n.lease_ttl))::float8 AS health_age,
        n.cordoned_at, n.cordoned_by, n.cordon_note,
        n.cordoned_at IS NOT NULL
-           AND NOT EXISTS (SELECT FROM pgcron.cordon c
-               WHERE c.node = n.name) AS is_cordoned_alone,
+           AND NOT EXISTS (SELECT FROM pgcron.cordon c WHERE c.node = n.name) AS is_cordoned_alone,
        (SELECT e.beat_sequence FROM pgcron.node e WHERE e.incarnation = n.incarnation) AS beats,
        n.tzdata,
        (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata, held.runs,

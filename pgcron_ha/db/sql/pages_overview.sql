@@ -16,12 +16,11 @@ WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 SELECT count(*) FILTER (WHERE l.is_seen) AS letters,
        count(*) FILTER (WHERE l.is_seen AND l.died_at > now() - interval '1 hour') AS of_last_hour,
        count(*) AS looked
-FROM (SELECT newest.died_at,
-             pgcron.in_scope(newest.schedule_id, newest.queue, newest.handler, newest.schedule,
-               newest.tags, s.owner) AS is_seen
-      FROM (SELECT d.* FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
-            ORDER BY d.died_at DESC LIMIT :most::int + 1) newest
-      LEFT JOIN pgcron.schedule s ON s.id = newest.schedule_id) l;
+FROM (SELECT d.died_at, pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags,
+                                         s.owner) AS is_seen
+      FROM (SELECT e.* FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
+            ORDER BY e.died_at DESC LIMIT :most::int + 1) d
+      LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id) l;
 
 -- name: page_due
 -- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait
@@ -91,13 +90,12 @@ FROM recent r;
 -- Schedules with a recent dead letter whose newest executed run failed. A failing schedule has a
 -- dead letter for each failure, so no others need to be searched.
 SELECT letter.schedule_id
-FROM (SELECT DISTINCT newest.schedule_id FROM (
-        SELECT d.* FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
-        ORDER BY d.died_at DESC LIMIT :look::int) newest
-      LEFT JOIN pgcron.schedule s ON s.id = newest.schedule_id
-      WHERE newest.schedule_id IS NOT NULL
-        AND pgcron.in_scope(newest.schedule_id, newest.queue, newest.handler, newest.schedule,
-            newest.tags, s.owner)) letter
+FROM (SELECT DISTINCT d.schedule_id
+      FROM (SELECT e.* FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
+            ORDER BY e.died_at DESC LIMIT :look::int) d
+      LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
+      WHERE d.schedule_id IS NOT NULL
+        AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags, s.owner)) letter
 CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
                     WHERE h.schedule_id = letter.schedule_id AND h.finished_at <= now()
                       AND h.outcome IN ('succeeded', 'dead', 'lost')

@@ -1,6 +1,5 @@
 -- name: page_queue_settings
-SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.rate,
-       extract(epoch FROM q.per)::float8 AS per, q.set_by, q.set_at,
+SELECT q.*,
        (SELECT w.next_at FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
         WHERE q.rate IS NOT NULL AND w.room = 0) AS next_at
 FROM pgcron.queue q WHERE pgcron.in_scope(NULL, q.name, NULL, NULL, NULL)
@@ -71,8 +70,7 @@ WITH next AS (
   WHERE b.queue = :queue::text)
 SELECT r.id, r.handler, r.schedule, r.priority, r.due_at, r.attempt, r.concurrency_key,
        pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts,
-       left(r.last_error, 300) AS error,
-       waiting.waits_for, waiting.waits_detail, waiting.waits_on
+       left(r.last_error, 300) AS error, waiting.waits_for, waiting.waits_detail, waiting.waits_on
 FROM (SELECT w.id FROM next w ORDER BY w.priority, w.due_at, w.id LIMIT :limit::int) first
 JOIN pgcron.run r ON r.id = first.id JOIN pgcron.waiting ON waiting.id = first.id
 WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)

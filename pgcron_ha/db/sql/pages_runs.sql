@@ -17,28 +17,24 @@ WITH looked AS MATERIALIZED (
           OR position(lower(:error::text) IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)
            AND (:tags::text[] IS NULL OR e.tags @> :tags::text[]) AS fits
   FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
-                r.schedule_id
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
          FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
         UNION ALL
         (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
-                r.schedule_id
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
          FROM pgcron.run r
          WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
         UNION ALL
         (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
-                r.schedule_id
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
          FROM pgcron.run r
          WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
         (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error,
-                r.schedule_id
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
          FROM pgcron.run r
          WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[]) AND r.state = 'blocked'
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
@@ -99,8 +95,7 @@ WITH looked AS MATERIALIZED (
          ORDER BY e.finished_at DESC, e.id DESC LIMIT :look::int)
         UNION ALL
         (SELECT d.run_id, CASE WHEN d.closed_at IS NULL OR NOT :is_open::boolean THEN d.outcome END,
-                d.handler, d.queue, d.schedule, NULL, d.died_at, d.error, d.tags,
-                d.schedule_id
+                d.handler, d.queue, d.schedule, NULL, d.died_at, d.error, d.tags, d.schedule_id
          FROM pgcron.dead_letter d
          WHERE :of_letters::boolean AND d.run_id < :before::bigint
          ORDER BY d.run_id DESC LIMIT :look::int)) h),

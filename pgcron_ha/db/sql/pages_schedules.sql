@@ -7,14 +7,12 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, 
        c.status, coalesce(c.error ->> 'message', c.error::text) AS error,
        c.error ->> 'hint' AS error_hint, c.since, s.max_runs,
        coalesce(c.runs_made >= s.max_runs, false)
-           OR (c.status = 'valid' AND c.next_fire = 'infinity'
-         AND c.canonical NOT LIKE 'on asset %'
-         AND NOT EXISTS (SELECT FROM pgcron.run r
-             WHERE r.schedule_id = s.id AND r.origin = 'schedule')) AS is_completed,
+         OR (c.status = 'valid' AND c.next_fire = 'infinity' AND c.canonical NOT LIKE 'on asset %'
+             AND NOT EXISTS (SELECT FROM pgcron.run r
+                             WHERE r.schedule_id = s.id AND r.origin = 'schedule')) AS is_completed,
        coalesce(s.jitter, '0') AS jitter,
-       CASE WHEN s.enabled THEN coalesce(waiting.next_fire,
-           CASE WHEN isfinite(c.next_fire)
-                AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
+       CASE WHEN s.enabled THEN coalesce(waiting.next_fire, CASE WHEN isfinite(c.next_fire)
+         AND c.next_fire > now() THEN c.next_fire END) END AS next_fire,
        waiting.oldest_late, waiting.late_fires, waiting.retry_error,
        running.id AS running_id, running.since AS running_since, running.timeout AS running_timeout,
        coalesce(running.runs, 0) AS running_runs, running.has_lease AS running_has_lease,
@@ -128,8 +126,7 @@ SELECT ARRAY(SELECT DISTINCT o.handler FROM living JOIN pgcron.offer o USING (in
 -- each run. A filter searches the next :look fires. History is looked at from the decision on, so
 -- that only its later partitions are opened.
 SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id,
-       known.code, m.meaning,
-       live.gate, coalesce(live.state, past.outcome) AS run_state,
+       known.code, m.meaning, live.gate, coalesce(live.state, past.outcome) AS run_state,
        coalesce(live.started_at, past.started_at) AS started_at, past.finished_at,
        coalesce(live.attempt, past.attempt) AS attempt, live.due_at,
        coalesce(live.cancel_reason, past.cancel_reason) AS cancel_reason

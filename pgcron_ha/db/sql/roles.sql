@@ -6,9 +6,8 @@
 
 -- name: list_role_grants
 -- Without those of tokens that are over.
-SELECT g.subject_kind, g.subject, g.role, g.scope_kind, g.scope, g.granted_by, g.granted_at,
-       coalesce('token ' || t.id || ' ' || t.name || coalesce(' of ' || t.owner, ''),
-                g.subject_kind || ' ' || g.subject) AS who
+SELECT g.*, coalesce('token ' || t.id || ' ' || t.name || coalesce(' of ' || t.owner, ''),
+                     g.subject_kind || ' ' || g.subject) AS who
 FROM pgcron.role_grant g
 LEFT JOIN pgcron.api_token t ON g.subject_kind = 'token' AND t.id = g.subject
 WHERE (:subject::text IS NULL OR g.subject = :subject::text)
@@ -27,8 +26,7 @@ WHERE :scope_kind::text = 'team' AND right(:scope::text, 1) <> '*'
   AND NOT EXISTS (SELECT FROM pgcron.owned o WHERE o.team = :scope::text);
 
 -- name: list_owned
-SELECT o.kind, o.name, o.team, o.set_by, o.set_at
-FROM pgcron.owned o WHERE :team::text IS NULL OR o.team = :team::text
+SELECT o.* FROM pgcron.owned o WHERE :team::text IS NULL OR o.team = :team::text
 ORDER BY o.team, o.kind, o.name LIMIT :limit::int;
 
 -- name: enter_scopes

@@ -2,9 +2,8 @@
 -- A profile's session: how other sessions find it, and its role.
 SELECT a.pid, extract(epoch FROM a.backend_start)::text AS began, r.rolname::text AS role,
        r.rolsuper AS is_superuser,
-       EXISTS (SELECT FROM pg_catalog.pg_namespace n
-           WHERE n.nspname = :schema
-             AND pg_has_role(current_user, n.nspowner, 'USAGE')) AS owns_schema
+       EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = :schema
+                 AND pg_has_role(current_user, n.nspowner, 'USAGE')) AS owns_schema
 FROM pg_catalog.pg_stat_activity a JOIN pg_catalog.pg_roles r ON r.rolname = current_user
 WHERE a.pid = pg_backend_pid();
 

@@ -4,10 +4,9 @@ SELECT pg_advisory_xact_lock(:key::bigint);
 
 -- name: migration_turn_holder
 -- pg_locks shows a 64-bit key as two halves.
-SELECT concat_ws(' ', a.pid::text, a.usename,
-                 nullif(a.application_name, '')) || ', open for ' || date_trunc('second',
-                 clock_timestamp() - coalesce(a.xact_start, a.state_change,
-                                              a.backend_start)) AS holder
+SELECT concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, '')) || ', open for '
+         || date_trunc('second', clock_timestamp() - coalesce(a.xact_start, a.state_change,
+                                                              a.backend_start)) AS holder
 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND a.datname = current_database()
   AND (l.classid::bigint << 32) + l.objid::bigint = :key::bigint LIMIT 1;
