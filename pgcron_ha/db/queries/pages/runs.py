@@ -166,10 +166,9 @@ async def runs_of_schedule(
 async def detailed(connection: Any, page: RunPage, **options: Any) -> list[Row]:
     """The rows of a page with all that `runs_of_ids` knows of them; in the page's transaction."""
     ends = [row["at"] for row in page.rows if row["word"] in ENDED_WORDS]
-    bounds: dict[str, Any] = {"since": min(ends, default=LONG_AGO)}
-    bounds |= {"until": max(ends, default=LONG_AGO), **options}
+    since, until = min(ends, default=LONG_AGO), max(ends, default=LONG_AGO)
     ids = [row["id"] for row in page.rows]
-    found = await runs_of_ids(connection, ids, most=0, **bounds)
+    found = await runs_of_ids(connection, ids, since=since, until=until, most=0, **options)
     known = {row["id"]: row for row in found}
     return [{**known[row["id"]], **row} for row in page.rows]
 
