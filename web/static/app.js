@@ -8,7 +8,10 @@
   const LONGEST_PAUSE = 60;
 
   // Before anything is drawn: no flash of the other theme.
-  try { root.dataset.theme = localStorage.getItem("theme") ?? ""; } catch { /* private windows */ }
+  try {
+    const kept = localStorage.getItem("theme");
+    if (["light", "dark"].includes(kept)) root.dataset.theme = kept;
+  } catch { /* private windows */ }
 
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const isZoneNew = zone && !document.cookie.includes(`pgcron_zone=${zone}`);

@@ -55,14 +55,14 @@ class Tile(NamedTuple):
     """One number of the overview."""
 
     label: str
-    href: str | None
-    """The filtered list behind it."""
     value: str
     """The big number, worded."""
     mark: Mark
     """The state in a word, and the colour of its edge."""
     note: str
     """One line below: since when, which queue, how many causes."""
+    href: str | None = None
+    """The filtered list behind it."""
     unit: str = ""
     """What follows the number, small."""
 
@@ -176,12 +176,12 @@ def _queue_lines(link: Link, seen: Facts) -> list[Row]:
 def _tiles(link: Link, seen: Facts) -> list[Tile]:
     """Failing, late, dead letters, nodes (to who may see them), worst queue lag, start delay."""
     return [
-        Tile("Failing schedules", link("schedules", {"health": "failing"}), *_failing(seen)),
-        Tile("Late", link("schedules", {"health": "late"}), *_late(seen)),
-        Tile("Dead letters", link("dead"), *_dead(seen)),
-        *([Tile("Nodes", link("nodes"), *_nodes(seen))] if link("nodes") else ()),
-        Tile("Worst queue lag", *_lag(link, seen)),
-        Tile("Start delay p99", None, *_delay(seen)),
+        _failing(link, seen),
+        _late(link, seen),
+        _dead(link, seen),
+        *([_nodes(link, seen)] if link("nodes") else ()),
+        _lag(link, seen),
+        _delay(seen),
     ]
 
 
@@ -189,60 +189,68 @@ def _mark(tone: str, word: str = "ok") -> Mark:
     return Mark(_GLYPHS[tone], word, tone)
 
 
-def _none_seen(newest: str) -> tuple[str, Mark, str]:
+def _none_seen(label: str, newest: str, href: str | None = None) -> Tile:
     """Where a person sees none of those that were looked at, and there are more."""
-    return "–", _mark("idle", "unknown"), f"none among the newest {newest} of all"
+    return Tile(
+        label, "–", _mark("idle", "unknown"), f"none among the newest {newest} of all", href
+    )
 
 
-def _failing(seen: Facts) -> tuple[str, Mark, str]:
+def _failing(link: Link, seen: Facts) -> Tile:
     words = [health.word for _, health in seen.judged]
     failing = [word for word in words if word in ("failing", "stuck", "invalid")]
+    label, href = "Failing schedules", link("schedules", {"health": "failing"})
     if not failing and seen.open["looked"] > ask.LOOK:
-        return _none_seen(f"{number(ask.LOOK)} dead letters")
+        return _none_seen(label, f"{number(ask.LOOK)} dead letters", href)
     if not failing:
-        return "0", _mark("ok"), "no last run failed"
+        return Tile(label, "0", _mark("ok"), "no last run failed", href)
     counts = ", ".join(f"{failing.count(word)} {word}" for word in dict.fromkeys(failing))
-    return number(len(failing)), _mark("fail", "failing"), counts
+    return Tile(label, number(len(failing)), _mark("fail", "failing"), counts, href)
 
 
-def _late(seen: Facts) -> tuple[str, Mark, str]:
+def _late(link: Link, seen: Facts) -> Tile:
     late = [health for _, health in seen.judged if health.word in ("late", "stale")]
+    href = link("schedules", {"health": "late"})
     if not late:
-        return "0", _mark("ok"), "every fire that may start has started"
+        return Tile("Late", "0", _mark("ok"), "every fire that may start has started", href)
     oldest = duration((seen.now - min(one.since or seen.now for one in late)).total_seconds())
-    return number(len(late)), _mark("late", "late"), f"the oldest for {oldest}"
+    return Tile("Late", number(len(late)), _mark("late", "late"), f"the oldest for {oldest}", href)
 
 
-def _dead(seen: Facts) -> tuple[str, Mark, str]:
+def _dead(link: Link, seen: Facts) -> Tile:
     letters, lately = seen.open["letters"], seen.open["of_last_hour"]
+    label, href = "Dead letters", link("dead")
     is_cut = seen.open["looked"] > ask.COUNTED_EXACTLY
     if not letters and is_cut:
-        return _none_seen(number(ask.COUNTED_EXACTLY))
+        return _none_seen(label, number(ask.COUNTED_EXACTLY), href)
     if not letters:
-        return "0", _mark("ok"), "nothing to triage"
+        return Tile(label, "0", _mark("ok"), "nothing to triage", href)
     shown = number(min(letters, ask.COUNTED_EXACTLY)) + "+" * is_cut
     note = f"{plural(len(seen.dead), 'cause')}, {number(lately)} in the last hour"
-    return shown, _mark("fail", "rising") if lately else _mark("late", "waiting"), note
+    mark = _mark("fail", "rising") if lately else _mark("late", "waiting")
+    return Tile(label, shown, mark, note, href)
 
 
-def _nodes(seen: Facts) -> tuple[str, Mark, str, str]:
+def _nodes(link: Link, seen: Facts) -> Tile:
     states = [node["word"] for node in seen.nodes]
     alive = [node for node in seen.nodes if node["word"] == "alive"]
+    href = link("nodes")
     if not alive:
         is_idle = "cordoned" in states
         note = "nothing new runs" if is_idle else "nothing fires, nothing runs"
-        return "0", _mark("fail", "none"), note, ""
+        return Tile("Nodes", "0", _mark("fail", "none"), note, href)
     slots = f"{sum(n['slots_used'] for n in alive)} of {sum(n['slots'] for n in alive)} slots used"
     others = [f"{states.count(word)} {word}" for word in ("cordoned", "draining", "silent")]
     note = ", ".join([slots, *(text for text in others if not text.startswith("0"))])
     has_lost = "silent" in states or "died" in states
     mark = _mark("late", "lost one") if has_lost else _mark("ok")
-    return number(len(alive)), mark, note, "alive"
+    return Tile("Nodes", number(len(alive)), mark, note, href, "alive")
 
 
-def _lag(link: Link, seen: Facts) -> tuple[str, str, Mark, str, str]:
+def _lag(link: Link, seen: Facts) -> Tile:
+    label = "Worst queue lag"
     if not seen.due:
-        return link("queues"), "0", _mark("ok"), "nothing is due and waiting", "s"
+        return Tile(label, "0", _mark("ok"), "nothing is due and waiting", link("queues"), "s")
     worst = min(seen.due, key=lambda row: row["oldest_due"])
     seconds = max(0.0, (seen.now - worst["oldest_due"]).total_seconds())
     tone = "fail" if seconds > LAG_BAD_SECONDS else "late" if seconds > LAG_LATE_SECONDS else "ok"
@@ -250,17 +258,17 @@ def _lag(link: Link, seen: Facts) -> tuple[str, str, Mark, str, str]:
     # A number that is read from afar: no seconds beside many minutes.
     shown = seconds if seconds < LAG_BAD_SECONDS else seconds - seconds % 60
     queue = worst["queue"]
-    return queue_link(link, seen, queue), duration(shown), mark, f"queue {queue}", ""
+    return Tile(label, duration(shown), mark, f"queue {queue}", queue_link(link, seen, queue))
 
 
-def _delay(seen: Facts) -> tuple[str, Mark, str]:
-    recent = seen.recent
+def _delay(seen: Facts) -> Tile:
+    label, recent = "Start delay p99", seen.recent
     if recent["start_delay_p99"] is None and recent["is_cut"]:
-        return _none_seen(f"{number(ask.RECENT_RUNS)} runs")
+        return _none_seen(label, f"{number(ask.RECENT_RUNS)} runs")
     if recent["start_delay_p99"] is None:
-        return "–", _mark("idle", "no data"), "nothing ended in 5 minutes"
+        return Tile(label, "–", _mark("idle", "no data"), "nothing ended in 5 minutes")
     started = plural(recent["started"], "run")
     is_late = recent["start_delay_p99"] > DELAY_LATE_SECONDS
     note = f"of the newest {started}" if recent["is_cut"] else f"of {started} in 5 minutes"
     mark = _mark("late", "slow") if is_late else _mark("ok")
-    return duration(recent["start_delay_p99"]), mark, note
+    return Tile(label, duration(recent["start_delay_p99"]), mark, note)
