@@ -37,15 +37,14 @@ class TakesLong(Exception):
 class TooManySteps(InvalidSpec):
     """The spec's fires take too long to find."""
 
-    def __init__(
-        self,
-        message: str = "the spec never fires, or too rarely to be found",
-        detail: str | None = "looking for a fire ends after"
-        f" {MOST_STEPS} steps of what is named and left out",
-        hint: str | None = "write fewer exclusions, or leave `move` out; `pgcron-ha next` shows"
-        " what is left",
-    ) -> None:
-        super().__init__(message, detail, hint)
+
+def too_many_steps() -> TooManySteps:
+    """The error, with what to do."""
+    return TooManySteps(
+        "the spec never fires, or too rarely to be found",
+        f"looking for a fire ends after {MOST_STEPS} steps of what is named and left out",
+        "write fewer exclusions, or leave `move` out; `pgcron-ha next` shows what is left",
+    )
 
 
 @contextmanager
@@ -88,7 +87,7 @@ def spend(steps: int = 1) -> None:
     """
     if _counter.limit is not None and _counter.spent + steps > _counter.limit:
         _counter.spent = _counter.limit
-        raise TooManySteps
+        raise too_many_steps()
     _counter.spent += steps
     if _counter.patience is not None and _counter.spent > _counter.patience:
         raise TakesLong

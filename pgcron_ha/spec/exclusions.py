@@ -165,12 +165,9 @@ class CronExclusion(Exclusion):
         named = self.expression
         if not isinstance(rule, WallRule) or rule.timezone != self.timezone:
             return named.times_a_day == _SECONDS_A_DAY
-        times = rule.times
-        return (
-            set(times.hours) <= set(named.hours)
-            and set(times.minutes) <= set(named.minutes)
-            and set(times.seconds) <= set(named.seconds)
-        )
+        own = rule.times
+        pairs = (own.hours, named.hours), (own.minutes, named.minutes), (own.seconds, named.seconds)
+        return all(set(some) <= set(covered) for some, covered in pairs)
 
 
 def read_cron_exclusion(text: str, timezone: str) -> CronExclusion:

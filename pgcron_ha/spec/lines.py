@@ -108,18 +108,13 @@ def read_line(line: str, timezone: str, dst: DstPolicy, seed: str | None = None)
 def _refusal(text: str, kind: str) -> InvalidSpec:
     """What is wrong with a line that has no form of its kind: the part, if one is known."""
     written, example = _KINDS[kind]
-    words = text.split()
-    part = words[1] if len(words) > 1 else ""
-    is_ordinal = _ORDINAL.fullmatch(part) is not None
-    says_of = len(words) > 2 and words[2].lower() == "of"
-    if kind == "every" and says_of and not is_ordinal:
-        return InvalidSpec(
-            f'"{part[:40]}" does not say which ones',
-            "it is written: every <n>th of <cron expression> [from <instant>]",
-            _NTH,
-        )
-    if kind == "every" and part and not is_ordinal and not _LENGTH.fullmatch(part):
-        return InvalidSpec(f'"{part[:40]}" is not a duration', _DURATION, example)
+    _, part, third = [*text.split(), "", ""][:3]
+    if kind == "every" and part and not _ORDINAL.fullmatch(part):
+        if third.lower() == "of":
+            form = "it is written: every <n>th of <cron expression> [from <instant>]"
+            return InvalidSpec(f'"{part[:40]}" does not say which ones', form, _NTH)
+        if not _LENGTH.fullmatch(part):
+            return InvalidSpec(f'"{part[:40]}" is not a duration', _DURATION, example)
     fact = _WRONG.get(kind, f"is not a valid `{kind}` line")
     return InvalidSpec(f'"{text[:60]}" {fact}', f"it is written: {written}", example)
 

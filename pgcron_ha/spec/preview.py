@@ -81,13 +81,8 @@ def preview(
     while fire is not None and len(fires) < count and spent() - begin <= MOST_STEPS_OF_PREVIEW:
         fires.append(marked(spec, fire, last))
         last, fire = fire, spec.next(fire)
-    return Preview(
-        sentence(spec, policies),
-        spec.notes,
-        spec.timezone,
-        tuple(fires),
-        is_over=fire is None and not spec.assets,
-    )
+    is_over = fire is None and not spec.assets
+    return Preview(sentence(spec, policies), spec.notes, spec.timezone, tuple(fires), is_over)
 
 
 def marked(spec: Spec, fire: datetime, last: datetime | None = None) -> PreviewFire:

@@ -229,23 +229,18 @@ def read_recurrence(
     found = WallRule(canonical, times, timezone, dst, parts.last_instant(timezone))
     since = instant - _SECOND if parts.count is None else EARLIEST
     soon = min(instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
-    if not times.may_fire or found.next(since, soon) is None:
-        raise _never(written)
-    if parts.count is None:
+    fires = times.may_fire and found.next(since, soon) is not None
+    if fires and parts.count is not None:
+        counted = tuple(islice(times.walls(first, _END), parts.count))
+        # The last of all passes of the last wall time, whatever the policy.
+        passes = instants_of(timezone, counted[-1]) or (skipping_change(timezone, counted[-1]).at,)
+        last = passes[-1].replace(tzinfo=UTC)
+        found = replace(found, times=replace(times, counted=counted), last=last)
+        fires = found.next(since, LATEST) is not None
+    if fires:
         return found
-    counted = tuple(islice(times.walls(first, _END), parts.count))
-    # The last of all passes of the last wall time, whatever the policy.
-    passes = instants_of(timezone, counted[-1]) or (skipping_change(timezone, counted[-1]).at,)
-    last = passes[-1].replace(tzinfo=UTC)
-    found = replace(found, times=replace(times, counted=counted), last=last)
-    if found.next(since, LATEST) is None:
-        raise _never(written)
-    return found
-
-
-def _never(parts: str) -> InvalidSpec:
-    return InvalidSpec(
-        f'"rrule {parts[:80]}" never fires',
+    raise InvalidSpec(
+        f'"rrule {written[:80]}" never fires',
         f"no instant of its first {FIRST_WITHIN.days // 366} years has all that its parts name",
         EXAMPLE,
     )

@@ -81,10 +81,8 @@ def _recurrence_words(line: str, times: RecurringTimes) -> str:
     """When it fires, without the zone; begins in lower case."""
     parts = read_parts(line.split()[1])
     unit = _UNITS[parts.texts["FREQ"]]
-    interval = times.interval
-    words = [f"every {interval} {unit}s" if interval > 1 else f"each {unit}"]
-    if interval > 1:
-        words[0] += f" (counted from {times.first:%Y-%m-%d})"
+    every = f"every {times.interval} {unit}s (counted from {times.first:%Y-%m-%d})"
+    words = [every if times.interval > 1 else f"each {unit}"]
     days = day_words(times.days)
     words.append(days.replace(" of the month", "") if unit == "month" else days)
     words.append(time_words(times.hours, times.minutes, times.seconds))
@@ -104,9 +102,8 @@ def _recurrence_words(line: str, times: RecurringTimes) -> str:
 def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
     """What one ``not`` line leaves out, without the word not."""
     if isinstance(exclusion, DatesExclusion):
-        ranges = ((dates.first, dates.last) for dates in exclusion.ranges)
-        texts = [f"{low}" if low == high else f"{low} to {high}" for low, high in ranges]
-        return f"on {listed(texts)}"
+        dates = exclusion.canonical.removeprefix("not ").replace("..", " to ")
+        return f"on {listed(dates.split(','))}"
     if isinstance(exclusion, CronExclusion):
         return covered_words(exclusion.expression)
     if isinstance(exclusion, InstantExclusion):

@@ -35,19 +35,13 @@ from typing import Any, Protocol
 
 from pgcron_ha.errors import InvalidSpec
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
-from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, search, spend
+from pgcron_ha.spec.budget import MOST_STEPS, search, spend, too_many_steps
 from pgcron_ha.spec.calendars.calendar import Calendars, read_calendars, unknown_calendar
-from pgcron_ha.spec.calendars.shift import (
-    MOST_MOVED_A_DAY,
-    CalendarExclusion,
-    CalendarUse,
-    Moves,
-    too_often,
-)
+from pgcron_ha.spec.calendars.shift import CalendarExclusion, CalendarUse, Moves
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.exclusions import Exclusion
 from pgcron_ha.spec.lines import EXAMPLE_SEED, EXAMPLES, Bound, Line, read_line
-from pgcron_ha.spec.rules import AssetRule, FireRule, WallRule, fires_a_day, fires_of
+from pgcron_ha.spec.rules import AssetRule, FireRule, WallRule, fires_of
 from pgcron_ha.spec.zones import load_zone
 
 # More rules than this belong into several schedules; each costs a search at every fire.
@@ -170,7 +164,7 @@ class Spec:
             searches = [one for one in unfinished if first is None or one[1] < first]
             if not searches:
                 return first
-        raise TooManySteps
+        raise too_many_steps()
 
     def _search(
         self, rule: FireRule, after: datetime, until: datetime, most: int
@@ -257,8 +251,6 @@ def read_spec(
     )
     moving = [line for line in days if line.use.move is not None]
     if moving:
-        if any(fires_a_day(rule) > MOST_MOVED_A_DAY for rule in rules):
-            raise too_often()
         # Of a spec that is the same but for the moves.
         moves = Moves(moving, spec.rules, spec.exclusions, spec._next_until)
         spec = replace(spec, moves=moves)

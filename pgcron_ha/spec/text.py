@@ -59,10 +59,12 @@ def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return parts
 
 
-def ranges(numbers: Iterable[int], words: Sequence[str] | None = None) -> list[str]:
-    """``1 to 5``, ``9``; or ``Monday to Friday``."""
+def ranges(
+    numbers: Iterable[int], words: Sequence[str] | None = None, between: str = " to "
+) -> list[str]:
+    """``1 to 5``, ``9``; or ``Monday to Friday``; ``1-5`` with a hyphen between them."""
     runs = ([str(n) if words is None else words[n] for n in run] for run in runs_of(numbers))
-    return [low if low == high else f"{low} to {high}" for low, high in runs]
+    return [low if low == high else f"{low}{between}{high}" for low, high in runs]
 
 
 def ranged(numbers: Iterable[int], words: Sequence[str] | None = None) -> str:

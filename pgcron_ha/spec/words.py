@@ -92,8 +92,6 @@ def _every(unit: str, numbers: Sequence[int]) -> str:
 
 
 def _named(unit: str, numbers: Sequence[int]) -> str:
-    if len(numbers) == 60:
-        return f"every {unit}"
     return f"{unit}{'s' if len(numbers) > 1 else ''} {ranged(numbers)}"
 
 

@@ -38,7 +38,7 @@ class Dates:
 
     def __call__(self, year: int) -> int:
         """Those of the year."""
-        return stretch(self.first, self.last, within=year)
+        return stretch(self.first, self.last, year)
 
 
 def yearly(first: tuple[int, int], last: tuple[int, int], year: int) -> int:
@@ -49,13 +49,13 @@ def yearly(first: tuple[int, int], last: tuple[int, int], year: int) -> int:
         return yearly(first, (12, 31), year) | yearly((1, 1), last, year)
     begin = date(year, 3, 1) if first == (2, 29) and not isleap(year) else date(year, *first)
     end = date(year, 2, 28) if last == (2, 29) and not isleap(year) else date(year, *last)
-    return stretch(begin, end)
+    return stretch(begin, end, year)
 
 
 def around_easter(first: int, last: int, year: int) -> int:
     """Days of the year counted from (western) Easter Sunday."""
     sunday = easter(year)
-    return stretch(sunday + first * _DAY, sunday + last * _DAY, within=year)
+    return stretch(sunday + first * _DAY, sunday + last * _DAY, year)
 
 
 def nth_weekday(month: int | None, weekday: int, place: int, year: int) -> int:
@@ -140,10 +140,9 @@ def weekdays_of(weekdays: frozenset[int], year: int) -> int:
     return sum(week << (7 * number) for number in range(53)) & whole_year(year)
 
 
-def stretch(first: date, last: date, within: int | None = None) -> int:
-    """The bits from first to last, dates of one year, or of those ``within`` that one."""
-    if within is not None:
-        first, last = max(first, date(within, 1, 1)), min(last, date(within, 12, 31))
+def stretch(first: date, last: date, year: int) -> int:
+    """The bits of the year's days from first to last."""
+    first, last = max(first, date(year, 1, 1)), min(last, date(year, 12, 31))
     if last < first:
         return 0
     length = (last - first) // _DAY + 1

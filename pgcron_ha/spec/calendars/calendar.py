@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 from pgcron_ha.errors import InvalidCalendar, InvalidSpec
 from pgcron_ha.spec import year_days
@@ -70,19 +70,12 @@ class Calendar:
         """`parts` has each calendar that the lines name."""
         self._lines = lines
         self._parts = parts
-        self._years: dict[int, int] = {}
+        self.days: year_days.DaysOfYear = cache(self._find_days)
+        """The bits of its days (`year_days.bit`) in a year."""
         dates = [line.rule.last.year for line in lines if isinstance(line.rule, year_days.Dates)]
         of_parts = [part.last_date_year for part in parts.values()]
         self.last_date_year: int = max([*dates, *of_parts], default=0)
         """The year of its last date; what it names afterwards, it names in each year."""
-
-    def days(self, year: int) -> int:
-        """The bits of its days (`year_days.bit`)."""
-        known = self._years.get(year)
-        if known is None:
-            spend(len(self._lines) // LINES_A_STEP)
-            known = self._years[year] = self._named(year, False) & ~self._named(year, True)
-        return known
 
     def note(self, day: date) -> str:
         """What is written beside the first line that names the day; empty if nothing is."""
@@ -112,6 +105,10 @@ class Calendar:
         for line in self._lines:
             if line.takes_away is takes_away and self._days_of(line, day.year) & year_days.bit(day):
                 yield line, line.note or (self._parts[line.part].note(day) if line.part else "")
+
+    def _find_days(self, year: int) -> int:
+        spend(len(self._lines) // LINES_A_STEP)
+        return self._named(year, False) & ~self._named(year, True)
 
     def _named(self, year: int, takes_away: bool) -> int:
         lines = (line for line in self._lines if line.takes_away is takes_away)

@@ -24,7 +24,7 @@ from pgcron_ha.spec.bounds import LATEST, NextUntil
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.calendar import Calendar
 from pgcron_ha.spec.exclusions import DaysExclusion, Exclusion
-from pgcron_ha.spec.rules import FireRule
+from pgcron_ha.spec.rules import FireRule, fires_a_day
 from pgcron_ha.spec.year_days import REPEATS_AFTER, any_of, first_day, last_day, whole_year
 from pgcron_ha.spec.zones import instant_at, wall_time
 
@@ -91,6 +91,14 @@ class Moves:
     _nominal: NextUntil
 
     def __post_init__(self) -> None:
+        """Raises `InvalidSpec` for rules that fire too often."""
+        if any(fires_a_day(rule) > MOST_MOVED_A_DAY for rule in self._rules):
+            raise InvalidSpec(
+                f"the spec fires more than {MOST_MOVED_A_DAY} times a day, and moves",
+                "fires that are so frequent don't move: they would meet those of the day they move"
+                " to",
+                "leave `move` out to skip them",
+            )
         self.timezone = self.lines[0].timezone
         self.is_forward = self.lines[0].use.move == "next"
         self._moved_into = lru_cache(maxsize=CACHED_DAYS)(self._find_moved_into)
@@ -183,15 +191,6 @@ class Moves:
 
     def _allowed_before(self, until: date) -> date | None:
         return last_day(self._allowed, until, until - _FAR)
-
-
-def too_often() -> InvalidSpec:
-    """The error for a spec with too many fires a day to move."""
-    return InvalidSpec(
-        f"the spec fires more than {MOST_MOVED_A_DAY} times a day, and moves",
-        "fires that are so frequent don't move: they would meet those of the day they move to",
-        "leave `move` out to skip them",
-    )
 
 
 @lru_cache(maxsize=8192)

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.text import MONTHS, WEEKDAYS, runs_of
+from pgcron_ha.spec.text import MONTHS, WEEKDAYS, ranges
 
 _NUMBER = r"[A-Z]{3}|\d{1,2}"
 _ITEM = re.compile(rf"(?:\*|({_NUMBER})(?:-({_NUMBER}))?)(?:/(\d{{1,4}}))?", re.ASCII)
@@ -101,7 +101,7 @@ def parse_field(rule: FieldRule, text: str) -> CronField:
         marks = set()  # nothing to add to every day
     if rule is MONTH:
         starred = full  # no rule of cron asks how a month field begins
-    numbers = _stepped(rule, values) if starred else _runs(sorted(values))
+    numbers = _stepped(rule, values) if starred else ranges(sorted(values), between="-")
     canonical = "*" if starred and full else ",".join([*numbers, *sorted(marks)])
     return CronField(tuple(sorted(values)), tuple(sorted(marks)), starred, canonical)
 
@@ -168,13 +168,8 @@ def _reason(rule: FieldRule, item: str) -> str:
     return f"allowed are {allowed}"
 
 
-def _runs(numbers: Iterable[int]) -> list[str]:
-    """The numbers as text, three or more neighbours as a range."""
-    return [str(low) if low == high else f"{low}-{high}" for low, high in runs_of(numbers)]
-
-
 def _stepped(rule: FieldRule, values: set[int]) -> list[str]:
     """A field that begins with ``*``: its smallest step, then what that step leaves out."""
     steps = (range(rule.low, rule.high + 1, step) for step in range(2, rule.high - rule.low + 2))
     covered = next(numbers for numbers in steps if values.issuperset(numbers))
-    return [f"*/{covered.step}", *_runs(sorted(values.difference(covered)))]
+    return [f"*/{covered.step}", *ranges(sorted(values.difference(covered)), between="-")]
