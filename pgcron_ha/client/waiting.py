@@ -60,34 +60,12 @@ class Notifications:
         self._insists = insists
         self._connection = connection
         self._schema = schema
-        self._task: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
         self._heard_probe = asyncio.Event()
         self._is_reported = False
         self.is_proved = False
         """Whether notifications are known to arrive."""
         self.on_end: Callable[[int], None] = lambda _: None
         self.on_change: Callable[[], None] = lambda: None
-
-    def begin(self) -> None:
-        """Listen from now on, and again after the connection broke. Harmless twice."""
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._keep_listening())
-
-    def end(self) -> None:
-        """Stop listening; `close` waits until it has stopped."""
-        if self._task is not None:
-            self._task.cancel()
-            self._ending.add(self._task)
-            self._task.add_done_callback(self._ending.discard)
-            self._task = None
-        self._link.drop()
-        self.is_proved = False
-
-    async def close(self) -> None:
-        """Stop listening; returns when nothing of it uses a connection."""
-        self.end()
-        await _stop(self._ending)
 
     async def look(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
         """(those that have ended, those whose end no notification will report) of these runs."""
@@ -97,8 +75,8 @@ class Notifications:
             ended, unmarked = await await_runs.row(connection, run_ids, schema=self._schema)
         return ended, unmarked
 
-    async def _keep_listening(self) -> None:
-        await _stop(self._ending)  # they have the same link
+    async def keep_listening(self) -> None:
+        """Listens, and again after the connection broke, until it is cancelled."""
         while True:
             try:
                 pause = await self._listen()
@@ -149,6 +127,7 @@ class Waiting:
         self._net_at = 0.0
         self._poked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
         self._pause = FIRST_PAUSE_SECONDS
 
     @property
@@ -177,9 +156,7 @@ class Waiting:
     async def close(self) -> None:
         """Every waiter gets an error; returns when nothing of it uses a connection."""
         self._report_all(PgcronError("the App was closed while a run was waited for"))
-        if self._task is not None:
-            await _stop({self._task})
-        await self._notifications.close()
+        await _stop(self._task, self._listening)
 
     def _leave(self, run_id: int, waiter: asyncio.Future[None]) -> None:
         others = self._waiters.get(run_id, set())
@@ -189,20 +166,20 @@ class Waiting:
             self._reported.discard(run_id)
 
     async def _keep_looking(self) -> None:
-        self._notifications.begin()
-        try:
-            while self._waiters or await self._linger():
-                self._poked.clear()
-                try:
-                    await self._look_once()
-                except DatabaseUnavailable:
-                    self._pause = LONGEST_PAUSE_SECONDS
-                except Exception as error:
-                    self._report_all(error)
-                await self._rest()
-        finally:
-            self._task = None
-            self._notifications.end()
+        while self._waiters:  # one may have come while the last listening was stopped
+            self._listening = asyncio.create_task(self._notifications.keep_listening())
+            try:
+                while self._waiters or await self._linger():
+                    self._poked.clear()
+                    try:
+                        await self._look_once()
+                    except DatabaseUnavailable:
+                        self._pause = LONGEST_PAUSE_SECONDS
+                    except Exception as error:
+                        self._report_all(error)
+                    await self._rest()
+            finally:
+                await _stop(self._listening)
 
     async def _linger(self) -> bool:
         """Whether there is a new waiter."""
@@ -256,11 +233,11 @@ class Waiting:
                     waiter.set_exception(error)
 
 
-async def _stop(tasks: set[asyncio.Task[None]]) -> None:
+async def _stop(*tasks: asyncio.Task[None] | None) -> None:
     """Cancels them and waits for their end: what they were opening is closed by then. Again and
     again, as an answer that arrives at that moment may swallow it (`asyncio.wait_for` in 3.11).
     """
-    while running := {task for task in tasks if not task.done()}:
+    while running := {task for task in tasks if task is not None and not task.done()}:
         for task in running:
             task.cancel()
         await asyncio.wait(running, timeout=_CANCEL_AGAIN_SECONDS)

@@ -131,8 +131,8 @@ class Unheard(Notifications):
         super().__init__(Link("postgresql://127.0.0.1:1/nobody"), nullcontext, "pgcron")
         self.answer = answer
 
-    def begin(self) -> None:
-        pass
+    async def keep_listening(self) -> None:
+        await asyncio.Event().wait()
 
     async def look(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
         return self.answer(run_ids), run_ids
@@ -163,4 +163,4 @@ async def test_a_thousand_wait_by_one_question_that_outlasts_an_outage(
     await asyncio.gather(*waiters)
 
     assert set(questions) <= {1000, 500}
-    await until("nobody looks any more", lambda: waiting._task is None)
+    await until("nobody looks any more", lambda: waiting._task is None or waiting._task.done())
