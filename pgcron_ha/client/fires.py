@@ -17,7 +17,6 @@ NO_FIRE: Final = "; the schedule does not fire then any more"
 
 INSTANT_EARLIER: Final = timedelta(microseconds=1)
 _UNDECIDED: Final = frozenset({"not_yet", "is_paused", "is_invalid"})
-_NOT_NAMED: Final = "The schedule does not name this instant."
 _NOT_THEN: Final = (
     "The definition of that time did not name this instant; the current definition does."
 )
@@ -55,7 +54,7 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
             decision="not an instant",
             code="not_an_instant",
             reason=f"{left_out or 'the schedule does not name this instant'}{gone}",
-            meaning=_NOT_NAMED,
+            meaning="The schedule does not name this instant.",
             actor=None,
             note=None,
             until=None,

@@ -114,10 +114,9 @@ def _timings(versions: list[Row], after: datetime, until: datetime) -> Iterator[
     """When each version held."""
     ends = [row["since"] for row in versions[1:]] + [until]
     for row, end in zip(versions, ends, strict=True):
-        content = row["content"]
         begin = max(row["since"], after)
         if begin < end:
-            yield Timing(begin, end, _spec(content))
+            yield Timing(begin, end, _spec(row["content"]))
 
 
 def _spec(content: Row) -> Spec | None:

@@ -86,9 +86,8 @@ def _entry(found: Imported, context: _Context, line: str, where: str, is_system:
         found.lose(where, f"not carried over: there is no command after {spec[:100]!r}")
         return
     command, lines = _command(rest)
-    script = command
-    if lines:
-        script = f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | ( {command}\n)"
+    fed = f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} | ( {command}\n)"
+    script = fed if lines else command
     argv = with_variables(as_argv([context.shell, "-c", script]), context.variables)
     template: dict[str, Any] = {"argv": argv, "timeout": LONGEST}
     if user:
@@ -117,8 +116,7 @@ def _split_spec(line: str) -> tuple[str, str]:
     """The time of a line, and the rest."""
     fields = 1 if line.startswith("@") else 5
     parts = line.split(None, fields)
-    rest = parts[fields] if len(parts) > fields else ""
-    return " ".join(parts[:fields]), rest.strip(" \t")
+    return " ".join(parts[:fields]), "".join(parts[fields:]).strip(" \t")
 
 
 def _command(text: str) -> tuple[str, list[str]]:

@@ -121,7 +121,6 @@ def read_text(path: Path) -> str:
 
 def read_yaml(text: str, name: str) -> list[Document]:
     """Raises InvalidInput with the line, also for a key that is given twice, and TooLarge."""
-    loader = None
     try:
         _judge_depth(text, name)
         loader = Yaml12Loader(text)
@@ -143,9 +142,6 @@ def read_yaml(text: str, name: str) -> list[Document]:
         raise InvalidInput(
             f"{name}: this is not YAML", f"{str(error)[:300]}.", "It is text in YAML."
         ) from None
-    finally:
-        if loader is not None:
-            loader.dispose()
 
 
 def _judge_depth(text: str, name: str) -> None:

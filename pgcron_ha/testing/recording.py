@@ -4,6 +4,7 @@ reports of them; and what the process has, so that a test sees what an executor 
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import uuid
@@ -35,12 +36,11 @@ class RecordingEngine:
         """Called before a `done` is kept, in the thread that says it."""
         self._changed = threading.Condition()
         self._outcomes: dict[int, list[Outcome]] = {}
-        self._last_run = 0
+        self._numbers = itertools.count(1)
 
     def new(self, handler: str, args: dict[str, Any] | str) -> Context:
         """A run, claimed and not begun. Args may be JSON text, as the engine has them."""
-        self._last_run += 1
-        number = self._last_run
+        number = next(self._numbers)
         return Context(
             *(number, uuid.uuid4(), handler, args, 1, 3, "default", 0, None, None),
             *(uuid.uuid4(), number + 1000),

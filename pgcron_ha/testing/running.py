@@ -276,9 +276,6 @@ class Pgcron:
 
         try:
             yield is_working
-        except BaseException:
-            node.stop()
-            raise
         finally:
             node.stop()
             await running
