@@ -6,12 +6,11 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.database import AppDatabase
-from pgcron_ha.client.mistakes import are_collected, defining, refuse_bare
+from pgcron_ha.client.database import DatabaseOfApp
+from pgcron_ha.client.mistakes import are_collected, defining, refuse_bare, refuse_second
 from pgcron_ha.client.options import (
     HandlerDefaults,
     Policies,
@@ -20,7 +19,7 @@ from pgcron_ha.client.options import (
     with_defaults,
 )
 from pgcron_ha.client.registry import Registry
-from pgcron_ha.client.run_request import EnqueueStatement, NewRun, request_runs, send_runs
+from pgcron_ha.client.run_request import EnqueueStatement, NewRun, send_runs
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status, require_success
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
 from pgcron_ha.client.workflow_starts import AdHoc, StartOptions, request_start
@@ -29,7 +28,7 @@ from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import functions, workflows
 from pgcron_ha.db.driver.calls import Style
-from pgcron_ha.errors import ConfigError, Mistakes
+from pgcron_ha.errors import Mistakes
 from pgcron_ha.executors.contract.base import HandlerPolicy, LeaseLoss
 from pgcron_ha.executors.contract.secret_values import RESULT, decrypt, is_encrypted
 from pgcron_ha.executors.python.handler import PythonHandler, check_policy, read_isolation
@@ -38,7 +37,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
 
-class App:
+class App(DatabaseOfApp):
     """A program's handlers and schedules, and its interface to the cluster.
 
     `dsn` and `schema` name the database. Left out, they are those of the node that offers the
@@ -53,19 +52,9 @@ class App:
     def __init__(
         self, dsn: str | None = None, schema: str | None = None, listen_dsn: str | None = None
     ) -> None:
-        self._database = AppDatabase(dsn, schema, listen_dsn)
-        self._connection = self._database.connection
+        super().__init__(dsn, schema, listen_dsn)
         self._registry = Registry()
         self._schedules: dict[str, CodeSchedule] = {}
-
-    @property
-    def schema(self) -> str:
-        """The schema of its database. Raises ConfigError for an invalid configuration."""
-        return self._database.schema
-
-    def attach(self, dsn: str, schema: str, listen_dsn: str | None = None) -> None:
-        """Sets what was left out. A node calls it with its own database for each App it offers."""
-        self._database.attach(dsn, schema, listen_dsn)
 
     @property
     def handlers(self) -> Mapping[str, PythonHandler]:
@@ -197,13 +186,8 @@ class App:
             defaults["start_deadline"] = defaults.pop("start_within")
         defined = define_schedule(name, spec, full_name, with_defaults(defaults, policies))
         self._registry.check_args(defined.handler, defined.args)
-        if defined.name in self._schedules:
-            raise ConfigError(
-                f"schedule '{defined.name}' is defined twice",
-                "A schedule's name is unique in the cluster.",
-                "Give it another one: @app.schedule(…, name='…').",
-            )
-        self._schedules[defined.name] = defined
+        refuse_second("schedule", name, self._schedules, "In the cluster", "…, name='other'")
+        self._schedules[name] = defined
         return defined
 
     async def enqueue(
@@ -266,9 +250,7 @@ class App:
         A living `idempotency_key`, or one that is given twice, gives the same id. Raises as
         `enqueue` does, with messages that begin with ``run 3 of 20``; TooLarge for more.
         """
-        request = partial(self._registry.request, check_args=check_args)
-        sent_args = partial(self._registry.sent_args, check_args=check_args)
-        requests = list(request_runs(runs, request, sent_args))
+        requests = list(self._registry.requests(runs, check_args))
         return await self._call(conn, send_runs, requests)
 
     async def start(
@@ -308,7 +290,7 @@ class App:
         """
         status = await self.run(run_id)
         if not status.is_ended:
-            await self._database.waiting_here().until_ended(run_id, timeout)
+            await self._waiting_here().until_ended(run_id, timeout)
             status = await self.run(run_id)
         return status
 
@@ -320,13 +302,6 @@ class App:
         status = require_success(await self.wait(run_id, timeout))
         is_secret = is_encrypted(status.result)
         return decrypt(status.result, status.handler, RESULT) if is_secret else status.result
-
-    @property
-    def is_listening(self) -> bool:
-        """Whether notifications report the ends of runs that this event loop waits for: not before
-        it waits for one, nor through a pooler that passes no notifications.
-        """
-        return self._database.is_listening
 
     async def cancel_run(self, run_id: int, note: str | None = None, *, conn: Any = None) -> str:
         """``cancelled``, ``requested`` (its node stops it) or ``finished`` (too late). NotFound."""
@@ -377,13 +352,3 @@ class App:
     ) -> Result:
         async with self._connection(conn) as connection:
             return await statement(connection, *values, **options, schema=self.schema)
-
-    async def close(self) -> None:
-        """Close the connections that were opened in this event loop; its waiters get an error."""
-        await self._database.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()

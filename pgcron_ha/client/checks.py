@@ -10,36 +10,44 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
-from pgcron_ha.config.values import HANDLER_NAME, LABEL_NAME, LABEL_VALUE, QUEUE_NAME, seconds_of
+from pgcron_ha.config import values
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
 from pgcron_ha.model.json_values import MOST_LEVELS, json_value, levels_of, read_json
+from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.text import type_words
+from pgcron_ha.spec.zones import load_zone
 
 MOST_ARGS_BYTES: Final = 256 * 1024
 MOST_KEY_CHARACTERS: Final = 500
 MOST_NAME_CHARACTERS: Final = 200
 LONGEST_DURATION: Final = timedelta(days=36_525)
 
-_HANDLER: Final = re.compile(HANDLER_NAME)
-_QUEUE: Final = re.compile(QUEUE_NAME)
+_HANDLER: Final = re.compile(values.HANDLER_NAME)
+_QUEUE: Final = re.compile(values.QUEUE_NAME)
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # after an even number of backslashes
 
 Requirements = Mapping[str, str | bool] | Iterable[str]
 """Labels: ``{"gpu": "a100", "ssd": True}`` (True: any value) or ``["gpu=a100", "ssd"]``."""
 
+MOST_NAMED: Final = 50
+"""Of the names that are known, in a refusal."""
 MOST_LABELS: Final = 16
 MOST_TAGS: Final = 20
 MOST_LINKS: Final = 10
 MOST_ADDRESS_CHARACTERS: Final = 2000
 MOST_DESCRIPTION_CHARACTERS: Final = 2000
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/+@=-]{0,99}")  # as `pgcron.are_tags`
-_ADDRESS: Final = re.compile(r"https?://[!-~]+")  # as `pgcron.links_are_fine`
+# As `pgcron.links_are_fine`.
+_ADDRESS: Final = re.compile(rf"(?!.{{{MOST_ADDRESS_CHARACTERS + 1}}})https?://[!-~]+")
 _LINKS_HINT: Final = 'Write for example {"runbook": "https://wiki.example/billing"}.'
-_LABEL: Final = re.compile(f"{LABEL_NAME}(={LABEL_VALUE})?")  # as `pgcron.requires_is_fine`
+# As `pgcron.requires_is_fine`.
+_LABEL: Final = re.compile(f"{values.LABEL_NAME}(={values.LABEL_VALUE})?")
 
 
 # As PostgreSQL writes jsonb, so that both count the same bytes. A ring is a RecursionError.
@@ -130,6 +138,22 @@ def concurrency_key_name(name: object) -> str:
     return text("the concurrency key", name, MOST_NAME_CHARACTERS)
 
 
+def refuse_others(
+    names: Iterable[object],
+    known: Collection[str],
+    fact: str,
+    which: str,
+    hint: str = "Correct its spelling, or leave it out.",
+) -> None:
+    """Raises InvalidInput for a name that is not known. The fact is without the name, and `which`
+    (``The policies``) without those that are known.
+    """
+    if unknown := set(names).difference(known):
+        name = min(map(str, unknown))[:100]
+        rule = f"{which} are {', '.join(islice(known, MOST_NAMED))}."
+        raise InvalidInput(f"{fact} '{name}'{values.did_you_mean(name, known)}", rule, hint)
+
+
 def choice(what: str, value: object, known: tuple[str, ...]) -> str:
     """One of the known words; `what` names it in the message."""
     if not isinstance(value, str) or value not in known:
@@ -150,7 +174,7 @@ def duration(
     may_be_zero: bool = False,
 ) -> timedelta:
     """A duration within bounds; numbers are seconds, a text has a unit."""
-    seconds = seconds_of(value)
+    seconds = values.seconds_of(value)
     if math.isnan(seconds):
         raise InvalidInput(
             f"{what} {value!r:.100} is not a duration",
@@ -181,8 +205,7 @@ def instant(what: str, value: object) -> datetime:
 
 def text(what: str, value: object, most: int) -> str:
     """A text of 1 to `most` characters, not only blanks, without control characters."""
-    fine = isinstance(value, str) and 1 <= len(value) <= most and value.strip() != ""
-    if not fine or not isinstance(value, str) or has_controls(value):
+    if not isinstance(value, str) or not value.strip() or len(value) > most or has_controls(value):
         raise InvalidInput(
             f"{what} is empty, too long or no plain text",
             f"It has 1 to {most} characters, none of them a control or format character.",
@@ -191,12 +214,35 @@ def text(what: str, value: object, most: int) -> str:
     return value
 
 
+def mapping(what: str, value: object, rule: str, hint: str) -> Mapping[Any, Any]:
+    """A mapping; the rule says of what."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{what} is {type_words(value)}", rule, hint)
+    return value
+
+
+def any_text(what: str, value: object) -> str:
+    """A text, whatever it says."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} is {type_words(value)}", f"{what} is text.")
+    return value
+
+
+def zone_name(name: object) -> str:
+    """A time zone."""
+    return load_zone(any_text("timezone", name)).key
+
+
+def dst_policy(name: object) -> str:
+    """What a change of the clock does."""
+    return str(DstPolicy.parse(any_text("dst", name)))
+
+
 def description_text(value: object) -> str:
     """As `text`, but of several lines; it ends without a newline."""
-    written = value.rstrip() if isinstance(value, str) else value
-    shown = written.replace("\n", " ") if isinstance(written, str) else written
-    text("the description", shown, MOST_DESCRIPTION_CHARACTERS)
-    return str(written)
+    written = any_text("the description", value).rstrip()
+    text("the description", written.replace("\n", " "), MOST_DESCRIPTION_CHARACTERS)
+    return written
 
 
 def true_or_false(what: str, value: object) -> bool:
@@ -263,8 +309,8 @@ def links_text(given: object) -> str:
     links: Mapping[object, object] = read if isinstance(read, Mapping) else {}
     for title in links:
         text("the title of a link", title, most=100)
-    fine = len(links) <= MOST_LINKS and all(map(_is_address, links.values()))
-    if read is not links or not fine:
+    fine = all(isinstance(each, str) and _ADDRESS.fullmatch(each) for each in links.values())
+    if read is not links or not fine or len(links) > MOST_LINKS:
         raise InvalidInput(
             f"links '{str(given)[:200]}' are not titles and addresses",
             f"There are at most {MOST_LINKS}; an address has up to {MOST_ADDRESS_CHARACTERS} ASCII"
@@ -272,11 +318,6 @@ def links_text(given: object) -> str:
             _LINKS_HINT,
         )
     return json.dumps(dict(links), ensure_ascii=False)
-
-
-def _is_address(value: object) -> bool:
-    is_short = isinstance(value, str) and len(value) <= MOST_ADDRESS_CHARACTERS
-    return is_short and _ADDRESS.fullmatch(str(value)) is not None
 
 
 def parsed_json(what: str, text: str, hint: str) -> Any:

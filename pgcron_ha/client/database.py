@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any
+from typing import Any, Self
 
 from pgcron_ha.client.waiting import Notifications, Waiting
 from pgcron_ha.config.loading import load_obeyed, load_settings
@@ -15,12 +15,14 @@ from pgcron_ha.db.driver.pooling import assume
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
 
 
-class AppDatabase:
-    """What is None is the node's, or the configuration's, which is read when it is needed."""
+class DatabaseOfApp:
+    """The part of an `App` that knows its database. What is None is the node's, or the
+    configuration's, which is read when it is needed.
+    """
 
     def __init__(self, dsn: str | None, schema: str | None, listen_dsn: str | None) -> None:
         in_schema("", schema or DEFAULT_SCHEMA)  # a name that is not plain is refused here
-        self.dsn = dsn
+        self._dsn = dsn
         """None until it is needed, if it is left out."""
         self._listen_dsn = listen_dsn
         self._schema = schema
@@ -29,46 +31,54 @@ class AppDatabase:
 
     @property
     def schema(self) -> str:
-        """Raises ConfigError for an invalid configuration."""
+        """The schema of its database. Raises ConfigError for an invalid configuration."""
         if self._schema is None:
             self._schema = load_settings().schema
         return self._schema
 
-    def attach(self, dsn: str, schema: str, listen_dsn: str | None) -> None:
-        """Sets what was left out."""
-        if self.dsn is None:
-            self.dsn, self._listen_dsn = dsn, self._listen_dsn or listen_dsn
+    def attach(self, dsn: str, schema: str, listen_dsn: str | None = None) -> None:
+        """Sets what was left out. A node calls it with its own database for each App it offers."""
+        if self._dsn is None:
+            self._dsn, self._listen_dsn = dsn, self._listen_dsn or listen_dsn
         self._schema = schema if self._schema is None else self._schema
 
-    def connection(self, given: Any) -> AbstractAsyncContextManager[Any]:
+    def _connection(self, given: Any) -> AbstractAsyncContextManager[Any]:
         """The caller's own, or one of the running loop's."""
         return nullcontext(given) if given is not None else self._pool_here().connection()
 
-    def waiting_here(self) -> Waiting:
+    def _waiting_here(self) -> Waiting:
         """Those who wait for runs in the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._waiting:
             dsn = self._own_dsn()
             link = Link(self._listen_dsn or dsn, self.schema, title="pgcron_ha waiting")
             insists = self._listen_dsn is not None
-            channel = Notifications(link, lambda: self.connection(None), self.schema, insists)
+            channel = Notifications(link, lambda: self._connection(None), self.schema, insists)
             self._waiting[loop] = Waiting(channel)
         return self._waiting[loop]
 
     @property
     def is_listening(self) -> bool:
-        """Whether notifications arrive in the running loop."""
+        """Whether notifications report the ends of runs that this event loop waits for: not before
+        it waits for one, nor through a pooler that passes no notifications.
+        """
         waiting = self._waiting.get(asyncio.get_running_loop())
         return waiting is not None and waiting.is_listening
 
     async def close(self) -> None:
-        """What the running loop has; its waiters get an error."""
+        """Close the connections that were opened in this event loop; its waiters get an error."""
         waiting = self._waiting.pop(asyncio.get_running_loop(), None)
         if waiting is not None:
             await waiting.close()
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     def _pool_here(self) -> ClientPool:
         """The running loop's."""
@@ -81,11 +91,11 @@ class AppDatabase:
         return self._pools[loop]
 
     def _own_dsn(self) -> str:
-        if self.dsn is None:
+        if self._dsn is None:
             settings = load_obeyed()
-            self.dsn = settings.required_dsn()
+            self._dsn = settings.required_dsn()
             self._listen_dsn = self._listen_dsn or settings.listen_dsn
             if password_in_use() is None:  # a node that runs here may have one
                 use_password(settings.password_from)
-            assume(self.dsn, settings.pooler)
-        return self.dsn
+            assume(self._dsn, settings.pooler)
+        return self._dsn

@@ -4,7 +4,7 @@ they are kept until it has been read, so that all of them are reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -41,6 +41,16 @@ def defining(what: str) -> Iterator[None]:
         if collected is None:
             raise
         collected.found += error.about(what).parts
+
+
+def refuse_second(kind: str, name: str, known: Container[str], where: str, form: str) -> None:
+    """Raises ConfigError for a name that is taken."""
+    if name in known:
+        raise ConfigError(
+            f"{kind} '{name}' is defined twice",
+            f"{where} a name is one {kind}'s.",
+            f"Give one of them another name: @app.{kind}({form}).",
+        )
 
 
 def refuse_bare(decorator: str, name: object) -> None:

@@ -8,7 +8,7 @@ check takes a value as a caller gave it and returns it as the functions of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, TypedDict
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 from pgcron_ha.client import checks
 from pgcron_ha.client.retry_policy import RetryPolicy, retry_text
 from pgcron_ha.client.uniqueness import MANNERS, SCOPES, Uniqueness
-from pgcron_ha.config.values import Span, did_you_mean
+from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.model.plan import LONGEST_JITTER, catchup_policy
 from pgcron_ha.spec.cron.fires import DstPolicy
@@ -141,15 +141,15 @@ class Option:
         return checks.text(what, value, self.most)
 
 
-def _as_it_is(value: Any) -> Any:
-    """It is judged with the spec, or by its interface."""
-    return value
+def _limit(most: int, rule: str) -> Option:
+    """A number that 0 takes back."""
+    return Option(int, most=most, rule=rule, is_removable=True)
 
 
 POLICIES: Final[Mapping[str, Option]] = {
     "args": Option(str, "{}", check=checks.args_text),
-    "timezone": Option(str, "UTC", check=_as_it_is),
-    "dst": Option(str, "vixie", words=tuple(DstPolicy), check=_as_it_is),
+    "timezone": Option(str, "UTC", check=checks.zone_name),
+    "dst": Option(str, "vixie", words=tuple(DstPolicy), check=checks.dst_policy),
     "queue": Option(str, "default", check=checks.queue_name),
     "priority": Option(int, 5, most=9, rule="A priority is a number from 0 (first) to 9 (last)."),
     "overlap": Option(str, "skip", title="overlap policy", words=_OVERLAPS),
@@ -165,32 +165,18 @@ POLICIES: Final[Mapping[str, Option]] = {
     "give_up_after": Option(timedelta, most=_YEAR),
     "silence_timeout": Option(timedelta, least=_SECOND, most=_MONTH),
     "weight": Option(int, 1, least=1, most=1000, rule="A run takes 1 to 1000 slots of a node."),
-    "max_running": Option(
-        int,
-        most=1000,
-        rule="So many runs of a schedule may execute at once: 1 to 1000; 0 takes it back.",
-        is_removable=True,
+    "max_running": _limit(
+        1000, "So many runs of a schedule may execute at once: 1 to 1000; 0 takes it back."
     ),
-    "max_queued": Option(
-        int,
-        most=1000,
-        rule="So many runs may wait with overlap queue: 1 to 1000; 0 takes it back.",
-        is_removable=True,
+    "max_queued": _limit(
+        1000, "So many runs may wait with overlap queue: 1 to 1000; 0 takes it back."
     ),
     "queue_drops": Option(str, words=("newest", "oldest"), is_removable=True),
     "after_pause": Option(str, "drop", words=("drop", "catchup")),
     "jitter": Option(timedelta, most=LONGEST_JITTER, is_removable=True),
-    "max_runs": Option(
-        int,
-        most=10**9,
-        rule="A schedule makes so many runs: 1 to 1000000000; 0 takes it back.",
-        is_removable=True,
-    ),
-    "pause_after_failures": Option(
-        int,
-        most=1000,
-        rule="A schedule pauses itself after 1 to 1000 failures in a row; 0: never.",
-        is_removable=True,
+    "max_runs": _limit(10**9, "A schedule makes so many runs: 1 to 1000000000; 0 takes it back."),
+    "pause_after_failures": _limit(
+        1000, "A schedule pauses itself after 1 to 1000 failures in a row; 0: never."
     ),
     "probe_after": Option(timedelta, least=_SECOND, most=_DAY, is_removable=True),
     "depends_on_previous": Option(bool, False),
@@ -220,16 +206,26 @@ OF_RUNS: Final[Mapping[str, Option]] = {
 }
 
 
-def check_each(values: Mapping[str, Any], table: Mapping[str, Option]) -> dict[str, Any]:
+OF_HANDLERS: Final[Mapping[str, Option]] = {
+    name: option for name, option in OF_RUNS.items() if name in HandlerDefaults.__optional_keys__
+}
+"""The options of the run of a step."""
+
+
+def check_each(
+    values: Mapping[str, Any], table: Mapping[str, Option], mistakes: Mistakes | None = None
+) -> dict[str, Any]:
     """The values, each as its check returns it; None and what has no check stay as they are.
 
-    Raises an error that names everything that is wrong.
+    Raises an error that names everything that is wrong; if they are kept in `mistakes`, what is
+    wrong is None.
     """
-    mistakes, checked = Mistakes(), dict(values)
+    found, checked = mistakes or Mistakes(), dict(values)
     for name, value in values.items():
         if value is not None and name in table:
-            checked[name] = mistakes.tried(table[name].checked, name, value)
-    mistakes.raise_any()
+            checked[name] = found.tried(table[name].checked, name, value)
+    if mistakes is None:
+        found.raise_any()
     return checked
 
 
@@ -238,22 +234,12 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def refuse_others(
-    names: Iterable[str], known: Sequence[str], fact: str, rule: str, hint: str
-) -> None:
-    """Raises InvalidInput for a name that is not known; the fact is without the name."""
-    unknown = set(names) - set(known)
-    if unknown:
-        near = did_you_mean(min(unknown), known)
-        raise InvalidInput(f"{fact} '{min(unknown)}'{near}", rule, hint)
-
-
 def check_handler_defaults(handler_defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Those that are given, checked; raises InvalidInput for a name that is none of them, too."""
     known = sorted(HandlerDefaults.__annotations__)
-    rule = f"The defaults of its runs and schedules are {', '.join(known)}."
+    which = "The defaults of its runs and schedules"
     hint = "Correct its spelling, or give it where the run is enqueued."
-    refuse_others(handler_defaults, known, "a handler has no default", rule, hint)
+    checks.refuse_others(handler_defaults, known, "a handler has no default", which, hint)
     checked = given(check_each(handler_defaults, OF_RUNS))
     check_attempts(checked)
     return checked

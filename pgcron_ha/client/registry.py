@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.mistakes import defining
+from pgcron_ha.client.mistakes import defining, refuse_second
 from pgcron_ha.client.options import given, with_defaults
-from pgcron_ha.client.run_request import RunRequest, request_run
+from pgcron_ha.client.run_request import DIVIDE, MOST_RUNS, RunRequest, request_new_run, request_run
 from pgcron_ha.config.breaker import Breaker
 from pgcron_ha.config.values import did_you_mean
-from pgcron_ha.errors import ConfigError
+from pgcron_ha.errors import ConfigError, PgcronError, TooLarge
 from pgcron_ha.executors.python.handler import PythonHandler
 
 _MOST_UNKNOWN: Final = 1000
@@ -47,12 +49,7 @@ class Registry:
     ) -> None:
         """Raises ConfigError when the name is taken, InvalidInput when it is no name."""
         full_name = checks.handler_name(handler.full_name)
-        if full_name in self.handlers:
-            raise ConfigError(
-                f"handler '{full_name}' is defined twice",
-                "Within an App a name is one function's.",
-                "Give one of them another name: @app.handler('other').",
-            )
+        refuse_second("handler", full_name, self.handlers, "Within an App", "'other'")
         self.handlers[full_name] = handler
         if breaker is not None:
             self.breakers[full_name] = breaker
@@ -93,6 +90,37 @@ class Registry:
         request = request_run(full_name, args, self.options(full_name, options))
         sent = self.sent_args(full_name, request.args, check_args)
         return request if sent is request.args else replace(request, args=sent)
+
+    def requests(self, runs: Iterable[Mapping[str, Any]], check_args: bool) -> Iterator[str]:
+        """The checked requests in order, as JSON. Raises as `request`, TooLarge for more than
+        `MOST_RUNS`; the message says which one it is.
+        """
+        requested = list(islice(runs, MOST_RUNS + 1))
+        if len(requested) > MOST_RUNS:
+            raise TooLarge(
+                f"more than {MOST_RUNS} runs are requested",
+                f"One call takes up to {MOST_RUNS} runs.",
+                DIVIDE,
+            )
+        request = partial(self.request, check_args=check_args)
+        judged: dict[str, tuple[str, str]] = {}
+        for place, options in enumerate(requested, 1):
+            # Most differ in nothing but their args, and the rest is the dearer part. Their texts
+            # are compared, as True is no priority although it equals 1.
+            rest = str({**options, "args": None}) if isinstance(options, dict) else ""
+            try:
+                if rest in judged:
+                    handler, members = judged[rest]
+                    given_args = checks.args_text(options.get("args"))
+                    args = self.sent_args(handler, given_args, check_args)
+                else:
+                    made = request_new_run(options, request)
+                    args, members = made.args, made.all_but_args()
+                    if rest:
+                        judged[rest] = made.handler, members
+            except PgcronError as error:
+                raise error.about(f"run {place} of {len(requested)}") from None
+            yield f'{{{members},"args":{args}}}'
 
     def _warn_of_misspelling(self, name: str) -> None:
         """Once; a name that is like none of the App may be another program's handler."""

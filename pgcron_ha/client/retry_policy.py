@@ -14,11 +14,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypedDict
 
-from pgcron_ha.client.checks import duration, parsed_json, true_or_false, whole_number
+from pgcron_ha.client import checks
 from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.executors.contract.outcome import LONGEST_DELAY
-from pgcron_ha.spec.text import type_words
 
 MOST_BYTES: Final = 8192
 MOST_CAUSES: Final = 50
@@ -58,15 +57,10 @@ class RetryPolicy(TypedDict, total=False):
 
 def retry_text(policy: object) -> str:
     """The policy as the JSON text that SQL takes. Raises InvalidInput and TooLarge."""
-    given = parsed_json("retry: ", policy, _HINT) if isinstance(policy, str) else policy
-    if not isinstance(given, Mapping):
-        raise _refusal(f"it is {type_words(given)}", "A retry policy is an object of keys.")
-    unknown = [str(key) for key in given if key not in RetryPolicy.__annotations__]
-    if unknown:
-        raise _refusal(
-            f"'{min(unknown)[:100]}' is no key of a policy",
-            f"The keys are {', '.join(RetryPolicy.__annotations__)}.",
-        )
+    read = checks.parsed_json("retry: ", policy, _HINT) if isinstance(policy, str) else policy
+    given = checks.mapping("retry: it", read, "A retry policy is an object of keys.", _HINT)
+    keys = RetryPolicy.__annotations__
+    checks.refuse_others(given, keys, "retry: a policy has no key", "Its keys")
     text = json.dumps({key: _READERS[key](f"retry: {key}", value) for key, value in given.items()})
     if len(text) > MOST_BYTES:
         raise TooLarge(
@@ -80,7 +74,7 @@ def retry_text(policy: object) -> str:
 def _seconds(
     what: str, value: object, most: timedelta = LONGEST_DELAY, *, may_be_zero: bool = False
 ) -> float:
-    return duration(what, value, most, may_be_zero=may_be_zero).total_seconds()
+    return checks.duration(what, value, most, may_be_zero=may_be_zero).total_seconds()
 
 
 def _backoff(what: str, value: Any) -> Any:
@@ -104,25 +98,18 @@ def _causes(what: str, value: Any) -> list[str]:
 
 
 def _snooze_on(what: str, value: Any) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(
-            f"{what} is {type_words(value)}", "It is an object of causes and delays.", _HINT
-        )
-    return {cause: _seconds(what, value[cause]) for cause in _causes(what, value)}
+    delays = checks.mapping(what, value, "It is an object of causes and delays.", _HINT)
+    return {cause: _seconds(what, delays[cause]) for cause in _causes(what, delays)}
 
 
 _READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "backoff": _backoff,
     "base": partial(_seconds, most=timedelta(days=1)),
     "cap": partial(_seconds, most=timedelta(days=30)),
-    "jitter": true_or_false,
+    "jitter": checks.true_or_false,
     "retry_for": _seconds,
     "retry_on": _causes,
     "discard_on": _causes,
     "snooze_on": _snooze_on,
-    "snoozes": partial(whole_number, least=0, most=1000),
+    "snoozes": partial(checks.whole_number, least=0, most=1000),
 }
-
-
-def _refusal(fact: str, rule: str) -> InvalidInput:
-    return InvalidInput(f"retry: {fact}", rule, _HINT)

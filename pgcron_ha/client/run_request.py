@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
-from typing import Any, Final, NamedTuple, Required, TypeAlias, TypedDict
+from typing import Any, Final, NamedTuple, Required, TypedDict
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import OF_RUNS, RunOptions, check_attempts, check_each, given
 from pgcron_ha.client.uniqueness import unique_arguments
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.calls import Call, Parameters, Style, in_style
-from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError, TooLarge
-from pgcron_ha.spec.text import type_words
+from pgcron_ha.errors import InvalidInput, Mistakes, TooLarge
 
 # What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.
 MOST_RUNS: Final = 10_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
-_DIVIDE: Final = "Use several calls; in one transaction they exist together or not at all."
+DIVIDE: Final = "Use several calls; in one transaction they exist together or not at all."
 _DEFAULTS: Final = functions.enqueue.defaults
 
 
@@ -89,9 +87,8 @@ def _in_hours(value: Any) -> Any:
     """A duration in hours, so that no time zone changes its length; anything else as it is."""
     if not isinstance(value, timedelta):
         return value
-    sign, length = ("-", -value) if value < timedelta(0) else ("", value)
-    minutes, seconds = divmod(length.days * 86_400 + length.seconds, 60)
-    return f"{sign}{minutes // 60}:{minutes % 60:02}:{seconds:02}.{length.microseconds:06}"
+    hours, rest = divmod(value, timedelta(hours=1))
+    return f"{hours} hours {rest.seconds} seconds {rest.microseconds} microseconds"
 
 
 def request_run(
@@ -106,16 +103,12 @@ def request_run(
     asked = given(options)
     if "unique" in asked:
         asked |= unique_arguments(asked.pop("unique"))
-    if not asked.keys() <= OF_RUNS.keys():
-        raise InvalidInput(
-            f"'{min(map(str, asked.keys() - OF_RUNS.keys()))[:100]}' is no argument of enqueue",
-            f"The keys are handler, args, unique, {', '.join(OF_RUNS)}.",
-            _HINT,
-        )
+    which = "Beside handler, args and unique, its arguments"
+    checks.refuse_others(asked, OF_RUNS, "enqueue has no argument", which)
     mistakes = Mistakes()
     name = mistakes.tried(checks.handler_name, handler)
     text = "{}" if args is None else mistakes.tried(checks.args_text, args)
-    checked = given(mistakes.tried(check_each, asked, OF_RUNS) or {})
+    checked = given(check_each(asked, OF_RUNS, mistakes))
     mistakes.raise_any()
     check_attempts(checked)
     if "key_lifetime" in checked and "idempotency_key" not in checked:
@@ -127,54 +120,13 @@ def request_run(
     return RunRequest(name, text, checked)
 
 
-Request: TypeAlias = Callable[[Any, Any, Mapping[str, Any]], RunRequest]
-"""Makes a checked request of a handler, args and options, as `request_run` does."""
-
-
-def request_runs(
-    runs: Iterable[Mapping[str, Any]],
-    request: Request = request_run,
-    sent_args: Callable[[str, str], str] | None = None,
-) -> Iterator[str]:
-    """The checked requests in order, as JSON. `sent_args` checks the args (JSON text) of a handler,
-    and gives them as they are sent, for a request that equals an earlier one but for its args.
-
-    Raises as `request_run`, TooLarge for more than `MOST_RUNS`; the message says which one it is.
-    """
-    requested = list(islice(runs, MOST_RUNS + 1))
-    if len(requested) > MOST_RUNS:
-        raise TooLarge(
-            f"more than {MOST_RUNS} runs are requested",
-            f"One call takes up to {MOST_RUNS} runs.",
-            _DIVIDE,
-        )
-    judged: dict[str, tuple[str, str]] = {}
-    for place, options in enumerate(requested, 1):
-        # Most differ in nothing but their args, and the rest is the dearer part. Their texts are
-        # compared, as True is no priority although it equals 1.
-        rest = str({**options, "args": None}) if isinstance(options, dict) else ""
-        try:
-            if rest in judged:
-                handler, members = judged[rest]
-                args = checks.args_text(options.get("args"))
-                if sent_args is not None:
-                    args = sent_args(handler, args)
-            else:
-                made = request_new_run(options, request)
-                args, members = made.args, made.all_but_args()
-                if rest:
-                    judged[rest] = made.handler, members
-        except PgcronError as error:
-            raise error.about(f"run {place} of {len(requested)}") from None
-        yield f'{{{members},"args":{args}}}'
-
-
-def request_new_run(options: object, request: Request = request_run) -> RunRequest:
+def request_new_run(
+    options: object, request: Callable[..., RunRequest] = request_run
+) -> RunRequest:
     """The checked request of a mapping as `NewRun`. Raises as `request_run`."""
-    if not isinstance(options, Mapping):
-        raise InvalidInput(f"it is {type_words(options)}", "A run is a mapping.", _HINT)
-    rest = {key: value for key, value in options.items() if key not in ("handler", "args")}
-    return request(options.get("handler") or "", options.get("args"), rest)
+    said = checks.mapping("it", options, "A run is a mapping.", _HINT)
+    rest = {key: value for key, value in said.items() if key not in ("handler", "args")}
+    return request(said.get("handler") or "", said.get("args"), rest)
 
 
 async def send_runs(
@@ -190,7 +142,7 @@ async def send_runs(
         raise TooLarge(
             f"{len(requests)} runs have {size} characters",
             f"One call takes up to {MOST_BYTES} bytes (64 MiB) as JSON.",
-            _DIVIDE,
+            DIVIDE,
         )
     return await functions.enqueue_many(
         connection, f"[{','.join(requests)}]", actor=actor, schema=schema

@@ -8,14 +8,13 @@ from datetime import timedelta
 from typing import Any, Final
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import POLICIES, check_attempts, check_each, given, refuse_others
+from pgcron_ha.client.options import POLICIES, check_attempts, check_each, given
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.spec.spec import check_spec
-from pgcron_ha.spec.text import duration_text, type_words
-from pgcron_ha.spec.zones import load_zone
+from pgcron_ha.spec.text import duration_text
 
 LONGEST_CATCHUP_OF_ALL: Final = timedelta(days=31)
 
@@ -64,7 +63,7 @@ def define_schedule(
 
     Raises InvalidSpec, UnknownZone, InvalidInput and TooLarge.
     """
-    _check_names(policies, list(DEFAULTS))
+    checks.refuse_others(policies, DEFAULTS, "a schedule has no policy", "The policies")
     checked = check_schedule(name, spec, handler, {"overlap": "skip", **policies})
     return CodeSchedule(name, spec, handler, {**DEFAULTS, **given(checked)})
 
@@ -76,53 +75,26 @@ def check_schedule(
 
     Checks name, spec and handler, too. Raises as `define_schedule`.
     """
-    mistakes, checked = Mistakes(), dict(policies)
-    mistakes.tried(_check_names, policies, list(POLICIES))
+    mistakes = Mistakes()
+    with mistakes.kept():
+        checks.refuse_others(policies, POLICIES, "a schedule has no policy", "The policies")
     mistakes.tried(checks.text, "the schedule's name", name, checks.MOST_NAME_CHARACTERS)
     mistakes.tried(checks.handler_name, handler)
+    checked = check_each(policies, POLICIES, mistakes)
+    for check in (check_attempts, _check_overlap, _check_late_fires, _check_pauses):
+        mistakes.tried(check, checked)
+    zone, dst = (checked.get(name) or POLICIES[name].default for name in ("timezone", "dst"))
     with mistakes.kept():
-        checked = check_each(policies, POLICIES)
-        for check in (check_attempts, _check_overlap, _check_late_fires, _check_pauses):
-            mistakes.tried(check, checked)
-    _check_spec(spec, checked, mistakes)
+        check_spec(checks.any_text("spec", spec), zone, DstPolicy(dst), EXAMPLE_SEED)
     mistakes.raise_any()
     return checked
-
-
-def _check_names(policies: Mapping[str, Any], known: list[str]) -> None:
-    rule = f"The policies are {', '.join(known)}."
-    hint = "Correct its spelling, or leave it out."
-    refuse_others(policies, known, "a schedule has no policy", rule, hint)
-
-
-def _check_spec(spec: str, policies: dict[str, Any], mistakes: Mistakes) -> None:
-    """A zone or policy that is wrong does not hide what is wrong with the spec."""
-    zone, policy = "UTC", DstPolicy.VIXIE
-    for what, value in (("timezone", policies.get("timezone")), ("dst", policies.get("dst"))):
-        with mistakes.kept():
-            if value is not None and not isinstance(value, str):
-                raise _no_text(what, value)
-            if value is not None and what == "dst":
-                policies["dst"] = str(policy := DstPolicy.parse(value))
-            elif value is not None:
-                load_zone(value)
-                zone = value
-    with mistakes.kept():
-        if not isinstance(spec, str):
-            raise _no_text("spec", spec)
-        check_spec(spec, zone, policy, EXAMPLE_SEED)
-
-
-def _no_text(what: str, value: object) -> InvalidInput:
-    return InvalidInput(f"{what} is {type_words(value)}", f"{what} is text.")
 
 
 def _check_overlap(policies: Mapping[str, Any]) -> None:
     """The database finds what is wrong only together with policies that are already stored."""
     overlap, running = policies.get("overlap"), policies.get("max_running") or 0
-    if policies.get("depends_on_previous") and (
-        overlap not in (None, "skip", "queue") or running > 1
-    ):
+    is_alone = overlap in (None, "skip", "queue") and running <= 1
+    if policies.get("depends_on_previous") and not is_alone:
         raise InvalidInput(
             f"depends_on_previous with overlap '{overlap}' and max_running {running or 1}",
             "Whether the fire before it succeeded is known when it is over.",

@@ -16,19 +16,11 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, TypeAlias
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import (
-    OF_RUNS,
-    HandlerDefaults,
-    Option,
-    check_attempts,
-    check_each,
-    given,
-    refuse_others,
-)
+from pgcron_ha.client.options import OF_HANDLERS, Option, check_attempts, check_each, given
 from pgcron_ha.client.workflow_paths import references
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.errors import InvalidInput, Mistakes
-from pgcron_ha.spec.text import duration_text, type_words
+from pgcron_ha.spec.text import duration_text
 
 Step: TypeAlias = dict[str, Any]
 Place: TypeAlias = Callable[[int, object], str]
@@ -43,7 +35,6 @@ _STEPS_HINT: Final = (
     'Write for example {"steps": [{"name": "load", "handler": "py:load"}]}, in Python'
     ' flow.step("load").'
 )
-_PATH_HINT: Final = "Write for example $.args.day or $.extract.rows."
 # As PostgreSQL writes durations.
 _UNIT: Final = re.compile(
     r" *(?:(milliseconds?|ms)|([smhdw]|sec(?:ond)?s?|min(?:ute)?s?|hours?|days?|weeks?))(?![a-z]) *"
@@ -52,12 +43,13 @@ _DURATION: Final = re.compile(rf"(?:[-+]?[\d.]+{_UNIT.pattern})+")
 
 
 def _checked(values: Mapping[str, Any], table: Mapping[str, Option]) -> dict[str, Any]:
-    """As `check_each` does it; durations may be written as PostgreSQL writes them."""
-    read = dict(values)
-    for name, value in values.items():
-        is_duration = name in table and table[name].kind is timedelta
-        # What is none is left as it was written, for the refusal to quote.
-        if isinstance(value, str) and is_duration and _DURATION.fullmatch(value):
+    """Those of the table, as `check_each` checks them; durations may be written as PostgreSQL
+    writes them.
+    """
+    read = {name: values[name] for name in table if name in values}
+    for name, value in read.items():
+        # What is no duration is left as it was written, for the refusal to quote.
+        if isinstance(value, str) and table[name].kind is timedelta and _DURATION.fullmatch(value):
             read[name] = _UNIT.sub(lambda unit: "ms" if unit[1] else unit[2][0], value)
     return check_each(read, table)
 
@@ -91,19 +83,15 @@ def _path(what: str, value: object) -> str:
             f"{what} '{str(value)[:200]}' is no path",
             "It is a path of PostgreSQL (jsonpath) in the document of the workflow: its args, and"
             " the results of the steps that this one comes after, by their names.",
-            _PATH_HINT,
+            "Write for example $.args.day or $.extract.rows.",
         )
     return value
 
 
 def _paths(value: object) -> dict[str, str]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(
-            f"args_from is {type_words(value)}",
-            "It has a path for each arg.",
-            "Write for example {day: $.args.day}.",
-        )
-    return {str(name): _path(f"args_from {name}", path) for name, path in value.items()}
+    hint = "Write for example {day: $.args.day}."
+    paths = checks.mapping("args_from", value, "It has a path for each arg.", hint)
+    return {str(name): _path(f"args_from {name}", path) for name, path in paths.items()}
 
 
 def _repeat(value: object) -> dict[str, Any]:
@@ -124,11 +112,6 @@ OF_WORKFLOWS: Final[Mapping[str, Option]] = {
     "timeout": Option(timedelta, most=_YEAR),
 }
 """What a workflow has beside its steps."""
-
-OF_HANDLERS: Final[Mapping[str, Option]] = {
-    name: option for name, option in OF_RUNS.items() if name in HandlerDefaults.__optional_keys__
-}
-"""The options of the run of a step."""
 
 _OF_REPEAT: Final[Mapping[str, Option]] = {
     "while": Option(str, check=partial(_path, "while")),
@@ -170,16 +153,12 @@ def judged_workflow(definition: object, place: Place = step_place) -> dict[str, 
     """The definition as SQL takes it: complete, its steps in an order in which none is before one
     that it comes after. Raises InvalidInput, TooLarge; of several mistakes the error names all.
     """
-    if not isinstance(definition, Mapping):
-        raise InvalidInput(
-            "it is no mapping", "A workflow has steps, and how they go together.", _STEPS_HINT
-        )
+    rule = "A workflow has steps, and how they go together."
+    definition = checks.mapping("it", definition, rule, _STEPS_HINT)
     mistakes = Mistakes()
     keys = (*OF_WORKFLOWS, "steps")
-    rule, hint = f"Its keys are {', '.join(keys)}.", "Correct its spelling, or leave it out."
-    mistakes.tried(refuse_others, definition, keys, "a workflow has no key", rule, hint)
-    own = {key: value for key, value in definition.items() if key in OF_WORKFLOWS}
-    checked = mistakes.tried(_checked, own, OF_WORKFLOWS)
+    mistakes.tried(checks.refuse_others, definition, keys, "a workflow has no key", "Its keys")
+    checked = mistakes.tried(_checked, definition, OF_WORKFLOWS)
     given_steps = definition.get("steps")
     if not isinstance(given_steps, list | tuple) or not 1 <= len(given_steps) <= MOST_STEPS:
         found = f"{len(given_steps)} steps" if isinstance(given_steps, list | tuple) else "no list"
@@ -197,19 +176,14 @@ def judged_workflow(definition: object, place: Place = step_place) -> dict[str, 
 
 def _judged_step(step: object) -> Step:
     """All that needs no other step."""
-    if not isinstance(step, Mapping):
-        raise InvalidInput(
-            f"it is {type_words(step)}", "A step has a name and a handler.", _STEPS_HINT
-        )
     mistakes = Mistakes()
-    values = given(step)
-    rule, hint = f"Its keys are {', '.join(OF_STEPS)}.", "Correct its spelling, or leave it out."
-    mistakes.tried(refuse_others, values, list(OF_STEPS), "a step has no key", rule, hint)
+    values = given(checks.mapping("it", step, "A step has a name and a handler.", _STEPS_HINT))
+    mistakes.tried(checks.refuse_others, values, OF_STEPS, "a step has no key", "Its keys")
     if "name" not in values:
         rule, hint = "Steps are known by their names.", "Write its name."
         mistakes.found.append(InvalidInput("name is missing", rule, hint))
     with mistakes.kept():
-        checked = _checked({key: values[key] for key in OF_STEPS if key in values}, OF_STEPS)
+        checked = _checked(values, OF_STEPS)
         check_attempts(checked)
     mistakes.raise_any()
     paths = checked.get("args_from")

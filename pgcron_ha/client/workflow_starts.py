@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias, TypedDict
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import refuse_others
 from pgcron_ha.client.registry import Registry
 from pgcron_ha.client.run_request import RunRequest, request_run
 from pgcron_ha.client.uniqueness import Unique
@@ -190,7 +189,9 @@ def request_start(
             "Enqueue a run of a handler with app.enqueue(…), or write chain(…).",
         )
     request = request_run(full_name, args, options)
-    rule = f"The options are {', '.join(_STARTS)} and unique, with a key and a scope."
-    hint = "Give it to a step, or leave it out."
-    refuse_others(request.options, _STARTS, "a workflow is started without the option", rule, hint)
+    fact = "a workflow is started without the option"
+    which = "Beside unique, with a key and a scope, the options"
+    checks.refuse_others(
+        request.options, _STARTS, fact, which, "Give it to a step, or leave it out."
+    )
     return StartRequest(request, definition)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Required, TypedDict, TypeGuard, Unpack
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import HandlerDefaults
+from pgcron_ha.client.mistakes import refuse_second
+from pgcron_ha.client.options import OF_HANDLERS, HandlerDefaults
 from pgcron_ha.client.registry import Registry
-from pgcron_ha.client.workflow_definitions import OF_HANDLERS, judged_workflow, step_place
+from pgcron_ha.client.workflow_definitions import judged_workflow, step_place
 from pgcron_ha.client.workflow_paths import Condition, Path, member
 from pgcron_ha.config.values import Span
-from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError
+from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.text import type_words
 
 AD_HOC: Final = "ad_hoc"
@@ -199,12 +200,7 @@ def define_workflow(
     TooLarge.
     """
     full_name = workflow_name(name)
-    if name in registry.workflows:
-        raise ConfigError(
-            f"workflow '{name}' is defined twice",
-            "A workflow's name is unique in the cluster.",
-            "Give one of them another name: @app.workflow('other').",
-        )
+    refuse_second("workflow", name, registry.workflows, "In the cluster", "'other'")
     flow = Workflow(registry)
     build(flow)
     registry.workflows[name] = flow._definition(**settings)

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from pgcron_ha.client import options, schedules
+from pgcron_ha.client import checks, options, schedules
 from pgcron_ha.client.workflow_definitions import (
     OF_STEPS,
     OF_WORKFLOWS,
@@ -118,12 +119,8 @@ def judged_schedule(name: str, values: object) -> dict[str, Any]:
 
     Raises the errors of `pgcron_ha.client.schedules.check_schedule`.
     """
-    if not isinstance(values, Mapping):
-        raise InvalidInput(
-            "it is no mapping",
-            "A definition has at least spec and handler.",
-            "Write them beneath its name.",
-        )
+    rule = "A definition has at least spec and handler."
+    values = checks.mapping("it", values, rule, "Write them beneath its name.")
     mistakes = Mistakes()
     for key in ("spec", "handler"):
         if key not in values:
@@ -176,16 +173,11 @@ def _judged(document: Document, table: str, name: str, value: Any) -> Any:
     if table == SCHEDULES and isinstance(value, dict):
         with mistakes.kept():
             _refuse_unknown_keys(document, value, KEYS, table, name)
-    with mistakes.kept():
-        try:
-            if table == WORKFLOWS:
-                judged: Any = _workflow(document, name, value)
-            else:
-                judge = judged_schedule if table == SCHEDULES else _calendar
-                judged = judge(name, value)
-        except PgcronError as error:
-            where = f"{document.where(table, name)}: {_kind(table)} {name!r}"
-            raise error.about(where) from error
+    judge: Callable[[str, Any], Any] = judged_schedule if table == SCHEDULES else _calendar
+    if table == WORKFLOWS:
+        judge = partial(_workflow, document)
+    with mistakes.kept(f"{document.where(table, name)}: {_kind(table)} {name!r}"):
+        judged = judge(name, value)
     mistakes.raise_any()
     return judged
 
@@ -233,10 +225,9 @@ def _refuse_unknown_keys(
     document: Document, given: Iterable[str], known: Sequence[str], *place: str
 ) -> None:
     mistakes = Mistakes()
-    rule, hint = f"The keys here are {', '.join(known)}.", "Correct its spelling, or leave it out."
     for key in given:
         fact = f"{document.where(*place, key)}: there is no key"
-        mistakes.tried(options.refuse_others, [key], known, fact, rule, hint)
+        mistakes.tried(checks.refuse_others, [key], known, fact, "The keys here")
     mistakes.raise_any()
 
 
@@ -288,9 +279,8 @@ def as_yaml(
 ) -> str:
     """The text of a file; ends with a newline."""
     tables = {CALENDARS: calendars, WORKFLOWS: workflows}
-    written = {table: dict(entries) for table, entries in tables.items() if entries}
-    schedules = {name: dict(said) for name, said in definitions.items()}
-    return yaml_text({**written, SCHEDULES: schedules})
+    written: dict[str, Any] = {table: entries for table, entries in tables.items() if entries}
+    return yaml_text({**written, SCHEDULES: definitions})
 
 
 def yaml_text(value: Any) -> str:

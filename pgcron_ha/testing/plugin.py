@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 DSN_VARIABLE: Final = "PGCRON_HA_TEST_DSN"
 WORKER_VARIABLE: Final = "PYTEST_XDIST_WORKER"
-_WRONG_USAGE: Final = (
-    "the App under test is not known: write `pgcron_app = shop.jobs:app` into pytest's "
-    "configuration, or define a session fixture `pgcron_app` that returns it"
-)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,7 +36,10 @@ def pgcron_app(request: pytest.FixtureRequest) -> App:
 
     place = _place(request)
     if not place:
-        raise pytest.UsageError(_WRONG_USAGE)
+        raise pytest.UsageError(
+            "the App under test is not known: write `pgcron_app = shop.jobs:app` into pytest's"
+            " configuration, or define a session fixture `pgcron_app` that returns it"
+        )
     return load_app(place)
 
 
@@ -76,7 +75,7 @@ def pgcron_database(pgcron_dsn: str, pgcron_schema: str, pgcron_app: App) -> Ite
     from pgcron_ha.testing.running import make_schema, remove_schema
 
     pgcron_app.attach(pgcron_dsn, pgcron_schema)
-    if pgcron_app._database.dsn != pgcron_dsn:
+    if pgcron_app._dsn != pgcron_dsn:
         raise ConfigError(
             "the App under test has another DSN than the tests",
             "What its handlers enqueue would go there, not into the database for tests.",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pgcron_ha.client.app import App
+from pgcron_ha.client.checks import refuse_others
 from pgcron_ha.client.run_status import RunStatus
-from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.errors import InvalidInput
 
 Outcome = Any
 """A result, an exception that is raised, or a function that is executed in place of the handler."""
@@ -54,13 +53,8 @@ def with_outcomes(
     """
     app = App()
     names = [step["name"] for step in definition["steps"]]
+    refuse_others(outcomes, names, "outcomes: the workflow has no step", "Its steps")
     for name, outcome in outcomes.items():
-        if name not in names:
-            raise InvalidInput(
-                f"outcomes names '{name!s:.100}', which is no step{did_you_mean(name, names)}",
-                f"The steps are {', '.join(names[:20])}.",
-                "Correct the name.",
-            )
         app.handler(_handler_of(name))(_function_of(outcome))
     steps = [_replaced(step) if step["name"] in outcomes else step for step in definition["steps"]]
     return json.dumps({**definition, "steps": steps}), app
@@ -88,11 +82,10 @@ def _handler_of(step: str) -> str:
     return f"outcome_of.{step}"
 
 
-def _function_of(outcome: Outcome) -> Callable[..., Any]:
+def _function_of(outcome: Outcome) -> Any:
     def come_to(**args: object) -> Any:
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    function: Callable[..., Any] = outcome if callable(outcome) else come_to
-    return function
+    return outcome if callable(outcome) else come_to

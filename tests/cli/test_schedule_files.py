@@ -227,7 +227,7 @@ def test_every_mistake_of_a_definition_is_named(cli: Cli, tmp_path: Path) -> Non
     [
         ("schedule: {}\n", "there is no key 'schedule'"),
         ("- a\n", "there is no key 'schedules'"),
-        ("schedules:\n  a: 5\n", "line 2: schedule 'a': it is no mapping"),
+        ("schedules:\n  a: 5\n", "line 2: schedule 'a': it is a number"),
         ("schedules:\n  a: {}\n  a: {}\n", "line 3: 'a' is given twice; first in line 2"),
         ("schedules: {}\n---\nschedules: {}\n", "has 2 documents"),
         ("schedules: &a\n  b: *a\n", "line 1: found unconstructable recursive node"),

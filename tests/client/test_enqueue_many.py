@@ -86,7 +86,7 @@ async def test_a_refusal_by_the_database_names_the_run_and_leaves_nothing(
         ({"handler": "x", "priority": 10}, InvalidInput, "priority 10 is out of range"),
         ({"handler": "x", "args": [1]}, InvalidInput, "args is a JSON array"),
         ({"handler": "x", "args": {"text": "x" * 262_144}}, TooLarge, "bytes"),
-        ({"handler": "x", "due": 1}, InvalidInput, "'due' is no argument of enqueue"),
+        ({"handler": "x", "due": 1}, InvalidInput, "enqueue has no argument 'due'"),
         ({"handler": "x", "key_lifetime": 1}, InvalidInput, "without idempotency_key"),
         ({"handler": print}, ConfigError, "print is not a handler of this App"),
         ("report", InvalidInput, "run 2 of 3: it is text"),

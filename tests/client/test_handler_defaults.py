@@ -82,7 +82,7 @@ async def test_more_attempts_by_default_give_way_to_at_most_one(
     [
         ({"max_attempts": 0}, "max_attempts 0 is out of range"),
         ({"max_attempts": 2, "delivery": "at_most_once"}, "max_attempts 2 with at_most_once"),
-        ({"retry": {"bse": "1s"}}, "retry: 'bse' is no key of a policy"),
+        ({"retry": {"bse": "1s"}}, "retry: a policy has no key 'bse'"),
         ({"queue": "a b"}, "queue 'a b' is not a queue name"),
         ({"priority": 12}, "priority 12 is out of range"),
         ({"concurrency_key": "*"}, r"'\*' is not a concurrency key"),

@@ -51,7 +51,7 @@ async def test_a_result_is_heard_long_before_it_would_be_looked_for(
         run = await app.enqueue(control.HANDLER)
         result = asyncio.ensure_future(run.result())
         await until("somebody is to be told", lambda: awaited(connection))
-        await until("nobody looks", lambda: app._database.waiting_here()._pause > 3000)
+        await until("nobody looks", lambda: app._waiting_here()._pause > 3000)
         assert app.is_listening
         (claimed,) = await control.claim(connection, node, 1)
         await control.finish(connection, [claimed])
@@ -140,7 +140,7 @@ async def test_a_broken_connection_loses_no_end(
         run = await app.enqueue(control.HANDLER)
         result = asyncio.ensure_future(run.result())
         await until("somebody is to be told", lambda: awaited(connection))
-        here = app._database.waiting_here()
+        here = app._waiting_here()
         assert here._notifications is not None
         claimed = await control.claim(connection, node, 1)
         here._notifications._link.drop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from pgcron_ha import App
 from pgcron_ha.errors import InvalidInput
-from tests.product.client import request_run, request_runs, requirement_words
+from tests.product.client import Registry, request_run, requirement_words
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_what_a_handler_requires_is_the_default_of_its_schedules_and_runs() -> N
     assert app.schedules["anywhere"].requires == ()
     requested: list[dict[str, Any]] = [{"handler": "py:train"}]
     requested.append({"handler": "py:train", "requires": []})
-    first, second = request_runs(requested, partial(app._registry.request, check_args=True))
+    first, second = app._registry.requests(requested, check_args=True)
     assert '"requires":["gpu=a100"]' in first
     assert "requires" not in second
     with pytest.raises(InvalidInput, match="is not a list of labels"):
@@ -103,11 +102,10 @@ def test_requests_that_are_not_alike_but_for_their_args_are_judged_each_by_itsel
         {"handler": "py:c", "args": {"n": 2}, "requires": {"gpu": "b"}},
         {"handler": "py:c", "args": {"n": 3}, "requires": {"gpu": "b"}},
     ]
-    made = [json.loads(request) for request in request_runs(requested)]
+    made = [json.loads(request) for request in Registry().requests(requested, True)]
     assert [one["handler"] for one in made] == ["py:a", "py:b", "py:c", "py:c", "py:c"]
     assert [one.get("requires") for one in made[2:]] == [["gpu=a"], ["gpu=b"], ["gpu=b"]]
     assert [one["args"] for one in made[2:]] == [{"n": 1}, {"n": 2}, {"n": 3}]
+    runs: list[Any] = [{"handler": "py:a", "args": {}, "priority": each} for each in (1, True)]
     with pytest.raises(InvalidInput, match="run 2 of 2: priority True"):
-        list(
-            request_runs([{"handler": "py:a", "args": {}, "priority": each} for each in (1, True)])
-        )
+        list(Registry().requests(runs, True))

@@ -115,7 +115,7 @@ async def test_an_app_that_is_closed_lets_nobody_wait(database: str) -> None:
     app = App(database)
     run = await app.enqueue("report")
     waiting = asyncio.ensure_future(app.result(run))
-    here = app._database.waiting_here()
+    here = app._waiting_here()
     await until("somebody waits", lambda: int(run) in here._waiters)
     await app.close()
 

@@ -98,7 +98,7 @@ def test_what_is_written_is_read_back_and_has_the_published_form(tmp_path: Path)
             "workflows:\n  'a b': {steps: [{name: a, handler: py:a}]}\n  b: 7\n  c: {steps: [7]}\n",
             [
                 "line 2: workflow 'a b': a workflow can't have the name 'a b'",
-                "line 3: workflow 'b': it is no mapping",
+                "line 3: workflow 'b': it is a number",
                 "line 4: workflow 'c': step 1 in line 4: it is a number",
             ],
         ),

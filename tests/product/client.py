@@ -23,7 +23,6 @@ from pgcron_ha.client.run_request import (
     NewRun,
     RunRequest,
     request_run,
-    request_runs,
 )
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus
 from pgcron_ha.client.schedule_edits import FIELDS
@@ -65,7 +64,6 @@ __all__ = [
     "prove",
     "references",
     "request_run",
-    "request_runs",
     "request_start",
     "requirement_words",
     "retry_text",

@@ -120,7 +120,7 @@ def test_steps_with_chosen_outcomes_wait_for_nobody_and_need_no_node_of_theirs()
         other,
     ]
     assert set(app.handlers) == {"py:outcome_of.ok", "py:outcome_of.load"}
-    with pytest.raises(InvalidInput, match="'laod', which is no step; did you mean 'load'"):
+    with pytest.raises(InvalidInput, match="has no step 'laod'; did you mean 'load'"):
         with_outcomes({"steps": [load]}, {"laod": 1})
 
 
