@@ -16,7 +16,7 @@ WRONG = {
     "handler": ('{"handler": "report"}', "line 3: handler 'report'"),
     "no handler": ("{}", "line 3: handler ''"),
     "handler is a number": ('{"handler": 7}', "line 3: handler '7'"),
-    "key": ('{"handler": "py:a", "due": "x"}', "line 3: 'due' is no argument"),
+    "key": ('{"handler": "py:a", "due": "x"}', "line 3: enqueue has no argument 'due'"),
     "due": ('{"handler": "py:a", "due_at": "2026-01-01T10:00"}', "line 3: due_at"),
     "timeout": ('{"handler": "py:a", "timeout": "forever"}', "line 3: timeout"),
     "timeout 0": ('{"handler": "py:a", "timeout": 0}', "line 3: timeout"),
