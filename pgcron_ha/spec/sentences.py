@@ -56,7 +56,7 @@ def sentence(spec: Spec, policies: Mapping[str, Any] | None = None) -> str:
 
 
 def rule_words(rule: FireRule, timezone: str) -> str:
-    """One line that fires; a line of an unknown kind is shown unchanged."""
+    """One line that fires."""
     if isinstance(rule, WallRule):
         times = rule.times
         if isinstance(times, RecurringTimes):
@@ -72,9 +72,8 @@ def rule_words(rule: FireRule, timezone: str) -> str:
         number = len(rule.assets)
         assets, were = in_number(number, "asset"), in_number(number, "was", "were")
         return f"when {assets} {listed(rule.assets)} {were} updated"
-    if isinstance(rule, InstantRule):
-        return f"once at {moment(rule.instant.astimezone(load_zone(timezone)))}"
-    return rule.canonical
+    assert isinstance(rule, InstantRule)
+    return f"once at {moment(rule.instant.astimezone(load_zone(timezone)))}"
 
 
 def _recurrence_words(line: str, times: RecurringTimes) -> str:
@@ -108,10 +107,9 @@ def exclusion_words(exclusion: Exclusion, timezone: str) -> str:
         return covered_words(exclusion.expression)
     if isinstance(exclusion, InstantExclusion):
         return f"at {moment(exclusion.instant.astimezone(load_zone(timezone)))}"
-    if isinstance(exclusion, CalendarExclusion):
-        kept = "outside" if exclusion.use.keeps else "on days of"
-        return f"{kept} calendar {exclusion.use.name}"
-    return exclusion.canonical.removeprefix("not ")
+    assert isinstance(exclusion, CalendarExclusion)
+    kept = "outside" if exclusion.use.keeps else "on days of"
+    return f"{kept} calendar {exclusion.use.name}"
 
 
 def _when(spec: Spec) -> str:
