@@ -15,7 +15,7 @@ from itertools import chain, islice
 from time import monotonic
 from typing import Any, ClassVar, Final
 
-from pgcron_ha.db.driver.link import IMPATIENT, Busy, Link, NoPartition, Unanswered
+from pgcron_ha.db.driver.link import Busy, Link, NoPartition, Unanswered
 from pgcron_ha.engine.batches import SetAside, end_refused_run, first_batch, impatience, isolate
 from pgcron_ha.engine.finish import outcomes
 from pgcron_ha.engine.run.claims import claims_of, started_claims_of
@@ -151,8 +151,8 @@ class Completer(Service):
 
     async def _deliver(self, send: _Send, batch: Sequence[Ended]) -> list[Ended]:
         """Sends ends and settles those that were taken; returns those that were refused."""
-        if IMPATIENT.get() or monotonic() < self._asks_for_locks_until:
-            batch = await self._not_locked(batch)  # something was locked: halving takes long
+        if monotonic() < self._asks_for_locks_until:
+            batch = await self._not_locked(batch)
         if not batch:
             return []
         try:
@@ -160,6 +160,11 @@ class Completer(Service):
         except Unanswered:
             self._resent.update(context for context, _, _ in batch)
             raise
+        except Busy:
+            left = await self._not_locked(batch) if len(batch) > 1 else batch
+            if len(left) == len(batch):
+                raise
+            return await self._deliver(send, left)
         return self._settle(batch, over)
 
     async def _not_locked(self, batch: Sequence[Ended]) -> list[Ended]:

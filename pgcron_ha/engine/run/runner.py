@@ -275,9 +275,10 @@ class Runner:
 
     def kill(self, run: int) -> None:
         """The grace period of a run that was asked to stop is over: kills it now. Thread-safe."""
-        if run in self._stopped_at:
+        context = self._held.get(run)
+        if context is not None and context not in self._ending and run in self._stopped_at:
             self._stopped_at[run] = float("-inf")
-            self.kill_stopped()
+            self._kill(context)
 
     def _kill(self, context: Context) -> bool:
         with contextlib.suppress(Exception):  # where that fails it is immune
