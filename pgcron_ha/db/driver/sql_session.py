@@ -121,7 +121,9 @@ class SqlDatabase(HandlerPool):
     """The database of a profile. Belongs to the loop that first uses it."""
 
     def __init__(self, dsn: Callable[[], str], most: int, **options: Any) -> None:
-        """`dsn` and `password` are called for each new connection; both may raise ConfigError."""
+        """`dsn`, and the option `password`, are called for each new connection; both may raise
+        ConfigError.
+        """
         super().__init__(dsn, most, PROFILE, **options)
 
     async def open(self, settings: Mapping[str, str]) -> SqlSession:

@@ -56,7 +56,9 @@ FROM pgcron.diversion d WHERE d.run_id = :run_id::bigint;
 
 -- name: page_breakers
 -- Those that are not closed.
-SELECT b.*, pgcron.circuit_words(b) AS words FROM pgcron.breaker b
+SELECT b.name, b.state, b.opened_at, pgcron.circuit_words(b) AS words, b.fallback_handler,
+       b.fallback_queue
+FROM pgcron.breaker b
 WHERE b.state <> 'closed'
   AND NOT EXISTS (SELECT FROM pgcron.breaker_handler m
                   WHERE m.breaker = b.name

@@ -1,5 +1,6 @@
 -- name: page_queue_settings
-SELECT q.*,
+SELECT q.name, q.paused_at, q.paused_by, q.paused_note, q.max_running, q.rate, q.per, q.set_by,
+       q.set_at,
        (SELECT w.next_at FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) w
         WHERE q.rate IS NOT NULL AND w.room = 0) AS next_at
 FROM pgcron.queue q WHERE pgcron.in_scope(NULL, q.name, NULL, NULL, NULL)

@@ -205,7 +205,7 @@ async def _live(
         values |= {"states": words - indexed, "indexed": False}
         walked = await _scan(connection, "page_runs_alive", wanted, **values)
     # Below the floor of the walk nobody has looked at all of them.
-    rows = [row for row in (*found.rows, *walked.rows) if row["id"] >= walked.floor]
+    rows = [row for row in (*found.rows, *walked.rows) if row["id"] >= (walked.floor or 0)]
     return replace(walked, rows=rows, looked=found.looked + walked.looked)
 
 
