@@ -29,7 +29,11 @@ class CommandContext:
     flags: Mapping[str, object] = field(default_factory=dict)
 
     def load(
-        self, flags: Mapping[str, object] | None = None, *named: str, finds_server: bool = True
+        self,
+        flags: Mapping[str, object] | None = None,
+        *,
+        named: tuple[str, ...] = (),
+        finds_server: bool = True,
     ) -> Settings:
         """The settings, with a command's own flags on top; raises `ConfigError`. Those in `named`
         execute something: a file that was found, and not named with --config, may not set them.

@@ -63,12 +63,15 @@ def enqueue_command(
     mistakes = Mistakes()
     given["args"] = mistakes.tried(args_of, pairs, given["args"])
     given["due_at"] = mistakes.tried(due_instant, given["due_at"])
-    one: Any = mistakes.tried(request_new_run, given) if file is None else None
+    requests: Iterable[tuple[str, RunRequest]] = ()
+    if file is None:
+        requests = [("", mistakes.tried(request_new_run, given))]
     mistakes.raise_any()
-    requests = [("", one)] if file is None else _requests(file, given)
-    if not Path(getattr(file, "name", "")).is_file():
-        # No transaction is to stay open while a slow program writes.
-        requests = list(requests)
+    if file is not None:
+        requests = _requests(file, given)
+        if not Path(getattr(file, "name", "")).is_file():
+            # No transaction is to stay open while a slow program writes.
+            requests = list(requests)
     run_ids = on_database(lambda session: _send(session, requests, wait))
     for run_id in run_ids:
         print_run_id(run_id)

@@ -237,7 +237,7 @@ def statements(part: str, role: str, schema: str) -> Iterator[str]:
     yield f"GRANT SELECT ON {schema}.alembic_version TO {receiver};"
     for statement in _STATEMENTS[part]:
         rights, _, relations = statement.rpartition(" ON ")
-        listed = re.sub(r"([a-z_]+)", rf"{schema}.\1", relations)  # FUNCTION is no name
+        listed = re.sub(r"\b[a-z]\w*", rf"{schema}.\g<0>", relations)  # not FUNCTION, SEQUENCE
         yield f"GRANT {rights} ON {listed} TO {receiver};"
 
 

@@ -71,7 +71,7 @@ def node_command(**given: Any) -> int:
     (node.on_unresponsive_handler); 71: one went on without a lease.
     """
     flags = as_settings(given)
-    settings = command_context().load(flags, "node.apps")
+    settings = command_context().load(flags, named=("node.apps",))
     pages, callbacks = (flags[key] is not None for key in ("web.listen", "web.callbacks"))
     forced_exit = run_node(settings, pages, callbacks)
     if forced_exit is not None:
@@ -131,7 +131,7 @@ def dev_command(reload: bool, **given: Any) -> int:
 
     flags = as_settings(given)
     context = command_context()
-    settings = context.load(flags, "node.apps", finds_server=False)
+    settings = context.load(flags, named=("node.apps",), finds_server=False)
     database = WorkDatabase(settings.dsn, default_data_directory(), settings.schema)
     try:
         asyncio.run(database.up())

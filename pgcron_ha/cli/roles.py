@@ -27,7 +27,7 @@ _of_a_grant = together(
     click.argument("role", type=click.Choice(list(ROLES))),
     option("--user USER", "A user of the pages."),
     option("--group GROUP", "Every user of this group."),
-    *(option(f"--{kind}", _WITHIN.format(kind), metavar="NAME") for kind in SCOPE_KINDS),
+    *(option(f"--{kind} NAME", _WITHIN.format(kind)) for kind in SCOPE_KINDS),
 )
 
 

@@ -118,7 +118,7 @@ async def apply_command(
 @click.argument("names", nargs=-1)
 @option("--source NAME", "Only those of a source.")
 @option("--output FILE", "A file instead of stdout.", _NEW_FILE)
-@with_session
+@with_session  # which `JsonCommand` would do; but this has no --json: it prints a file
 async def export_command(
     session: Session, names: tuple[str, ...], source: str | None, output: TextIO | None
 ) -> None:

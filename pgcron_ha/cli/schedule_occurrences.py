@@ -206,7 +206,15 @@ def _sentence(proof: Proof, after: datetime) -> str:
     return f"{looked}{cut}: each is accounted for, none twice"
 
 
-OCCURRENCE_COMMANDS = [each for each in vars().values() if isinstance(each, click.Command)]
+OCCURRENCE_COMMANDS = (
+    occurrences_command,
+    verify_command,
+    why_command,
+    skip_command,
+    move_command,
+    edit_occurrence_command,
+    restore_occurrence_command,
+)
 
 
 def changed_lines(schedule: Mapping[str, Any], changed: Sequence[Mapping[str, Any]]) -> list[str]:

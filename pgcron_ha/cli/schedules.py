@@ -139,18 +139,19 @@ def put_command(
         return row, changed
 
     found, changed = on_database(put)
-    ahead = schedule_preview(found, datetime.now(UTC), _NEXT_FIRES)
+    ahead = _preview(found)
     output.report({**found, **_preview_json(found, ahead)})
     if dry_run:
-        print_preview(ahead)
+        if ahead is not None:
+            print_preview(ahead)
         echo(f"schedule '{name}' is not changed: this was a dry run")
         return
-    for each in (*ahead.notes, *changed_lines(found, changed)):
+    for each in (*(ahead.notes if ahead is not None else ()), *changed_lines(found, changed)):
         output.note(each)
-    when = "has no fire ahead" if ahead.is_over else "waits for its assets"
+    when = "has no fire ahead" if ahead is None or ahead.is_over else "waits for its assets"
     if not found["enabled"]:
         when = "is paused"
-    elif ahead.fires:
+    elif ahead is not None and ahead.fires:
         when = f"fires next at {shown(ahead.fires[0].fire_at)}"
     echo(f"schedule '{name}' {when}")
 
@@ -220,7 +221,11 @@ def delete_command(name: str) -> None:
 @option("--overlap POLICY", "Another overlap policy, for this run alone.")
 @option("--for", "The fire time that it is for, instead of now.", LOCAL_INSTANT, into="fire_time")
 async def run_now_command(
-    session: Session, name: str, fire_time: WrittenTime | None, **other: str | None
+    session: Session,
+    name: str,
+    args: str | None,
+    overlap: str | None,
+    fire_time: WrittenTime | None,
 ) -> None:
     """Run a schedule once, beside its fires.
 
@@ -229,11 +234,14 @@ async def run_now_command(
     in the schedule's zone.
     """
     meant = fire_time and await arguments.in_zone_of(session, name, fire_time)
-    print_run_id(await session.act(functions.run_now, name, fire_time=meant, **other))
+    made = await session.act(functions.run_now, name, args, overlap=overlap, fire_time=meant)
+    print_run_id(made)
 
 
 def _preview(row: overview.Row) -> Preview | None:
-    """None when another version wrote the spec; its status and error say why."""
+    """None when another version wrote the spec (its status and error say why), or when its fires
+    are too rare for so many to be found: it is a schedule all the same.
+    """
     try:
         return schedule_preview(row, datetime.now(UTC), _NEXT_FIRES)
     except PgcronError:

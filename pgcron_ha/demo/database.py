@@ -38,10 +38,12 @@ class WorkDatabase:
         """
         # Alembic takes a while to load: it does while the server starts.
         loading = asyncio.to_thread(import_module, "pgcron_ha.db.schema.migrate")
-        schema, _ = await asyncio.gather(loading, self.restore())
+        await asyncio.gather(loading, self.restore())
         if anew:
             await self.clear()
-        await schema.migrate(self.dsn, self.schema)
+        from pgcron_ha.db.schema.migrate import migrate
+
+        await migrate(self.dsn, self.schema)
 
     async def restore(self) -> None:
         """Start the embedded server, again if it was killed; nothing for another database."""

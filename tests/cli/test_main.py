@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import click
 import pytest
 
 from pgcron_ha.errors import Conflict
+from tests.golden.record import commands
 from tests.product.cli import COMMANDS, CommandContext, cli, command_context, main
 from tests.product.cli import main_module as main_module
 from tests.waiting import COMMAND_SECONDS
@@ -97,6 +99,14 @@ def test_every_command_of_the_table_is_there_under_its_name_and_explains_itself(
     assert command.name == name
     assert main([name, "--help"]) == 0
     assert capsys.readouterr().out
+
+
+def test_no_command_is_a_coroutine_that_nobody_would_run() -> None:
+    """A `JsonCommand` gives an async function a session; click alone would wait for nothing."""
+    callbacks = {" ".join(words): command.callback for words, command in commands()}
+
+    assert len(callbacks) > len(COMMANDS)
+    assert [words for words, each in callbacks.items() if iscoroutinefunction(each)] == []
 
 
 @pytest.mark.parametrize("group", ["schedules", "runs", "dead", "queues"])

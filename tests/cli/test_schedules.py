@@ -352,6 +352,23 @@ def test_what_calendars_leave_nothing_of_is_not_made(
     assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
 
 
+def test_a_schedule_of_few_fires_that_can_not_all_be_found_is_made(
+    cli: Cli, execute: Execute
+) -> None:
+    # Its one fire is found; the search for a second goes on over midnights, all of them left out.
+    spec = "every 1d\nat 2099-12-01T09:31Z\nnot 0 0 * * *\nfrom 2099-11-30T00:00Z"
+
+    tried = cli("schedules", "put", "s", spec, "py:x", "--dry-run")
+    assert (tried.code, tried.out) == (0, "schedule 's' is not changed: this was a dry run\n")
+    assert execute("SELECT count(*) FROM pgcron.schedule") == [(0,)]
+
+    put = cli("schedules", "put", "s", spec, "py:x")
+    assert (put.code, put.out) == (0, "schedule 's' has no fire ahead\n")
+    (row,) = cli("schedules", "put", "s", spec, "py:x", "--json").rows
+    assert (row["name"], row["next_fires"], row["sentence"]) == ("s", [], None)
+    assert cli("schedules", "put", "s", spec, "py:x", "--paused").out == "schedule 's' is paused\n"
+
+
 def test_durations_that_are_refused_are_told_as_they_are_written(cli: Cli) -> None:
     options = ("--catchup", "all", "--overlap", "allow", "--catchup-window", "60d")
     refused = cli("schedules", "put", "s", "@daily", "py:x", *options)
