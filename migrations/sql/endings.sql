@@ -12,7 +12,8 @@ BEGIN ATOMIC
          coalesce(history_of.finished_at, now()), r.fence, r.owner, r.attempt, r.priority, r.uuid,
          r.origin, r.schedule_id, r.schedule, r.scheduled_for, r.nominal_for, r.parent_run, r.queue,
          r.concurrency_key, r.unique_key, r.unique_scope, r.requires, r.weight, r.tags,
-         r.handler, CASE WHEN without_args THEN NULL ELSE r.args END, r.delivery, history_of.outcome, r.max_attempts, r.timeout, r.retry,
+         r.handler, CASE WHEN without_args THEN NULL ELSE r.args END, r.delivery,
+         history_of.outcome, r.max_attempts, r.timeout, r.retry,
          r.snoozes, r.time_limits, r.created_by, r.created_login, r.namespace,
          history_of.node_name, r.cancel_reason, history_of.error, history_of.result;
 END;

@@ -173,9 +173,9 @@ BEGIN
   RETURN pgcron.run_overlap(coalesce(overlap, schedule.overlap), schedule.max_running);
 END $$;
 
--- The row of a run of a schedule, for one instant. origin: `schedule` and `backfill` are fires, which
--- have the instant to themselves. args NULL: those of the schedule. overlap: as run_overlap returns
--- it. start_by: its start deadline.
+-- The row of a run of a schedule, for one instant. Fires (origin `schedule` and `backfill`) have
+-- the instant to themselves. args NULL: those of the schedule. overlap: as run_overlap returns it.
+-- start_by: its start deadline.
 CREATE FUNCTION pgcron.run_of_schedule(s pgcron.schedule, id bigint, origin text,
     fire_time timestamptz, args jsonb, overlap text, due_at timestamptz, start_by timestamptz,
     parent_run bigint, created_by text) RETURNS SETOF pgcron.run
