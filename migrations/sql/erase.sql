@@ -224,7 +224,7 @@ BEGIN
          (array_agg(m.run_id ORDER BY m.run_id) FILTER (WHERE m.is_alive))[1:100]
   INTO targets, alive FROM pgcron.meant_runs(wanted) m;
   runs := least(cardinality(targets), CASE WHEN dry_run THEN NULL ELSE at_most END);
-  log_lines := CASE WHEN dry_run THEN 0 ELSE pgcron.erase_runs(targets[1:at_most]) END;
+  log_lines := CASE WHEN NOT dry_run THEN pgcron.erase_runs(targets[1:at_most]) ELSE 0 END;
   SELECT d.erased, d.schedules INTO definitions, schedules
   FROM pgcron.erase_definitions(args_contain, dry_run, at_most) d;
   PERFORM pgcron.record_audit('erase', 'run', NULL, actor, 'by ' || kinds, NULL,

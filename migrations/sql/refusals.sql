@@ -127,6 +127,7 @@ DECLARE
   locked bigint[];
   kept bigint[];
 BEGIN
+  IF run_ids = '{}' THEN RETURN; END IF;
   locked := ARRAY(SELECT r.id FROM pgcron.run r WHERE r.id = ANY(run_ids) ORDER BY r.id
                   FOR UPDATE SKIP LOCKED);
   SELECT coalesce(array_agg(g.id), '{}'), array_agg(g.holder) INTO locked, kept

@@ -188,6 +188,16 @@ async def test_what_schedules_were_is_erased_and_what_they_are_is_reported(
     assert "these args were erased" in restored.stderr
 
 
+async def test_a_dry_run_of_null_erases_nothing(connection: Connection) -> None:
+    run = await connection.fetchval("SELECT pgcron.enqueue('py:greet', '{\"person\": \"Ann\"}')")
+    await connection.execute("SELECT pgcron.cancel_run($1)", run)
+
+    await connection.execute("SELECT pgcron.erase(ARRAY[$1::bigint], dry_run => NULL)", run)
+
+    args = await connection.fetchval("SELECT args FROM pgcron.history WHERE id = $1", run)
+    assert args == '{"person": "Ann"}'
+
+
 async def test_without_a_criterion_nothing_is_erased(
     cluster: Cluster, connection: Connection
 ) -> None:

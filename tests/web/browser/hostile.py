@@ -41,9 +41,7 @@ async def fill(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Puts the corpus into names, args, errors, notes, logs, queues and nodes of a cluster."""
     async with connection.transaction():
         # Pages show safely also what the database would refuse.
-        await connection.execute(
-            "ALTER TABLE pgcron.schedule DROP CONSTRAINT a_schedule_name_has_1_to_200_characters"
-        )
+        await connection.execute("ALTER TABLE pgcron.schedule DROP CONSTRAINT schedule_name_check")
         node = await _nodes(connection)
         for number, text in enumerate(CORPUS.values()):
             await _schedule(connection, text, 900_000 + 10 * number, node)
