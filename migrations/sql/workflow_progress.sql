@@ -328,10 +328,14 @@ END $$;
 CREATE FUNCTION pgcron.settle_outbox(w pgcron.workflow_run, most int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-  free bigint[] := ARRAY(SELECT l.id FROM pgcron.step_outbox l
-                         WHERE l.workflow = w.run AND pgcron.is_free(l)
-                           AND (l.outcome IS NULL OR l.child <> ALL (w.clearing)) IS NOT FALSE
-                         ORDER BY l.id LIMIT most FOR UPDATE SKIP LOCKED);
+  -- in their order, so that no more are asked for their locks than are taken
+  free bigint[] := ARRAY(SELECT (l.entry).id
+                         FROM (SELECT o AS entry FROM pgcron.step_outbox o
+                               WHERE o.workflow = w.run ORDER BY o.id FOR UPDATE SKIP LOCKED) l
+                         WHERE pgcron.is_free(l.entry)
+                           AND ((l.entry).outcome IS NULL
+                             OR (l.entry).child <> ALL (w.clearing)) IS NOT FALSE
+                         LIMIT most);
   taken pgcron.step_outbox[];
 BEGIN
   WITH counted AS (

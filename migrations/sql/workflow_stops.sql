@@ -73,11 +73,14 @@ CREATE FUNCTION pgcron.stop_workflow(workflow bigint, how text, reason text) RET
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   UPDATE pgcron.workflow_run w
-  SET stopping = how, stop_reason = left(reason, 500)
+  SET stopping = how, stop_reason = left(reason, 500), look_at = now()
   WHERE w.run = stop_workflow.workflow AND w.ended_at IS NULL
     AND coalesce(array_position('{stop,kill,cancel,abort}', w.stopping), 0)
       < array_position('{stop,kill,cancel,abort}', how);
-  IF FOUND THEN PERFORM pgcron.look_within(stop_workflow.workflow); END IF;
+  IF NOT FOUND THEN RETURN; END IF;
+  PERFORM pgcron.look_within(w.run) FROM pgcron.workflow_run w
+    WHERE w.run = stop_workflow.workflow AND w.paused_at IS NOT NULL;
+  PERFORM pgcron.wake_nodes('workflow');
 END $$;
 
 -- These steps, and all that depend on them. With one that comes before the compensations also what
