@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
+import uvloop
 
 from pgcron_ha.executors.contract.base import (
     MAX_RESULT_BYTES,
@@ -310,6 +311,7 @@ class Trial(RecordingEngine):
 
     def __init__(self, suite: ExecutorConformance, directory: Path) -> None:
         super().__init__()
+        uvloop.new_event_loop().close()  # the first of a process opens a pipe that it keeps
         self._before = resources()
         self._suite = suite
         self._directory = directory

@@ -183,6 +183,27 @@ def test_a_fingerprint_is_the_same_for_what_fails_in_the_same_way() -> None:
     assert len({first.fingerprint, elsewhere.fingerprint}) == 2
 
 
+def test_an_error_without_a_readable_text_has_the_fingerprint_of_one_without_text() -> None:
+    class Silent(Exception):
+        text: str | None = None
+
+        def __str__(self) -> str:
+            if self.text is None:
+                raise ValueError("there is none")
+            return self.text
+
+    unreadable, empty = Silent(), Silent()
+    empty.text = ""
+
+    outcomes = [outcome_of_error(each, context(1, "py:x")) for each in (unreadable, empty)]
+
+    assert [each.message for each in outcomes if isinstance(each, Failed)] == [
+        "Silent (its text could not be read)",
+        "Silent",
+    ]
+    assert len({each.fingerprint for each in outcomes if isinstance(each, Failed)}) == 1
+
+
 def test_what_is_raised_in_a_library_is_known_by_the_code_that_called_it() -> None:
     import json
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -23,13 +24,14 @@ from pgcron_ha.executors.contract.base import (
     Failed,
     Interrupted,
     StopReason,
+    Stream,
     Succeeded,
 )
 from pgcron_ha.operating_system import boottime
 from tests.executors.isolated_handlers import app
 from tests.executors.running import NOWHERE, Record, alive, context, readable_pid
 from tests.product.client import child_program
-from tests.product.executors import ChildPool, Progress
+from tests.product.executors import Attempt, ChildPool, Progress
 from tests.waiting import wait_for
 
 PLACE = "tests.executors.isolated_handlers:app"
@@ -38,8 +40,10 @@ _numbers = itertools.count(1)
 
 
 @asynccontextmanager
-async def executor(limit: int = 4) -> AsyncIterator[tuple[ChildPool, Record]]:
-    record = Record()
+async def executor(
+    limit: int = 4, record: Record | None = None
+) -> AsyncIterator[tuple[ChildPool, Record]]:
+    record = record or Record()
     program = child_program([PLACE], NOWHERE, "pgcron")
     running = ChildPool(app.handlers, program, record.services(limit))
     try:
@@ -184,6 +188,24 @@ def test_a_process_that_dies_fails_its_run_and_the_next_one_takes_over(
     assert isinstance(record.outcome(following), Succeeded)
     if status is not None and status > 0:
         assert record.lines_of(dying, "stderr")[:1] == ["last words"]
+
+
+async def test_an_error_of_the_nodes_own_at_what_a_process_says_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Full(Record):
+        def write(self, context: Attempt, stream: Stream, line: str) -> None:
+            raise NotImplementedError("no room for lines")
+
+    async with executor(record=Full()) as (running, record):
+        run = context(1, "py:leaks", {"secret": "a line", "before": 0})
+        with caplog.at_level(logging.ERROR, "pgcron_ha"):
+            running.start([run])
+            outcome = record.outcome(run)
+    assert isinstance(outcome, Failed)
+    assert outcome.error_class == "BadChild"
+    assert "NotImplementedError: no room for lines" in caplog.text
+    assert "Traceback" in caplog.text
 
 
 def test_memory_and_processor_time_are_limited(warm: Warm) -> None:

@@ -315,6 +315,29 @@ def test_pydantic_is_imported_for_handlers_that_need_it_alone() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=COMMAND_SECONDS)
 
 
+def test_pydantic_is_not_imported_for_names_that_only_a_type_checker_knows(tmp_path: Path) -> None:
+    (tmp_path / "handlers_of_a_user.py").write_text(
+        "from __future__ import annotations\n"
+        "from typing import TYPE_CHECKING\n"
+        "from pgcron_ha import App\n"
+        "if TYPE_CHECKING:\n"
+        "    from typing import Any\n"
+        "    from pgcron_ha import Secret\n"
+        "app = App()\n"
+        "@app.handler('pays')\n"
+        "def pays(order: Any, card: Secret[str], note: str | None = None): ...\n"
+    )
+    code = (
+        "import sys\n"
+        "sys.path.append(sys.argv[1])\n"
+        "from handlers_of_a_user import app\n"
+        "app.handlers['py:pays'].check_args({'order': 1, 'card': 'a', 'note': 'b'})\n"
+        "assert not sys.modules.keys() & {'pydantic', 'pydantic_core'}\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=COMMAND_SECONDS)
+
+
 @dataclass
 class Broken:
     number: int

@@ -564,6 +564,27 @@ async def test_a_task_that_ignores_its_cancellation_is_over_after_the_grace() ->
     assert "pgcron-handlers" not in [thread.name for thread in threading.enumerate()]
 
 
+async def test_a_task_left_behind_that_swallows_its_end_is_ended_once_at_the_close() -> None:
+    tasks, ends = list[asyncio.Task[None]](), list[GeneratorExit]()
+
+    async def swallows() -> None:
+        while True:
+            try:
+                await Turn()
+            except GeneratorExit as end:
+                ends.append(end)
+                if len(ends) > 1:
+                    raise
+
+    async def leaves() -> None:
+        tasks.append(asyncio.create_task(swallows()))
+        await Turn()
+
+    assert await outcome_of(leaves) is SUCCEEDED
+    assert len(ends) == 1
+    tasks[0].get_coro().close()
+
+
 def test_a_callable_without_signature_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match="no readable signature"):
         PythonHandler("minimum", min)

@@ -116,9 +116,10 @@ class Context(Attempt):
             declared = self._declared = self._declared or {}
             of_kind = declared.setdefault(kind, {})
             of_kind[name] = value
-        if len(of_kind) > most:
+            named = len(of_kind)
+        if named > most:
             raise InvalidInput(
-                f"run {self.run_id} has named {len(of_kind)} {kind}",
+                f"run {self.run_id} has named {named} {kind}",
                 f"A run names at most {most} {kind}.",
                 instead,
             )

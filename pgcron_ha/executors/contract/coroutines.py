@@ -12,8 +12,6 @@ from typing import Any
 
 from pgcron_ha.errors import InvalidInput
 
-_MAX_CLOSES = 100  # for a coroutine that swallows even the end of itself
-
 
 @types.coroutine
 def go_on(
@@ -61,11 +59,13 @@ async def wait_uncancelled(future: asyncio.Future[Any]) -> None:
             await asyncio.wait({future})
 
 
-def close_coroutine(task: asyncio.Task[Any]) -> None:
-    """No code of the task runs any more. When it is woken next it finds its coroutine closed."""
+def close_coroutine(task: asyncio.Task[Any], tries: int = 1) -> None:
+    """No code of the task runs any more, unless its coroutine swallows so many ends of itself. When
+    the task is woken next it finds its coroutine closed.
+    """
     coroutine: Any = task.get_coro()
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # that is no failure to report
-    for _ in range(_MAX_CLOSES):
+    for _ in range(tries):
         with contextlib.suppress(BaseException):  # it goes on all the same
             coroutine.close()
             break

@@ -212,16 +212,19 @@ def _bad_result(kind: str, returned: str) -> Failed:
 
 def _message(error: BaseException, own: Masker | None) -> str:
     # Of a KeyError the text is the key alone.
-    name = type(error).__name__
+    name, text = type(error).__name__, _text(error)
+    if text is None:
+        return f"{name} (its text could not be read)"
     kind = f"{name}: " if isinstance(error, KeyError) else ""
-    return bounded_text(f"{kind}{_text(error)}", own=own) or name
+    return bounded_text(f"{kind}{text}", own=own) or name
 
 
-def _text(error: BaseException) -> str:
+def _text(error: BaseException) -> str | None:
+    """None for a `__str__` of the user's that raises."""
     try:
         return str(error)
-    except BaseException:  # of a `__str__` of the user's
-        return f"{type(error).__name__} (its text could not be read)"
+    except BaseException:
+        return None
 
 
 def _traceback(error: BaseException, own: Masker | None) -> str:
@@ -253,7 +256,7 @@ def fingerprint_of(failure: Failed, handler: str) -> str:
 
 def fingerprint_of_error(error: BaseException, handler: str, own: Masker | None = None) -> str:
     """Of an exception, also by where in the user's code it was raised."""
-    message = normalized(mask(_text(error), MAX_MESSAGE_CHARACTERS, own))
+    message = normalized(mask(_text(error) or "", MAX_MESSAGE_CHARACTERS, own))
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-_MAX_FRAMES:]
     users = [frame for frame in frames if not _is_library(frame)]
     places = [

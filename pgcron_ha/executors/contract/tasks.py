@@ -44,6 +44,7 @@ _LOOK_SECONDS = 0.5
 """Between two looks at the lease: its clock goes on while the machine is suspended, timers do not.
 """
 
+_MAX_CLOSES = 100  # for a coroutine that swallows even the end of itself
 _SHUT_SECONDS = 2.0
 _END_SECONDS = 5.0
 
@@ -308,7 +309,7 @@ class TaskExecutor(LoopExecutor):
         if self._live.get(context) is not task:
             return
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        close_coroutine(task)  # `_execute` sees GeneratorExit, and finishes the run
+        close_coroutine(task, _MAX_CLOSES)  # `_execute` sees GeneratorExit, and finishes the run
 
     def _look_at_lease(self) -> None:
         if self._look is not None:

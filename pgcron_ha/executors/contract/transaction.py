@@ -239,7 +239,7 @@ async def complete(
         await held.finish(
             declared_of(context),
             run_id=context.run_id,
-            token=str(context.token),
+            token=context.token,
             elapsed=context.elapsed,
             result=result if context.keeps_result else None,
             keep_args=context.keeps_args,

@@ -54,10 +54,10 @@ class Conversation:
         self,
         loop: asyncio.AbstractEventLoop,
         hear: Callable[[dict[str, Any]], None],
-        lost: Callable[[str | None], None],
+        lost: Callable[[Exception | None], None],
     ) -> None:
         """Give each message to ``hear``. ``lost`` is called once, with None when the other process
-        has closed its end, else with what is wrong with a message.
+        has closed its end, else with the error that a message of it has raised.
         """
         self._loop, self._hear, self._lost = loop, hear, lost
         self.is_heard = True
@@ -79,12 +79,12 @@ class Conversation:
             return False
         except OSError:
             data = b""
-        problem = None
+        problem: Exception | None = None
         try:
             for message in self._incoming.take(data):
                 self._hear(message)
         except Exception as error:  # it is no JSON, or has other members than it should
-            problem = f"{type(error).__name__}: {error}"
+            problem = error
         if problem is not None or not data:
             self._ignore()
             self._lost(problem)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import logging
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -36,6 +37,8 @@ FLOOD_BYTES: Final = 2 * 1024 * 1024
 output uses little of the node's processor."""
 
 FLOOD_SECONDS: Final = 0.1
+
+_log: Final = logging.getLogger(__name__)
 
 
 class OutputPipe:
@@ -258,8 +261,11 @@ class ProcessExecutor(TaskExecutor):
         finally:
             process.ended.set_result(ended)
 
-    def _lose(self, _: str | None) -> None:
+    def _lose(self, problem: Exception | None) -> None:
         """Somebody killed it. Its children die with it; the next start makes a new one."""
+        if problem is not None:  # it is our own program: what it says is as it should be
+            message = "what a supervisor said of %s: processes broke the node's code; they end"
+            _log.error(message, self.kind, exc_info=problem)
         assert self._supervisor is not None
         self._supervisor.close()
         self._supervisor = None

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pgcron_ha.config.key_ring import key_variables
 from pgcron_ha.db.driver.passwords import password_in_use
-from pgcron_ha.errors import ConfigError
+from pgcron_ha.errors import ConfigError, InvalidInput
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Failed, Outcome, StopReason
 from pgcron_ha.executors.contract.secret_values import sealed
 from pgcron_ha.executors.process.supervision import ProcessExecutor
@@ -44,6 +44,12 @@ LEAVE_SECONDS: Final = 5.0
 _SILENT_SECONDS: Final = 0.5  # between the end of its socket and the news of its death
 _MARK: Final = "PGCRON_CHILD"
 """The variable by which a child's orphans are known as its own."""
+
+# What a message raises that is none, or has other members than it should.
+_UNREADABLE: Final = (
+    LookupError, TypeError, ValueError, ArithmeticError, RecursionError, InvalidInput,
+)  # fmt: skip
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +198,13 @@ class ChildPool(ProcessExecutor):
             child.change("leaving")
         super()._kill_process(child)
 
-    def _lose_child(self, child: ChildProcess, problem: str | None) -> None:
+    def _lose_child(self, child: ChildProcess, problem: Exception | None) -> None:
         """It says no more: it has ended, its handler has closed the connection, or it is mad."""
         if problem is not None:
-            self._kill_process(child, f"it sent what a child does not say: {problem}")
+            if not isinstance(problem, _UNREADABLE):
+                _log.error("the node failed at what a child said", exc_info=problem)
+            said = f"{type(problem).__name__}: {problem}"
+            self._kill_process(child, f"it sent what a child does not say: {said}")
         elif child.state != "leaving":
             fault = "it closed the connection to its node"
             child.change(child.state, _SILENT_SECONDS, partial(self._kill_process, fault=fault))

@@ -56,10 +56,10 @@ class ChildProcess(SupervisedProcess):
     def __init__(
         self,
         ready: Callable[[ChildProcess], None],
-        lost: Callable[[ChildProcess, str | None], None],
+        lost: Callable[[ChildProcess, Exception | None], None],
     ) -> None:
         """``ready`` is called when it waits for its first run, ``lost`` when it says no more, with
-        what is wrong with what it said.
+        the error that what it said has raised.
         """
         super().__init__()
         self._ready, self._lost = ready, lost

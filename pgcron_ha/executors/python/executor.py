@@ -220,7 +220,7 @@ class PythonExecutor(LoopExecutor):
         """End what ignored its cancellation: no code of it runs after this."""
         self._take_inbox()
         for task in asyncio.all_tasks(self._loop):
-            close_coroutine(task)
+            close_coroutine(task)  # once: the loop ends, so what swallows it does not go on
         for context in list(self._live):
             if self._handlers[context.handler].is_async:  # it had not begun
                 self._report_end(context, stopped_early(StopReason.SHUTDOWN))

@@ -202,8 +202,10 @@ def returns_secret(function: Callable[..., Any]) -> bool:
 
 
 def _is_plain(hint: Any) -> bool:
-    """Whether values that fit are checked without pydantic."""
-    return all(kind in _PLAIN for kind in _kinds(unmarked(hint)))
+    """Whether values that fit do without pydantic. For the text of an annotation that can't be read
+    nothing is checked.
+    """
+    return isinstance(hint, str) or all(kind in _PLAIN for kind in _kinds(unmarked(hint)))
 
 
 def shown(value: object) -> str:
