@@ -147,7 +147,7 @@ BEGIN
     PERFORM pgcron.refuse('PC001',
         format('run %s of %s: %s', wrong, jsonb_array_length(runs),
           CASE jsonb_typeof(runs -> (wrong - 1))
-            WHEN 'object' THEN format('%L is no argument of pgcron.enqueue',
+            WHEN 'object' THEN format('enqueue has no argument %L',
                    left((SELECT min(key)
                          FROM jsonb_object_keys((runs -> (wrong - 1)) - known_keys) key), 100))
             ELSE 'it is a JSON ' || jsonb_typeof(runs -> (wrong - 1)) END),

@@ -92,7 +92,7 @@ BEGIN
     RETURN pgcron.refuse('PC004', format('retry has %s bytes', octet_length(policy::text)),
         'A retry policy may have 8192 bytes as JSON text.', 'Name fewer causes.');
   ELSIF policy - known_keys <> '{}' THEN
-    RETURN pgcron.refuse_retry(format('%L is no key of a policy',
+    RETURN pgcron.refuse_retry(format('a policy has no key %L',
           left((SELECT min(key) FROM jsonb_object_keys(policy - known_keys) key), 100)),
         'The keys are ' || array_to_string(known_keys, ', ') || '.');
   END IF;

@@ -19,9 +19,7 @@ from pgcron_ha.config import values
 from pgcron_ha.errors import InvalidInput, TooLarge
 from pgcron_ha.harmless import has_controls
 from pgcron_ha.model.json_values import MOST_LEVELS, json_value, levels_of, read_json
-from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.text import type_words
-from pgcron_ha.spec.zones import load_zone
 
 MOST_ARGS_BYTES: Final = 256 * 1024
 MOST_KEY_CHARACTERS: Final = 500
@@ -224,18 +222,10 @@ def mapping(what: str, value: object, rule: str, hint: str) -> Mapping[Any, Any]
 def any_text(what: str, value: object) -> str:
     """A text, whatever it says."""
     if not isinstance(value, str):
-        raise InvalidInput(f"{what} is {type_words(value)}", f"{what} is text.")
+        raise InvalidInput(
+            f"{what} is {type_words(value)}", f"{what} is text.", "Write it in quotes."
+        )
     return value
-
-
-def zone_name(name: object) -> str:
-    """A time zone."""
-    return load_zone(any_text("timezone", name)).key
-
-
-def dst_policy(name: object) -> str:
-    """What a change of the clock does."""
-    return str(DstPolicy.parse(any_text("dst", name)))
 
 
 def description_text(value: object) -> str:

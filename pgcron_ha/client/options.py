@@ -20,6 +20,7 @@ from pgcron_ha.config.values import Span
 from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.model.plan import LONGEST_JITTER, catchup_policy
 from pgcron_ha.spec.cron.fires import DstPolicy
+from pgcron_ha.spec.zones import load_zone
 
 Check: TypeAlias = Callable[[Any], Any]
 
@@ -141,6 +142,14 @@ class Option:
         return checks.text(what, value, self.most)
 
 
+def _zone_name(name: object) -> str:
+    return load_zone(checks.any_text("timezone", name)).key
+
+
+def _dst_policy(name: object) -> str:
+    return str(DstPolicy.parse(checks.any_text("dst", name)))
+
+
 def _limit(most: int, rule: str) -> Option:
     """A number that 0 takes back."""
     return Option(int, most=most, rule=rule, is_removable=True)
@@ -148,8 +157,8 @@ def _limit(most: int, rule: str) -> Option:
 
 POLICIES: Final[Mapping[str, Option]] = {
     "args": Option(str, "{}", check=checks.args_text),
-    "timezone": Option(str, "UTC", check=checks.zone_name),
-    "dst": Option(str, "vixie", words=tuple(DstPolicy), check=checks.dst_policy),
+    "timezone": Option(str, "UTC", check=_zone_name),
+    "dst": Option(str, "vixie", words=tuple(DstPolicy), check=_dst_policy),
     "queue": Option(str, "default", check=checks.queue_name),
     "priority": Option(int, 5, most=9, rule="A priority is a number from 0 (first) to 9 (last)."),
     "overlap": Option(str, "skip", title="overlap policy", words=_OVERLAPS),

@@ -65,7 +65,7 @@ class Registry:
         """The full name. Raises ConfigError for a function without one, InvalidInput."""
         if isinstance(handler, str):
             return checks.handler_name(handler if ":" in handler else f"py:{handler}")
-        if handler in self._names:
+        if callable(handler) and handler in self._names:
             return self._names[handler]
         raise ConfigError(
             f"{getattr(handler, '__qualname__', handler)!s:.200} is not a handler of this App",

@@ -103,8 +103,8 @@ def request_run(
     asked = given(options)
     if "unique" in asked:
         asked |= unique_arguments(asked.pop("unique"))
-    which = "Beside handler, args and unique, its arguments"
-    checks.refuse_others(asked, OF_RUNS, "enqueue has no argument", which)
+    known = ("handler", "args", "unique", *OF_RUNS)
+    checks.refuse_others(asked, known, "enqueue has no argument", "Its arguments")
     mistakes = Mistakes()
     name = mistakes.tried(checks.handler_name, handler)
     text = "{}" if args is None else mistakes.tried(checks.args_text, args)

@@ -279,8 +279,9 @@ def as_yaml(
 ) -> str:
     """The text of a file; ends with a newline."""
     tables = {CALENDARS: calendars, WORKFLOWS: workflows}
-    written: dict[str, Any] = {table: entries for table, entries in tables.items() if entries}
-    return yaml_text({**written, SCHEDULES: definitions})
+    written = {table: dict(entries) for table, entries in tables.items() if entries}
+    schedules = {name: dict(said) for name, said in definitions.items()}
+    return yaml_text({**written, SCHEDULES: schedules})
 
 
 def yaml_text(value: Any) -> str:

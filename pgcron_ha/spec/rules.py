@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 
 from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.budget import search, spend
@@ -33,7 +32,11 @@ class FireRule(ABC):
 
     def count(self, after: datetime, until: datetime, most: int) -> int:
         """How many fires with after < fire <= until: exact up to ``most``, else more."""
-        return sum(1 for _ in islice(fires_of(self, after, until), most + 1))
+        number, fire = 0, self.next(after, until)
+        while fire is not None and number <= most:
+            number += 1
+            fire = self.next(fire, until)
+        return number
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ async def refusal(connection: Connection, runs: str | None) -> Any:
         ('[{"handler": "py:work"}, null]', "run 2 of 2: it is a JSON null"),
         (
             '[{"handler": "py:work", "due": 1}]',
-            "run 1 of 1: 'due' is no argument of pgcron.enqueue",
+            "run 1 of 1: enqueue has no argument 'due'",
         ),
         ("[{}]", "run 1 of 1: handler '' is not a handler name"),
     ],
