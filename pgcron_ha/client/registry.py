@@ -61,7 +61,7 @@ class Registry:
         if self._names.get(function) not in self.handlers:
             self._names[function] = full_name
 
-    def name_of(self, handler: str | Callable[..., Any]) -> str:
+    def name_of(self, handler: object) -> str:
         """The full name. Raises ConfigError for a function without one, InvalidInput."""
         if isinstance(handler, str):
             return checks.handler_name(handler if ":" in handler else f"py:{handler}")

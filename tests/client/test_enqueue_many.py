@@ -89,6 +89,8 @@ async def test_a_refusal_by_the_database_names_the_run_and_leaves_nothing(
         ({"handler": "x", "due": 1}, InvalidInput, "enqueue has no argument 'due'"),
         ({"handler": "x", "key_lifetime": 1}, InvalidInput, "without idempotency_key"),
         ({"handler": print}, ConfigError, "print is not a handler of this App"),
+        ({"handler": ["x"]}, ConfigError, "['x'] is not a handler of this App"),
+        ({"handler": "x", "uniqe": 1}, InvalidInput, "did you mean 'unique'?"),
         ("report", InvalidInput, "run 2 of 3: it is text"),
     ],
 )

@@ -196,10 +196,7 @@ async def refusal(connection: Connection, runs: str | None) -> Any:
         ('"py:work"', "runs is a JSON string"),
         ('[{"handler": "py:work"}, "py:work"]', "run 2 of 2: it is a JSON string"),
         ('[{"handler": "py:work"}, null]', "run 2 of 2: it is a JSON null"),
-        (
-            '[{"handler": "py:work", "due": 1}]',
-            "run 1 of 1: enqueue has no argument 'due'",
-        ),
+        ('[{"handler": "py:work", "due": 1}]', "run 1 of 1: enqueue has no argument 'due'"),
         ("[{}]", "run 1 of 1: handler '' is not a handler name"),
     ],
 )
