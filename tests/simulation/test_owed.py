@@ -53,8 +53,8 @@ GUARDS: Final = {
     "pauses that grow": ("judge_failures", "least(earlier_pauses, 20)", "0"),
     "a resume by the clock": (
         "schedule_was_written",
-        "IF pgcron.interface() <> 'clock'",
-        "IF true",
+        "pgcron.interface() <> 'clock'",
+        "true",
     ),
 }
 

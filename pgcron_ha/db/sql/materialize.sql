@@ -114,7 +114,8 @@ fresh AS (
   CROSS JOIN LATERAL (SELECT coalesce(o.due_at, l.fire_at + p.delay) AS at) due
   CROSS JOIN LATERAL pgcron.run_of_schedule(s, l.run_id, 'schedule', l.fire_at, o.args,
       pgcron.run_overlap(s.overlap, s.max_running), greatest(due.at, now()),
-      due.at + s.start_deadline, NULL, 'schedule') r
+      due.at + CASE WHEN s.start_deadline <= '36525 days' THEN s.start_deadline END, NULL,
+      'schedule') r
   WHERE l.run_id IS NOT NULL
   ON CONFLICT (schedule_id, scheduled_for) WHERE scheduled_for IS NOT NULL DO NOTHING
   RETURNING id, schedule_id, overlap)
