@@ -84,6 +84,10 @@ BEGIN
     END IF;
     RETURN pgcron.enqueue_unique(asked, actor, p);
   END IF;
+  IF num_nonnulls(start_within, give_up_after, silence_timeout) > 0 THEN      -- before its key
+    PERFORM pgcron.time_limits(give_up_after, silence_timeout, now()),
+            pgcron.expire_at(start_within, give_up_after, now());
+  END IF;
   new_id := nextval('pgcron.run_id_seq');
   IF idempotency_key IS NOT NULL THEN
     waits_for_ever := pgcron.judge_lifetime(key_lifetime) AND current_setting('lock_timeout') = '0';

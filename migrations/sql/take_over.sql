@@ -61,12 +61,14 @@ BEGIN
                 WHERE r.id = ANY(run_ids) ORDER BY r.id FOR UPDATE OF r);
   UPDATE pgcron.run r
   SET started_at = coalesce(r.started_at, clock_timestamp() - make_interval(secs => e.elapsed))
-  FROM jsonb_to_recordset(ends) e(run_id bigint, elapsed float8)
-  WHERE r.id = ANY(held) AND r.id = e.run_id AND e.elapsed IS NOT NULL;
+  FROM jsonb_to_recordset(ends) e(run_id bigint, token uuid, elapsed float8)
+  WHERE r.id = ANY(held) AND r.id = e.run_id AND r.token = e.token AND e.elapsed IS NOT NULL;
   RETURN QUERY SELECT ended.*
     FROM pgcron.end_attempts(ARRAY(
-        SELECT e FROM jsonb_populate_recordset(NULL::pgcron.attempt_end, ends) e
-        WHERE e.run_id = ANY(held))) ended;
+        SELECT jsonb_populate_record(NULL::pgcron.attempt_end, e)
+        FROM jsonb_array_elements(ends) e
+        JOIN pgcron.run r ON r.id = (e -> 'run_id')::bigint AND r.token = (e ->> 'token')::uuid
+        WHERE r.id = ANY(held))) ended;
 END $$;
 
 -- ready -> succeeded

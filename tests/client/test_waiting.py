@@ -163,4 +163,6 @@ async def test_a_thousand_wait_by_one_question_that_outlasts_an_outage(
     await asyncio.gather(*waiters)
 
     assert set(questions) <= {1000, 500}
-    await until("nobody looks any more", lambda: waiting._task is None or waiting._task.done())
+    looks = [each for each in (waiting._task, waiting._listening) if each is not None]
+    assert len(looks) == 2
+    await until("nobody looks any more", lambda: all(map(asyncio.Task.done, looks)))

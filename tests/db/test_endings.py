@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -60,6 +61,22 @@ async def test_a_completion_moves_the_run_into_history(connection: Connection) -
         "a node",
     )
     assert ended["started_at"] < ended["finished_at"]
+
+
+async def test_of_two_ends_of_a_run_in_one_batch_that_of_the_living_claim_counts(
+    connection: Connection,
+) -> None:
+    """As a node that was cut off reports an attempt that it lost beside the one that it has."""
+    run = await claimed_run(connection)
+    lost: Any = {**run, "token": uuid4()}
+    await finish(connection, [lost, run])
+    rows = await connection.fetch("SELECT outcome FROM pgcron.history WHERE id = $1", run["id"])
+    assert [row["outcome"] for row in rows] == ["succeeded"]
+
+    other = await claimed_run(connection)
+    lost = {**other, "token": uuid4()}
+    assert await fail(connection, [lost, other]) == {other["id"]: "retry"}
+    assert await attempts_of(connection, other) == ["failed"]
 
 
 async def test_one_fenced_completion_does_not_harm_the_others(connection: Connection) -> None:

@@ -25,6 +25,7 @@ class ByHand:
     def __init__(self, done: Done, feed: Feed, may_kill: bool = True) -> None:
         self.executing: dict[int, Context] = {}
         self.stopped: list[tuple[int, StopReason]] = []
+        self.killed: list[int] = []
         self.may_kill = may_kill
         self._done = done
         self._feed = feed
@@ -55,6 +56,7 @@ class ByHand:
             self.stopped.append((context.run_id, reason))
 
     def kill(self, context: Context) -> bool:
+        self.killed.append(context.run_id)
         if self.may_kill and context.run_id in self.executing:
             assert context.stop_reason is not None
             self.end(context.run_id, Interrupted(context.stop_reason, "killed"))

@@ -170,7 +170,12 @@ def test_wrong_args_are_refused_before_the_call(warm: Warm) -> None:
     ],
 )
 def test_a_process_that_dies_fails_its_run_and_the_next_one_takes_over(
-    warm: Warm, how: str, error_class: str, status: int | None, sentence: str
+    warm: Warm,
+    how: str,
+    error_class: str,
+    status: int | None,
+    sentence: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     running, record = warm
     dying, following = (
@@ -185,6 +190,7 @@ def test_a_process_that_dies_fails_its_run_and_the_next_one_takes_over(
         error_class, status, True,
     )  # fmt: skip
     assert sentence in outcome.message
+    assert "the node failed" not in caplog.text
     assert isinstance(record.outcome(following), Succeeded)
     if status is not None and status > 0:
         assert record.lines_of(dying, "stderr")[:1] == ["last words"]

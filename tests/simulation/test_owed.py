@@ -51,11 +51,7 @@ GUARDS: Final = {
     "a run alive": ("judge_backfill", "OR g.is_live OR t.is_alive", ""),
     "a fire restored": ("override_occurrence", "IF held.is_decided THEN", "IF false THEN"),
     "pauses that grow": ("judge_failures", "least(earlier_pauses, 20)", "0"),
-    "a resume by the clock": (
-        "schedule_was_written",
-        "pgcron.interface() <> 'clock'",
-        "true",
-    ),
+    "a resume by the clock": ("schedule_was_written", "pgcron.interface() <> 'clock'", "true"),
 }
 
 

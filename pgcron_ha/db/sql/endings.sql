@@ -14,8 +14,8 @@ finished AS (
   INSERT INTO pgcron.history
   SELECT h.*
   FROM ended e
-  JOIN unnest(:run_ids, :elapsed_seconds::float8[], :results::text[]) given(id, elapsed, result)
-    ON given.id = e.id
+  JOIN unnest(:run_ids, :tokens, :elapsed_seconds::float8[], :results::text[])
+      given(id, token, elapsed, result) ON given.id = e.id AND given.token = e.token
   CROSS JOIN LATERAL pgcron.history_of(ROW(e.*)::pgcron.run, 'succeeded', NULL, :node,
       given.result::jsonb, now(), now() - given.elapsed * interval '1 second',
       e.id = ANY(:without_args::bigint[])) h

@@ -135,9 +135,10 @@ class ChildProcess(SupervisedProcess):
         outcome, memory = outcome_from(message["outcome"]), self.isolation.memory
         self.left, dropped = int(message["left"]), int(message["dropped"])
         self._resident_bytes = int(message["resident"])
-        for name, metadata in dict(message["declared"].get("assets", {})).items():
+        declared = dict(message["declared"])
+        for name, metadata in dict(declared.get("assets", {})).items():
             context.update_asset(name, metadata)
-        for step in dict(message["declared"].get("steps", {})).values():
+        for step in dict(declared.get("steps", {})).values():
             context.add_step(**step)
         for pipe in self.pipes:  # what was written before the run ended
             pipe.read_rest()
