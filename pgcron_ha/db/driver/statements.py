@@ -146,8 +146,8 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     """
     found = Statements(every_variant(schema), revision)
     usual, name = found["finish_runs"], "finish_runs_overflow"
-    history = in_schema("pgcron.history", schema)
-    sql = usual.sql.replace(f"{history} ", f"{history}_overflow ")
+    history = re.escape(in_schema("pgcron.history", schema))
+    sql = re.sub(rf"({history})\b", r"\1_overflow", usual.sql)
     found[name] = replace(usual, name=name, sql=sql, scoped_sql=sql)
     return found
 
