@@ -24,9 +24,9 @@ MARK: Final = "PGCRON_NODE_PROCESS"
 
 _END_SECONDS = 5.0
 
-# Isolated (-I) and without site (-S): what it imports is the standard library's, and three small
-# modules of ours. Importing those executes the `__init__` of `pgcron_ha`, of `executors` and of
-# `executors.process`, so these three must import next to nothing: it would stay in memory.
+# Isolated (-I) and without site (-S): it imports the standard library and three small modules. They
+# load the packages `pgcron_ha`, `executors` and `executors.process` with them, so the `__init__` of
+# these may import next to nothing: it would stay in memory.
 _PROGRAM = """
 import sys
 sys.path.append(sys.argv.pop(1))
