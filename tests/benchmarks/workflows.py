@@ -71,7 +71,11 @@ def shapes(sizes: Sizes) -> Iterator[Shape]:
 
 async def benchmark(ground: Ground, sizes: Sizes) -> Result:
     """Each shape on a database of its own, after as many plain runs."""
-    result = Result("workflows", "as many plain runs of the same round", {})
+    result = Result(
+        "workflows",
+        "as many plain runs of the same round",
+        {"steps at once": sizes.workflow_wide, "steps of a layer": sizes.workflow_layer},
+    )
     for shape in shapes(sizes):
         async with ground.place() as place:
             plain = await drain_with_node(place, shape.runs)

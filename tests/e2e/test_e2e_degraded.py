@@ -43,10 +43,7 @@ async def test_ends_of_runs_wait_for_a_server_whose_disk_takes_nothing_more(
         node = cluster.start("a")
         connection = await asyncpg.connect(dsn)
         await ended(connection, *await enqueue(connection, "py:work"))
-        # A history that is as large as a file of this server may be.
-        await connection.execute(
-            "INSERT INTO pgcron.history SELECT h.* FROM pgcron.history h, generate_series(1, 90000)"
-        )
+        await fill_a_file_of_history(connection)
         await connection.execute("SET enable_seqscan = off")
         limit_files(own_server, MOST_FILE_BYTES)
         runs = await enqueue(connection, "py:work", 3000)
@@ -63,6 +60,16 @@ async def test_ends_of_runs_wait_for_a_server_whose_disk_takes_nothing_more(
         assert {starts[run] for run in runs} == {1}
         unharmed(node)
         await connection.close()
+
+
+async def fill_a_file_of_history(connection: Connection) -> None:
+    """History is as large then as a file of this server may be: the next row needs more of it."""
+    size = "SELECT max(pg_relation_size(tableoid::regclass)) FROM pgcron.history"
+    while await connection.fetchval(size) < MOST_FILE_BYTES:
+        await connection.execute(
+            "INSERT INTO pgcron.history"
+            " SELECT h.* FROM (SELECT * FROM pgcron.history LIMIT 1) h, generate_series(1, 10000)"
+        )
 
 
 async def test_a_server_that_died_of_its_full_disk_finds_all_runs_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 import pytest
@@ -53,7 +54,8 @@ async def test_runs_of_a_schedule_never_overlap_and_a_held_fire_is_skipped_with_
         "SELECT s.name, o.reason FROM pgcron.occurrence o JOIN pgcron.schedule s"
         " ON s.id = o.schedule_id WHERE o.decision = 'skipped'"
     )
-    assert {row["reason"] for row in skipped} == {"the last run is not over"}
+    reasons = {re.sub(r" \(run \d+\)$", "", row["reason"]) for row in skipped}
+    assert reasons == {"the last run is not over"}
     counts = {name: sum(row["name"] == name for row in skipped) for name in keys}
     print(f"executed { ({name: len(runs) for name, runs in keys.items()}) }, skipped {counts}")
     assert counts["s0"] >= 4

@@ -18,10 +18,10 @@ IS_AT = "schema 'pgcron' is at revision {}"
 @pytest.mark.long
 def test_the_next_step_is_shown_and_brought(database: str, pgcron: Pgcron) -> None:
     pending = pgcron("migrate", "--check", code=1)
-    assert pending.stderr.startswith(f"error: {IS_AT.format(NEWEST)}\n")
+    assert pending.stderr.startswith(f"error: the {IS_AT.format(NEWEST)}\n")
     printed = pgcron("migrate", "--sql").stdout
     assert printed.startswith(f"-- from {NEWEST} to {REVISION}\n")
-    assert "CREATE SCHEMA" not in printed
+    assert "CREATE TABLE" not in printed
 
     with psycopg.connect(database, autocommit=True) as session:
         session.execute(printed.encode())

@@ -50,7 +50,7 @@ MOST = {
     # The walk begins at the end of a day, so it depends on the hour how soon it finds a full page.
     "runs, since 16d, until 15d": 32_000,
     "runs": 16_000,
-    "schedule,": 300,
+    "schedule,": 400,
     "schedules": 5_000,
 }
 
