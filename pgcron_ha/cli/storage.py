@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -12,10 +11,10 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.output import columns, echo, print_rows
 from pgcron_ha.cli.session import Session
 from pgcron_ha.config.values import did_you_mean
-from pgcron_ha.db.queries import overview
-from pgcron_ha.db.queries.storage import storage
+from pgcron_ha.db.queries import storage
+from pgcron_ha.db.queries.health import snapshot_holders
+from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
-from pgcron_ha.model.storage import NUMBERS, Part, Size, TableSize, total_growth
 from pgcron_ha.spec.text import in_bytes
 
 
@@ -34,6 +33,8 @@ PARTS: Final = columns(
     " DROPPED=dropped_at",
     **_SIZES,
 )
+# Of a table what pages show, of a partition what its table has.
+_NOT_SHOWN: Final = frozenset({"parts", "comes_to", "relation", "keep", "recent"})
 
 
 @click.command("storage", cls=arguments.JsonCommand)
@@ -44,24 +45,21 @@ async def storage_command(session: Session, table: str | None) -> None:
     With TABLE its partitions, and when retention drops each. Rows are the server's estimates, no
     table is read; sizes are bytes in JSON. A day: by the partitions of the last seven.
     """
-    now = await session.call(overview.database_time)
-    found = await session.call(storage)
+    found = await session.call(storage.tables)
     if table is not None:
-        rows = [_part(part) for part in _named(found.tables, table).parts]
-        print_rows(rows, PARTS, "no partitions")
+        print_rows(_shown(_named(found, table)["parts"]), PARTS, "no partitions")
         return
-    rows = [_table(each, now) for each in found.tables]
-    print_rows(rows, TABLES, "no tables")
-    growth = in_bytes(total_growth(found.tables, now))
-    echo(f"\n{in_bytes(sum(t.total for t in found.tables))} in all, {growth} more a day")
-    for holder in found.holders:
+    print_rows(_shown(found), TABLES, "no tables")
+    total, growth = (sum(each[key] or 0 for each in found) for key in ("total", "a_day"))
+    echo(f"\n{in_bytes(total)} in all, {in_bytes(growth)} more a day")
+    for holder in await session.call(snapshot_holders):
         echo(f"old snapshot: {holder['kind']} {holder['name']}, {holder['age']} transactions old")
-    if not found.sees_all:
+    if not (await session.call(storage.role))["sees_all"]:
         echo("snapshots of other roles are not shown: that needs pg_read_all_stats")
 
 
-def _named(tables: Sequence[TableSize], name: str) -> TableSize:
-    by_name = {table.name: table for table in tables}
+def _named(tables: Sequence[Row], name: str) -> Row:
+    by_name = {table["table"]: table for table in tables}
     if name not in by_name:
         raise NotFound(
             f"table '{name[:200]}' does not exist{did_you_mean(name[:100], by_name, 0.4)}",
@@ -71,21 +69,5 @@ def _named(tables: Sequence[TableSize], name: str) -> TableSize:
     return by_name[name]
 
 
-def _measured(size: Size) -> dict[str, Any]:
-    return {name: getattr(size, name) for name in (*NUMBERS, "total", "vacuumed_at")}
-
-
-def _table(table: TableSize, now: datetime) -> dict[str, Any]:
-    growth = table.growth(now)
-    return {
-        "table": table.name,
-        "partitions": len(table.parts) if table.is_partitioned else None,
-        **_measured(table),
-        "a_day": None if growth is None else round(growth),
-        "kept": table.keep,
-    }
-
-
-def _part(part: Part) -> dict[str, Any]:
-    bounds = {"partition": part.name, "from": part.low, "before": part.high}
-    return {**bounds, **_measured(part), "dropped_at": part.dropped_at}
+def _shown(rows: Sequence[Row]) -> list[Row]:
+    return [{key: value for key, value in row.items() if key not in _NOT_SHOWN} for row in rows]

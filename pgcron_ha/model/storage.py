@@ -1,104 +1,46 @@
-"""How large tables are, how fast they grow, and when their partitions go."""
+"""How large tables are and how fast they grow, by the sizes of their parts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
-from itertools import groupby
+from datetime import timedelta
 from typing import Any, Final
 
-LOOKED_BACK: Final = timedelta(days=7)
-"""Growth is measured over the partitions of these days."""
-NUMBERS: Final = ("rows", "dead", "heap", "indexes", "toast")
-_SHORTEST: Final = timedelta(hours=1)
-_DAY: Final = timedelta(days=1)
+NUMBERS: Final = ("rows", "dead", "heap", "indexes", "toast", "total")
+_SHORTEST_SECONDS: Final = 3600.0
+_DAY_SECONDS: Final = 86_400.0
 
 
-@dataclass(frozen=True)
-class Size:
-    """Sizes are in bytes, rows are estimates."""
-
-    name: str
-    rows: int
-    dead: int
-    heap: int
-    indexes: int
-    toast: int
-    vacuumed_at: datetime | None
-    """When it, or a part of it, was vacuumed last."""
-
-    @property
-    def total(self) -> int:
-        """Heap, indexes and TOAST."""
-        return self.heap + self.indexes + self.toast
-
-
-@dataclass(frozen=True)
-class Part(Size):
-    """A partition, or all of a table that has none."""
-
-    low: datetime | None
-    """The first instant that it takes; None: no bound, or no partition."""
-    high: datetime | None
-    """The first instant that it takes no more."""
-    dropped_at: datetime | None
-    """When retention drops it; None: never."""
-
-
-@dataclass(frozen=True)
-class TableSize(Size):
-    """A table with its partitions, in the order of their bounds."""
-
-    parts: tuple[Part, ...]
-    keep: timedelta | None
-    """How long retention keeps its rows; None: it has no partitions."""
-
-    @property
-    def is_partitioned(self) -> bool:
-        """Whether `parts` are partitions."""
-        return self.keep is not None
-
-    def growth(self, now: datetime) -> float | None:
-        """Bytes that a day adds, by the partitions of the last `LOOKED_BACK`; None: not known."""
-        grown, span = 0, timedelta()
-        for part in self.parts:
-            if part.low is None or part.high is None:
-                continue
-            if part.low < now and part.high > now - LOOKED_BACK:
-                grown += part.total
-                span += min(part.high, now) - part.low
-        return None if span < _SHORTEST else grown / (span / _DAY)
-
-    def expected(self, now: datetime) -> float | None:
-        """Bytes that it comes to by and by, if it grows on like this; None: not known."""
-        growth = self.growth(now)
-        return None if growth is None or self.keep is None else growth * (self.keep / _DAY)
-
-
-def tables_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TableSize, ...]:
-    """Tables from the rows of their parts (relation, keep in seconds, and the fields of `Part`),
+def tables_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tables from the rows of their parts, each a partition or all of a ``relation`` that has none;
     the largest first.
+
+    Each has its name as ``table``, its ``parts``, the sums of their `NUMBERS` (sizes in bytes, rows
+    are estimates), and when one of them was vacuumed last. None where it has no partitions:
+    ``partitions``, how many there are, and ``kept``, how long retention keeps its rows. None where
+    it is not known, too: ``a_day``, the bytes that a day adds, by the partitions of the last seven,
+    and ``comes_to``, those that it comes to by and by if it grows on like this.
     """
-    by_table = groupby(sorted(rows, key=_place), key=lambda row: row["relation"])
-    found = [_table(name, list(parts)) for name, parts in by_table]
-    return tuple(sorted(found, key=lambda table: (-table.total, table.name)))
+    by_table: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_table.setdefault(row["relation"], []).append(row)
+    found = [_table(name, parts) for name, parts in by_table.items()]
+    return sorted(found, key=lambda table: (-table["total"], table["table"]))
 
 
-def total_growth(tables: Iterable[TableSize], now: datetime) -> float:
-    """Bytes that a day adds to those of the tables that keep what was."""
-    return sum(table.growth(now) or 0.0 for table in tables)
-
-
-def _place(row: Mapping[str, Any]) -> tuple[str, bool, Any]:
-    high = row["high"]
-    return row["relation"], high is not None, high.timestamp() if high is not None else row["name"]
-
-
-def _table(name: str, rows: list[Mapping[str, Any]]) -> TableSize:
-    keep = rows[0]["keep"]
-    parts = tuple(Part(**{each.name: row[each.name] for each in fields(Part)}) for row in rows)
-    numbers: Any = {each: sum(row[each] for row in rows) for each in NUMBERS}
-    vacuumed_at = max((part.vacuumed_at for part in parts if part.vacuumed_at), default=None)
-    kept = None if keep is None else timedelta(seconds=keep)
-    return TableSize(name, **numbers, vacuumed_at=vacuumed_at, parts=parts, keep=kept)
+def _table(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+    keep = parts[0]["keep"]
+    recent = [part for part in parts if part["recent"]]
+    seconds = sum(part["recent"] for part in recent)
+    grown = sum(part["total"] for part in recent)
+    a_day = None if seconds < _SHORTEST_SECONDS else round(grown / seconds * _DAY_SECONDS)
+    return {
+        "table": name,
+        "partitions": None if keep is None else len(parts),
+        **{each: sum(part[each] for part in parts) for each in NUMBERS},
+        "vacuumed_at": max(filter(None, (part["vacuumed_at"] for part in parts)), default=None),
+        "a_day": a_day,
+        "kept": None if keep is None else timedelta(seconds=keep),
+        "comes_to": None if a_day is None else a_day * keep / _DAY_SECONDS,
+        "parts": parts,
+    }

@@ -101,7 +101,7 @@ async def _note_cluster(page_request: PageRequest) -> None:
             found = await page_request.read("metrics", _CLUSTER, life=CLUSTER_LIFE_SECONDS)
         if found.problem is None:
             tables, groups, lag = found.value
-            sizes = {table.name: table.total for table in tables[:MOST_TABLES]}
+            sizes = {table["table"]: table["total"] for table in tables[:MOST_TABLES]}
             for row in groups:
                 waiting[row["waits_for"]] += row["runs"]
             page_request.services.metrics.unsent.set(lag)

@@ -23,7 +23,7 @@ from pgcron_ha.model.plan import (
     plan,
 )
 from pgcron_ha.model.run import RunOutcome
-from pgcron_ha.model.storage import tables_of, total_growth
+from pgcron_ha.model.storage import tables_of
 from pgcron_ha.model.verdicts import step_sentence
 from pgcron_ha.model.workflow_graph import DEEPEST, mermaid, text_lines
 
@@ -53,5 +53,4 @@ __all__ = [
     "step_sentence",
     "tables_of",
     "text_lines",
-    "total_growth",
 ]

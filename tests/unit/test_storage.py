@@ -5,61 +5,57 @@ from typing import Any
 
 import pytest
 
-from tests.product.model import tables_of, total_growth
+from tests.product.model import tables_of
 from tests.product.spec import in_bytes
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-DAY = timedelta(days=1)
-MIDNIGHT = NOW.replace(hour=0)
+DAY_SECONDS = 86400.0
 
 
-def part(relation: str, name: str, low: datetime | None, size: int, **more: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "relation": relation,
-        "name": name,
-        "low": low,
-        "high": None,
-        "dropped_at": None,
-    }
-    row |= {"keep": None, "rows": 1, "dead": 0, "vacuumed_at": None}
-    row |= {"heap": size, "indexes": 0, "toast": 0}
-    if low is not None:
-        row |= {"high": low + DAY, "keep": 30 * 86400.0}
+def part(relation: str, name: str, size: int, **more: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {"relation": relation, "partition": name, "keep": None, "recent": None}
+    row |= {"rows": 1, "dead": 0, "vacuumed_at": None}
+    row |= {"heap": size, "indexes": 0, "toast": 0, "total": size}
     return row | more
 
 
+def partition(name: str, size: int, **more: Any) -> dict[str, Any]:
+    return part("log", name, size, keep=30 * DAY_SECONDS, **more)
+
+
 def test_partitions_are_summed_and_the_largest_table_comes_first() -> None:
-    run = part("run", "run", None, 5, indexes=3, toast=2, dead=7)
-    later = part("log", "log_2", MIDNIGHT, 20, vacuumed_at=NOW)
-    earlier = part("log", "log_1", MIDNIGHT - DAY, 10)
-    before = part("log", "log_before", None, 1, high=MIDNIGHT - DAY, keep=30 * 86400.0)
+    run = part("run", "run", 5, indexes=3, toast=2, total=10, dead=7)
+    before, earlier = partition("log_before", 1), partition("log_1", 10)
+    later = partition("log_2", 20, vacuumed_at=NOW)
 
-    log, plain = tables_of([run, later, before, earlier])
+    log, plain = tables_of([before, earlier, later, run])
 
-    assert (log.name, log.total, log.is_partitioned, log.keep) == ("log", 31, True, 30 * DAY)
-    assert [one.name for one in log.parts] == ["log_before", "log_1", "log_2"]
-    assert log.vacuumed_at == NOW
-    assert (plain.total, plain.dead, plain.is_partitioned) == (10, 7, False)
+    assert (log["table"], log["total"], log["partitions"]) == ("log", 31, 3)
+    assert (log["kept"], log["vacuumed_at"]) == (timedelta(days=30), NOW)
+    assert [one["partition"] for one in log["parts"]] == ["log_before", "log_1", "log_2"]
+    assert (plain["total"], plain["dead"], plain["partitions"], plain["kept"]) == (
+        10,
+        7,
+        None,
+        None,
+    )
 
 
 def test_growth_is_that_of_the_last_days_with_the_part_of_today() -> None:
-    days = [part("log", f"d{ago}", MIDNIGHT - ago * DAY, 100) for ago in range(1, 7)]
-    today = part("log", "today", MIDNIGHT, 50)
-    ahead = part("log", "ahead", MIDNIGHT + DAY, 8)
-    old = part("log", "old", MIDNIGHT - 20 * DAY, 100_000)
+    days = [partition(f"d{ago}", 100, recent=DAY_SECONDS) for ago in range(1, 7)]
+    today = partition("today", 50, recent=DAY_SECONDS / 2)
+    ahead, old = partition("ahead", 8), partition("old", 100_000)
 
-    (log,) = tables_of([*days, today, ahead, old])
+    (log,) = tables_of([old, *days, today, ahead])
 
-    assert log.growth(NOW) == pytest.approx(100)
-    assert log.expected(NOW) == pytest.approx(3000)
-    assert total_growth([log], NOW) == pytest.approx(100)
+    assert (log["a_day"], log["comes_to"]) == (100, pytest.approx(3000))
 
 
 def test_of_minutes_no_growth_is_told() -> None:
-    (log,) = tables_of([part("log", "d", NOW - timedelta(minutes=5), 100)])
+    (log,) = tables_of([partition("d", 100, recent=300.0)])
 
-    assert (log.growth(NOW), log.expected(NOW), total_growth([log], NOW)) == (None, None, 0)
-    assert tables_of([]) == ()
+    assert (log["a_day"], log["comes_to"]) == (None, None)
+    assert tables_of([]) == []
 
 
 @pytest.mark.parametrize(

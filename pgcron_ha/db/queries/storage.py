@@ -1,44 +1,29 @@
-"""Table sizes: the statements of ``sql/storage.sql``, and the holders of old snapshots."""
+"""Table sizes: the statements of ``sql/storage.sql``, and what ends an old snapshot."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pgcron_ha.db.driver.statements import literal
-from pgcron_ha.db.queries.health import snapshot_holders
 from pgcron_ha.db.queries.rows import Query, Row
-from pgcron_ha.model.storage import TableSize, tables_of
+from pgcron_ha.model.storage import tables_of
 
+role: Final = Query("read_role").the
+"""The caller's; with ``sees_all`` it can see other roles' snapshots."""
 
-class Storage(NamedTuple):
-    """The tables, the largest first, and the holders of snapshots, the oldest first."""
-
-    tables: tuple[TableSize, ...]
-    holders: list[Row]
-    """Each with kind, name, age in transactions and seconds (None: not known)."""
-    sees_all: bool
-    """Whether the role can see other roles' snapshots."""
-
-
-_role: Final = Query("read_role").the
 # Ten years of daily partitions of each table that has them.
 _sizes: Final = Query("list_table_sizes", limit=15_000)
 
 
-async def tables(connection: Any, **options: Any) -> tuple[TableSize, ...]:
-    """Every table of the schema with its partitions, the largest first."""
+async def tables(connection: Any, **options: Any) -> list[Row]:
+    """Every table of the schema with its partitions, as `tables_of`; reads the catalog and
+    statistics, and no row of the tables.
+    """
     return tables_of(await _sizes(connection, **options))
 
 
-async def storage(connection: Any, **options: Any) -> Storage:
-    """All of it; reads the catalog and statistics, and no row of the tables."""
-    role = await _role(connection, **options)
-    holders = await snapshot_holders(connection, **options)
-    return Storage(await tables(connection, **options), holders, role["sees_all"])
-
-
 def release_words(holder: Row) -> str:
-    """What ends the snapshot of a row of `Storage.holders`: a statement, or what to do there."""
+    """What ends the snapshot of a row of `snapshot_holders`: a statement, or what to do there."""
     name = str(holder["name"])
     match holder["kind"]:
         case "transaction":

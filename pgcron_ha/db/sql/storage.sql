@@ -1,15 +1,18 @@
 -- name: list_table_sizes
--- Each table and partition as the catalog and the statistics know it: none of their rows is read. A
--- partition goes when its last row is as old as retention says.
-SELECT c.relname::text AS name, coalesce(kept.relation, c.relname) AS relation, kept.low, kept.high,
-       kept.high + CASE WHEN kept.low IS NOT NULL THEN kept.keep END AS dropped_at,
+-- Each table that has no partitions, and each partition in the order of bounds, as the catalog and
+-- the statistics know it: none of their rows is read. A partition goes when its last row is as old
+-- as retention says. `recent`: the seconds up to now of one that lies in the last seven days.
+SELECT coalesce(kept.relation, c.relname) AS relation,
        extract(epoch FROM kept.keep)::float8 AS keep,
+       CASE WHEN kept.low < now() AND kept.high > now() - interval '7 days'
+            THEN extract(epoch FROM least(kept.high, now()) - kept.low)::float8 END AS recent,
+       c.relname::text AS partition, kept.low AS "from", kept.high AS before,
        coalesce(nullif(pg_stat_get_live_tuples(c.oid), 0),
-                greatest(c.reltuples, 0)::bigint) AS rows,
-       pg_stat_get_dead_tuples(c.oid) AS dead,
+                greatest(c.reltuples, 0)::bigint) AS rows, pg_stat_get_dead_tuples(c.oid) AS dead,
+       size.total - size.indexes - size.toast AS heap, size.indexes, size.toast, size.total,
        greatest(pg_stat_get_last_vacuum_time(c.oid),
                 pg_stat_get_last_autovacuum_time(c.oid)) AS vacuumed_at,
-       size.total - size.indexes - size.toast AS heap, size.indexes, size.toast
+       kept.high + CASE WHEN kept.low IS NOT NULL THEN kept.keep END AS dropped_at
 FROM pg_catalog.pg_class c
 LEFT JOIN (SELECT r.relation, r.keep, p.id, nullif(p.low, '-infinity') AS low, p.high
            FROM pgcron.retention r CROSS JOIN LATERAL pgcron.partitions_of(r.relation) p) kept
@@ -19,8 +22,8 @@ CROSS JOIN LATERAL (SELECT coalesce(pg_total_relation_size(c.oid), 0) AS total,
                     coalesce(pg_indexes_size(c.oid), 0) AS indexes,
                            coalesce(pg_total_relation_size(nullif(c.reltoastrelid, 0)),
                                     0) AS toast OFFSET 0) size
-WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'r' ORDER BY c.relname
-LIMIT :limit::int;
+WHERE c.relnamespace = 'pgcron'::regnamespace AND c.relkind = 'r'
+ORDER BY kept.high, c.relname LIMIT :limit::int;
 
 -- name: sweep_history
 -- Ended runs that a rule of retention keeps no longer, from a few pages of one day; no row: nothing
