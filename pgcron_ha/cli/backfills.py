@@ -5,6 +5,8 @@ stops them.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -17,9 +19,10 @@ from pgcron_ha.cli.session import Session, act, call, on_database
 from pgcron_ha.cli.watching import LOOK_SECONDS, goes_on
 from pgcron_ha.config.times import WrittenTime
 from pgcron_ha.db.commands import backfills
+from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.model.backfill import BackfillRange, measure
+from pgcron_ha.model.backfill import count, following
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.text import in_number
 
@@ -71,16 +74,19 @@ def backfill_command(
 
     async def start(session: Session) -> int | None:
         found = await session.call(overview.schedule, name)
-        first = arguments.in_zone(since, found["timezone"])
+        begin = arguments.in_zone(since, found["timezone"])
         end = until and arguments.in_zone(until, found["timezone"])
-        now = await session.call(overview.database_time)
-        measured = measure(spec_of(found), first, end or now, now)
+        now, spec = await session.call(overview.database_time), spec_of(found)
+        over = now if end is None else min(end, now)  # else it is refused
+        planned = sum(count(spec, begin, over))
+        async with tried(session.connection, keep=not dry_run):
+            made = await session.act(backfills.backfill, name, begin, end, planned=planned, **given)
         if dry_run:
-            decided = await session.call(backfills.decided_between, found["id"], first, end or now)
-            _print_plan(measured, decided)
+            first, _ = following(spec, None, begin, over, "forward", 1)
+            last, _ = following(spec, None, begin, over, "backward", 1)
+            decided = await session.call(backfills.decided_between, found["id"], begin, over)
+            _print_plan(planned, [*first, *last], decided)
             return None
-        planned = measured.instants
-        made = await session.act(backfills.backfill, name, first, end, planned=planned, **given)
         if not wait:
             output.print_result({"backfill": made, "planned": planned}, made)
         return made
@@ -145,13 +151,13 @@ def stop_command(backfill: int, note: str | None) -> None:
     )
 
 
-def _print_plan(measured: BackfillRange, decided: int) -> None:
-    instants, first, last = measured.instants, measured.first, measured.last
-    output.report({"planned": instants, "first": first, "last": last, "decided": decided})
-    if first is None:
+def _print_plan(planned: int, ends: Sequence[datetime], decided: int) -> None:
+    first, last = ends or (None, None)
+    output.report({"planned": planned, "first": first, "last": last, "decided": decided})
+    if not ends:
         echo("the range has no instant of the schedule")
     else:
-        echo(f"{plural(instants, 'instant')}, from {shown(first)} to {shown(last)}")
+        echo(f"{plural(planned, 'instant')}, from {shown(first)} to {shown(last)}")
         were = f"{plural(decided, 'instant')} of the range {in_number(decided, 'was', 'were')}"
         echo(f"{were} decided already, each by itself")
 

@@ -60,8 +60,9 @@ def test_a_dry_run_counts_and_asks_for_nothing(cli: Cli) -> None:
     ("given", "fact"),
     [
         (("--since", "yesterday"), "--since 'yesterday' is no date and time"),
-        (("--since", "2026-02-03", "--until", "2999-01-01"), "to 2998-12-31T23:00:00Z\n"),
+        (("--since", "2026-02-03", "--until", "2999-01-01"), "to 2998-12-31 23:00:00+00\n"),
         (("--since", "2026-02-03", "--until", "2999-01-01", "--dry-run"), "a backfill from"),
+        ((*RANGE, "--parallelism", "0", "--dry-run"), "parallelism"),
         ((*RANGE, "--overlap", "never"), "overlap policy 'never' is not known"),
         ((*RANGE, "--args", "[]"), "args"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgcron_ha.model.backfill import MOST_INSTANTS, count, following, measure
+from pgcron_ha.model.backfill import MOST_INSTANTS, count, following
 from pgcron_ha.model.permissions import (
     LOCAL,
     OF_THE_CLUSTER,
@@ -47,7 +47,6 @@ __all__ = [
     "count",
     "delay_of",
     "following",
-    "measure",
     "mermaid",
     "plan",
     "step_sentence",

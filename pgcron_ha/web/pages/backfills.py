@@ -12,7 +12,7 @@ from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.model.backfill import measure
+from pgcron_ha.model.backfill import count
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, whole_number
@@ -65,9 +65,10 @@ async def ask_for(page_request: PageRequest) -> Response:
         zone = load_zone(found["timezone"])
         since = written_instant(given.get("since", ""), zone, now)
         until = written_instant(given["until"], zone, now) if "until" in given else None
+        over = min(until or now, now)
         # In a thread: a range of many instants takes a while to count.
-        measured = await asyncio.to_thread(measure, spec_of(found), since, until or now, now)
-        more = {**options, "parallelism": at_once, "planned": measured.instants}
+        planned = await asyncio.to_thread(sum, count(spec_of(found), since, over))
+        more = {**options, "parallelism": at_once, "planned": planned}
         return await session.act(interfaces.backfill, name, since, until, **more)
 
     return page_request.redirect("backfill", "backfill", id=await page_request.act(make))
