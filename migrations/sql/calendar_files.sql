@@ -2,16 +2,14 @@
 -- longer defines are deleted.
 
 -- Applies the calendars of a source: contents by name. One of another source is refused (PC011),
--- unless taken over. Returns each before and after, by name, and how many schedules use
--- it. Schedules to be applied in the same transaction are named: they are locked before the
--- calendars.
+-- unless taken over. Returns the text of each before and after, by name, and how many schedules use
+-- it. Schedules to be applied in the same transaction are named: they are locked before calendars.
 CREATE FUNCTION pgcron.apply_calendars(contents jsonb, source text, take_over boolean DEFAULT false,
     actor text DEFAULT NULL, schedules text[] DEFAULT '{}')
-  RETURNS TABLE (name text, change text, previous pgcron.calendar, content pgcron.calendar,
-      users bigint)
+  RETURNS TABLE (name text, change text, before text, after text, source_before text, users bigint)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-  before jsonb;
+  known pgcron.calendar[];
 BEGIN
   PERFORM pgcron.begin_apply(apply_calendars.actor);
   PERFORM pgcron.lock_calendars();
@@ -25,19 +23,15 @@ BEGIN
     WHERE apply_calendars.contents ? c.name AND c.source <> apply_calendars.source
       AND NOT take_over
     ORDER BY c.name LIMIT 1;
-  SELECT jsonb_object_agg(c.name, to_jsonb(c)) INTO before FROM pgcron.calendar c
-  WHERE apply_calendars.contents ? c.name;
+  known := ARRAY(SELECT c FROM pgcron.calendar c WHERE apply_calendars.contents ? c.name);
   PERFORM pgcron.write_calendars(apply_calendars.contents, apply_calendars.actor,
       apply_calendars.source);
   RETURN QUERY SELECT c.name,
            CASE WHEN p.id IS NULL THEN 'added'
                 WHEN p.version = c.version THEN 'unchanged'
                 ELSE 'changed' END,
-           p, c,
-           (SELECT count(*) FROM pgcron.schedule s
-            WHERE s.calendars IS NOT NULL AND s.calendars ? c.name)
-    FROM pgcron.calendar c
-    CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.calendar, before -> c.name) p
+           p.content, c.content, p.source, c.schedules
+    FROM pgcron.calendars c LEFT JOIN unnest(known) p ON p.id = c.id
     WHERE apply_calendars.contents ? c.name ORDER BY c.name;
 END $$;
 
@@ -45,7 +39,7 @@ END $$;
 -- them. After its schedules: one that is still used, but by others that go, too, is refused
 -- (PC011).
 CREATE FUNCTION pgcron.prune_calendars(source text, kept text[], actor text DEFAULT NULL)
-  RETURNS TABLE (name text, previous pgcron.calendar)
+  RETURNS TABLE (name text, change text, before text, after text, source_before text, users bigint)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   outdated text[];
@@ -58,10 +52,12 @@ BEGIN
   PERFORM pgcron.refuse('PC011',
       format('calendar %L is used, and no file of %L defines it any more', used,
         prune_calendars.source),
-      'By ' || users || '.',
+      'By ' || users_of || '.',
       'Take it out of their specs first, or define it again; `pgcron-ha calendars put '
       '--take-over` detaches it from files.')
-    FROM unnest(outdated) used CROSS JOIN pgcron.users_of_calendar(used, outdated) users
-    WHERE users IS NOT NULL LIMIT 1;
-  RETURN QUERY DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.name, c;
+    FROM unnest(outdated) used CROSS JOIN pgcron.users_of_calendar(used, outdated) users_of
+    WHERE users_of IS NOT NULL LIMIT 1;
+  RETURN QUERY WITH gone AS (
+      DELETE FROM pgcron.calendar c WHERE c.name = ANY(outdated) RETURNING c.*)
+    SELECT g.name, 'pruned', g.content, NULL, g.source, 0::bigint FROM gone g ORDER BY g.name;
 END $$;

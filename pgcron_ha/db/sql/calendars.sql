@@ -30,17 +30,8 @@ WHERE s.calendars IS NOT NULL AND s.calendars ? :name::text
 ORDER BY s.name LIMIT :limit::int;
 
 -- name: apply_calendars
-SELECT name, change, (previous).content AS before, (content).content AS after,
-       (previous).source AS source_before, users
-FROM pgcron.apply_calendars(contents => :contents::text::jsonb, source => :source::text,
-                            take_over => :take_over::boolean, actor => :actor::text,
-                            schedules => :schedules::text[]);
 
 -- name: prune_calendars
-SELECT name, 'pruned' AS change, (previous).content AS before, NULL AS after,
-       (previous).source AS source_before, 0 AS users
-FROM pgcron.prune_calendars(source => :source::text, kept => :kept::text[], actor => :actor::text)
-ORDER BY name;
 
 -- name: calendars_to_export
 -- All of them, or those of these names, and those of a source.
