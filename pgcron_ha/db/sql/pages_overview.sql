@@ -16,22 +16,20 @@ WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 SELECT count(*) FILTER (WHERE l.is_seen) AS letters,
        count(*) FILTER (WHERE l.is_seen AND l.died_at > now() - interval '1 hour') AS of_last_hour,
        count(*) AS looked
-FROM (SELECT d.died_at, pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags,
-                                         s.owner) AS is_seen
-      FROM (SELECT e.* FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
-            ORDER BY e.died_at DESC LIMIT :most::int + 1) d
-      LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id) l;
+FROM (SELECT d.died_at, pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule,
+                                         d.tags) AS is_seen
+      FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
+      ORDER BY d.died_at DESC LIMIT :most::int + 1) l;
 
 -- name: page_due
 -- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait
--- would walk a million future runs. Without a scope the server leaves out the joins with runs and
--- schedules, here and below: they are for the scope alone.
+-- would walk a million future runs. Without a scope the server leaves out the join with runs, here
+-- and below: it is for the scope alone.
 SELECT q.queue, due.schedule_id, min(due.due_at) AS oldest_due, count(*) AS runs
 FROM pgcron.waiting_queues(:queues::int) q
 CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) due
 LEFT JOIN pgcron.run r ON r.id = due.id
-LEFT JOIN pgcron.schedule s ON s.id = r.schedule_id
-WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags, s.owner)
+WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
 GROUP BY q.queue, due.schedule_id ORDER BY min(due.due_at) LIMIT :limit::int;
 
 -- name: waiting_groups
@@ -47,8 +45,7 @@ FROM (
         FROM pgcron.waiting_queues(:queues::int) q
         CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r
         LEFT JOIN pgcron.run f ON f.id = r.id
-        LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
-        WHERE pgcron.in_scope(f.schedule_id, f.queue, f.handler, f.schedule, f.tags, s.owner)
+        WHERE pgcron.in_scope(f.schedule_id, f.queue, f.handler, f.schedule, f.tags)
         UNION ALL
         SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, closed.gate
         FROM (VALUES ('no_node'), ('breaker'), ('previous'), ('overlap')) closed(gate)
@@ -58,8 +55,7 @@ FROM (
             FROM pgcron.run g
             WHERE g.state = 'blocked' AND g.gate = closed.gate AND g.due_at <= now()
             ORDER BY g.due_at LIMIT :most::int) b
-        LEFT JOIN pgcron.schedule s ON s.id = b.schedule_id
-        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags, s.owner)) due
+        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) due
   GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1),
       nullif(due.gate, 'no_node')
   ORDER BY bool_or(due.gate = 'no_node') DESC NULLS LAST, min(due.due_at) LIMIT :limit::int) alike
@@ -75,8 +71,7 @@ WITH recent AS MATERIALIZED (
               THEN greatest(extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at)), 0)
          END::float8 AS delay
   FROM (SELECT e.* FROM pgcron.history e ORDER BY e.id DESC LIMIT :look::int) h
-  LEFT JOIN pgcron.schedule s ON s.id = h.schedule_id
-  WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags, s.owner))
+  WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags))
 SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
        count(*) FILTER (WHERE r.finished_at > now() - interval '1 minute'
                         AND r.outcome IN ('succeeded', 'dead', 'lost')) AS ended_in_a_minute,
@@ -93,9 +88,8 @@ SELECT letter.schedule_id
 FROM (SELECT DISTINCT d.schedule_id
       FROM (SELECT e.* FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
             ORDER BY e.died_at DESC LIMIT :look::int) d
-      LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
       WHERE d.schedule_id IS NOT NULL
-        AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags, s.owner)) letter
+        AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)) letter
 CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
                     WHERE h.schedule_id = letter.schedule_id AND h.finished_at <= now()
                       AND h.outcome IN ('succeeded', 'dead', 'lost')
@@ -115,9 +109,8 @@ CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
 SELECT DISTINCT held.schedule_id
 FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags, r.gate FROM pgcron.run r
 WHERE r.gate IN ('breaker', 'no_node') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
-LEFT JOIN pgcron.schedule s ON s.id = held.schedule_id
 WHERE held.gate = 'no_node'
-  AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags, s.owner)
+  AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags)
 LIMIT :limit::int;
 
 -- name: page_running
@@ -131,6 +124,5 @@ FROM (SELECT e.id, e.queue, e.handler, e.schedule_id, e.schedule, e.tags, e.atte
       FROM pgcron.run e
       WHERE e.state = 'running' AND e.owner IS NOT NULL
         AND (:incarnation::uuid IS NULL OR e.owner = :incarnation::uuid) LIMIT :look::int) r
-LEFT JOIN pgcron.schedule s ON s.id = r.schedule_id
-WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags, s.owner)
+WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
 ORDER BY since, r.id LIMIT :limit::int;
