@@ -2,6 +2,20 @@
 -- `pgcron-ha schedules verify` also compares it with the specs. One statement, so that all of it
 -- has one snapshot.
 
+-- Fires that were decided singly, each with its run, if that lives, and how it ended. One is by
+-- hand if a backfill or a person (an override, a run cancelled or let go ahead of its time) put it
+-- there, and not the spec: what happens to the schedule until then does not change it.
+CREATE VIEW pgcron.decided_fire AS
+  SELECT o.*, r.id AS live_run, coalesce(r.origin, past.origin) AS origin, past.outcome,
+         (o.decision <> 'run' AND o.decided_at < o.fire_at)
+           OR coalesce(r.origin, past.origin) = 'backfill'
+           OR coalesce(past.began, r.claimed_at, CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at
+           OR EXISTS (SELECT FROM pgcron.occurrence_override e
+                      WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at) AS is_by_hand
+  FROM pgcron.occurrence o LEFT JOIN pgcron.run r ON r.id = o.run_id
+  LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began
+                     FROM pgcron.ended_runs h WHERE h.id = o.run_id LIMIT 1) past ON true;
+
 -- Rows that break a rule, up to at_most of each; there should be none. Of one schedule (living, or
 -- deleted, by its last name) or of all; of what fired, ended or was dropped since.
 CREATE FUNCTION pgcron.check_ledger(schedule text DEFAULT NULL, at_most int DEFAULT 100,
@@ -21,19 +35,10 @@ LANGUAGE sql STABLE AS $$
                         THEN coalesce(pgcron.schedule_of_versions(check_ledger.schedule),
                                pgcron.schedule_id(check_ledger.schedule)) END AS id) chosen),
   decided AS MATERIALIZED (
-    SELECT o.*, r.id AS live_run, r.origin AS live_origin, past.outcome, past.origin,
-           letter.run_id AS letter,
-           -- It was cancelled, or started ahead of its time by hand: it is not changed by what
-           -- happens to the schedule until then.
-           (o.decision <> 'run' AND o.decided_at < o.fire_at)
-             OR coalesce(past.began, r.claimed_at, CASE WHEN r.attempt > 0 THEN now() END)
-                < o.fire_at AS is_early
+    SELECT d.*, letter.run_id AS letter
     FROM scope a
-    JOIN pgcron.occurrence o ON o.schedule_id BETWEEN a.low AND a.high AND o.fire_at >= a.since
-    LEFT JOIN pgcron.run r ON r.id = o.run_id
-    LEFT JOIN LATERAL (SELECT h.outcome, h.origin, coalesce(h.claimed_at, h.finished_at) AS began
-                       FROM pgcron.ended_runs h WHERE h.id = o.run_id LIMIT 1) past ON true
-    LEFT JOIN pgcron.dead_letter letter ON letter.run_id = o.run_id),
+    JOIN pgcron.decided_fire d ON d.schedule_id BETWEEN a.low AND a.high AND d.fire_at >= a.since
+    LEFT JOIN pgcron.dead_letter letter ON letter.run_id = d.run_id),
   broken AS (
     SELECT b.rule, d.schedule_id, d.fire_at, d.run_id,
            format(b.detail, d.decision, d.outcome, c.watermark) AS detail  -- of broken rows only
@@ -52,10 +57,7 @@ LANGUAGE sql STABLE AS $$
        d.live_run IS NOT NULL AND d.decision <> 'run'),
       ('a fire lies beyond what is decided',
        'all fires up to %3$s are decided, and none after',
-       d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_early IS NOT TRUE
-         AND coalesce(d.live_origin, d.origin, 'schedule') = 'schedule'
-         AND NOT EXISTS (SELECT FROM pgcron.occurrence_override o
-                         WHERE o.schedule_id = d.schedule_id AND o.fire_at = d.fire_at)))
+       d.fire_at > c.watermark AND NOT c.edit_is_pending AND d.is_by_hand IS NOT TRUE))
       b(rule, detail, is_broken)
     WHERE b.is_broken
     UNION ALL

@@ -28,9 +28,9 @@ _VIEWS = (
 _READABLE = (
     "cluster, node, cordon, offer, queue, concurrency_limit, timezone, schedule, cursor, "
     "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
-    "audit_export, history, ended_runs, history_overflow, attempt, dead_letter, log, owned, "
-    "retention, retention_rule, retention_sweep, reason, breaker, breaker_handler, diversion, "
-    "fire_failure, backfill_run, overrun, calendar, outdated_plan, rate_window, "
+    "decided_fire, audit_export, history, ended_runs, history_overflow, attempt, dead_letter, log, "
+    "owned, retention, retention_rule, retention_sweep, reason, breaker, breaker_handler, "
+    "diversion, fire_failure, backfill_run, overrun, calendar, outdated_plan, rate_window, "
     "waiting, workflow_definition, workflow_step, workflow_edge, workflow_run, step, step_outbox, "
     "step_signal"
 )

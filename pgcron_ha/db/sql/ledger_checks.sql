@@ -31,23 +31,13 @@ WHERE v.schedule_id = :schedule_id::bigint AND v.operation <> 'delete'
 ORDER BY v.version;
 
 -- name: entries_of_schedule
--- Single fires of the ledger; whether a backfill or a person (an override, a run cancelled or let
--- go ahead of its time) put them there, and not the spec. Of a run that retention has removed
--- nothing is known.
-SELECT o.fire_at,
-       coalesce(r.origin, past.origin) IS NOT DISTINCT FROM 'backfill'
-           OR (o.decision <> 'run' AND o.decided_at < o.fire_at)
-       OR coalesce(coalesce(past.began, r.claimed_at,
-                            CASE WHEN r.attempt > 0 THEN now() END) < o.fire_at, false)
-       OR EXISTS (SELECT FROM pgcron.occurrence_override e
-           WHERE e.schedule_id = o.schedule_id AND e.fire_at = o.fire_at)
-       OR (o.run_id IS NOT NULL AND r.id IS NULL AND past.origin IS NULL) AS is_by_hand
-FROM pgcron.occurrence o LEFT JOIN pgcron.run r ON r.id = o.run_id
-LEFT JOIN LATERAL (SELECT h.origin, coalesce(h.claimed_at, h.finished_at) AS began
-FROM pgcron.history h WHERE h.id = o.run_id LIMIT 1) past ON true
-WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at > :after::timestamptz
-  AND o.fire_at <= :until::timestamptz
-ORDER BY o.fire_at LIMIT :at_most::int;
+-- Single fires of the ledger; whether somebody put them there, and not the spec. Of a run that
+-- retention has removed nothing is known.
+SELECT d.fire_at, d.is_by_hand IS TRUE OR (d.run_id IS NOT NULL AND d.origin IS NULL) AS is_by_hand
+FROM pgcron.decided_fire d
+WHERE d.schedule_id = :schedule_id::bigint AND d.fire_at > :after::timestamptz
+  AND d.fire_at <= :until::timestamptz
+ORDER BY d.fire_at LIMIT :at_most::int;
 
 -- name: ranges_of_schedule
 SELECT m.first_at, m.last_at FROM pgcron.missed m
