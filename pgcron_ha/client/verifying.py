@@ -99,13 +99,12 @@ async def _verdict(
 
 def verdict_of(read: ask.LedgerOf, most: int) -> Verdict:
     """The rows compared with the versions."""
-    until = min(read.watermark, read.complete_until)
     known = [row for row in read.versions if row["since"] is not None]
     return verify(
-        list(_timings(known, read.after, until)),
+        list(_timings(known, read.after, read.until)),
         {row["fire_at"]: row["is_by_hand"] for row in read.entries},
         [(row["first_at"], row["last_at"]) for row in read.ranges],
-        until,
+        read.until,
         most,
     )
 

@@ -19,12 +19,11 @@ class LedgerOf:
     """A schedule's ledger after an instant, and its versions that held then."""
 
     after: datetime
+    until: datetime
+    """Its watermark; earlier if later rows were too many to be read."""
     versions: list[Row]
     entries: list[Row]
     ranges: list[Row]
-    watermark: datetime
-    complete_until: datetime
-    """Later rows were too many to be read."""
 
 
 broken_rows: Final = Rows("check_ledger", schedule=None, at_most=100)
@@ -55,14 +54,13 @@ async def ledger_of(
     found = await _watermark(connection, schedule_id, **options)
     if found is None:
         return None
-    watermark: datetime = found["watermark"]
+    until: datetime = found["watermark"]
     after = max(after, found["rules_since"] or after)
     versions = await _versions(connection, schedule_id, after, **options)
-    window = (schedule_id, after, watermark, most + 1)
+    window = (schedule_id, after, until, most + 1)
     entries = await _entries(connection, *window, **options)
     ranges = await _ranges(connection, *window, **options)
-    complete = watermark
     for rows, key in ((entries, "fire_at"), (ranges, "first_at")):
         if len(rows) > most:
-            complete = min(complete, rows[most - 1][key])
-    return LedgerOf(after, versions, entries, ranges, watermark, complete)
+            until = min(until, rows[most - 1][key])
+    return LedgerOf(after, until, versions, entries, ranges)
