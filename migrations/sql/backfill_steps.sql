@@ -156,9 +156,8 @@ BEGIN
       room := least(room,
           pgcron.overlap_open(b.schedule_id, policy)
             + CASE coalesce(b.overlap, plan.overlap) WHEN 'queue' THEN may_wait ELSE 0 END
-            - (SELECT count(*) FROM pgcron.run r
-               WHERE r.schedule_id = b.schedule_id AND r.state = 'blocked'
-                 AND r.due_at <= now() AND r.gate = 'overlap'));
+            - (SELECT count(*) FROM pgcron.due_without_slot d
+               WHERE d.schedule_id = b.schedule_id));
     END IF;
     judged := ARRAY(SELECT j FROM pgcron.judge_backfill(b, step_backfill.instants) j);
     IF plan.depends_on_previous AND room > 0

@@ -17,6 +17,11 @@ CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW
   WHEN (NEW.overlap IS NOT NULL AND NEW.overlap_slot IS NULL AND NEW.state = 'ready')
   EXECUTE FUNCTION pgcron.block_new_run();
 
+-- What is due and waits for a slot.
+CREATE VIEW pgcron.due_without_slot AS
+  SELECT r.* FROM pgcron.run r
+  WHERE r.state = 'blocked' AND r.gate = 'overlap' AND r.due_at <= now();
+
 -- Which overlap slots of a schedule are taken, and how many of its runs count: those that hold a
 -- slot, and all that execute, as some began before an edit or without a limit of their own. Of them
 -- `ahead` are fires that have a slot ahead of their time: it is free for one that is due.
@@ -61,15 +66,11 @@ LANGUAGE sql STABLE AS $$
   FROM (SELECT DISTINCT w.handler, w.queue, w.requires
         FROM unnest(schedules) one(id)
         CROSS JOIN LATERAL (
-            (SELECT r.handler, r.queue, r.requires FROM pgcron.run r
-             WHERE r.schedule_id = one.id AND r.state = 'blocked' AND r.gate = 'overlap'
-               AND r.due_at <= now()
-             ORDER BY r.due_at, r.id LIMIT 1000)
+            (SELECT d.handler, d.queue, d.requires FROM pgcron.due_without_slot d
+             WHERE d.schedule_id = one.id ORDER BY d.due_at, d.id LIMIT 1000)
             UNION ALL
-            (SELECT r.handler, r.queue, r.requires FROM pgcron.run r
-             WHERE r.schedule_id = one.id AND r.state = 'blocked' AND r.gate = 'overlap'
-               AND r.due_at <= now()
-             ORDER BY r.due_at DESC, r.id DESC LIMIT 1)
+            (SELECT d.handler, d.queue, d.requires FROM pgcron.due_without_slot d
+             WHERE d.schedule_id = one.id ORDER BY d.due_at DESC, d.id DESC LIMIT 1)
             UNION ALL
             (SELECT r.handler, r.queue, r.requires FROM pgcron.run r
              WHERE r.schedule_id = one.id AND r.overlap_slot IS NOT NULL
@@ -109,9 +110,8 @@ DECLARE
 BEGIN
   FOR newest IN SELECT head.* FROM unnest(schedules) AS one(schedule_id)
       CROSS JOIN LATERAL (SELECT w.id, w.schedule_id, w.overlap, w.due_at
-                          FROM (SELECT n.* FROM pgcron.run n
-                                WHERE n.schedule_id = one.schedule_id AND n.state = 'blocked'
-                                  AND n.gate = 'overlap' AND n.due_at <= now()
+                          FROM (SELECT n.* FROM pgcron.due_without_slot n
+                                WHERE n.schedule_id = one.schedule_id
                                 ORDER BY n.due_at DESC, n.id DESC LIMIT 1000) w
                           WHERE w.overlap IN ('replace', 'terminate')
                             AND (w.expire_at IS NULL OR w.expire_at > now())
@@ -173,16 +173,14 @@ BEGIN
                              THEN floor(extract(epoch FROM now() - d.due_at) / 2)
                            ELSE 0 END AS lateness
                FROM (SELECT DISTINCT ON (u.id) u.*
-                     FROM ((SELECT b.* FROM pgcron.run b
-                            WHERE b.schedule_id = p.schedule_id AND b.state = 'blocked'
-                              AND b.gate = 'overlap' AND b.due_at <= now()
+                     FROM ((SELECT b.* FROM pgcron.due_without_slot b
+                            WHERE b.schedule_id = p.schedule_id
                               AND (b.expire_at IS NULL OR b.expire_at > now())
                             ORDER BY b.due_at, b.id LIMIT 1000)
                            UNION ALL
-                           (SELECT b.* FROM pgcron.run b
+                           (SELECT b.* FROM pgcron.due_without_slot b
                             WHERE p.is_latest AND startable <> '{}'
-                              AND b.schedule_id = p.schedule_id AND b.state = 'blocked'
-                              AND b.gate = 'overlap' AND b.due_at <= now()
+                              AND b.schedule_id = p.schedule_id
                               AND (b.expire_at IS NULL OR b.expire_at > now())
                             ORDER BY b.due_at DESC, b.id DESC LIMIT p.most)) u) d
                WHERE pgcron.kind_of(d.handler, d.queue, d.requires) = ANY(startable)
@@ -191,9 +189,8 @@ BEGIN
         (SELECT b.id, b.overlap, false, b.priority, b.due_at, 0 FROM pgcron.run b
          WHERE b.schedule_id = p.schedule_id AND b.state = 'blocked' AND b.gate = 'overlap'
            AND b.due_at > now()
-           AND NOT EXISTS (SELECT FROM pgcron.run d
-                           WHERE d.schedule_id = p.schedule_id AND d.state = 'blocked'
-                             AND d.gate = 'overlap' AND d.due_at <= now())
+           AND NOT EXISTS (SELECT FROM pgcron.due_without_slot d
+                           WHERE d.schedule_id = p.schedule_id)
          ORDER BY b.due_at, b.id LIMIT p.most)) w
     WHERE p.most > 0)
   UPDATE pgcron.run r SET state = 'ready', gate = NULL, overlap_slot = chosen.slot
@@ -236,9 +233,8 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.id, r.overlap, r.due_at,
                    pgcron.kind_of(r.handler, r.queue, r.requires) = ANY(startable) AS may_start
-            FROM pgcron.run r
-            WHERE r.schedule_id = p.schedule_id AND r.state = 'blocked' AND r.gate = 'overlap'
-              AND r.due_at <= now() AND (r.expire_at IS NULL OR r.expire_at > now())
+            FROM pgcron.due_without_slot r
+            WHERE r.schedule_id = p.schedule_id AND (r.expire_at IS NULL OR r.expire_at > now())
             ORDER BY r.due_at, r.id LIMIT p.most_queued + 1000) d),
       waiting AS MATERIALIZED (
         SELECT l.*, row_number() OVER (PARTITION BY l.schedule_id, l.overlap = 'queue'
@@ -292,9 +288,8 @@ BEGIN
              WHERE NOT EXISTS (SELECT FROM pgcron.schedule s WHERE s.id = one.id));
   left_out := ARRAY(SELECT unnest(schedules) EXCEPT SELECT unnest(locked));
   due := ARRAY(SELECT one.id FROM unnest(locked) one(id)
-               WHERE EXISTS (SELECT FROM pgcron.run w
-                             WHERE w.schedule_id = one.id AND w.state = 'blocked'
-                               AND w.gate = 'overlap' AND w.due_at <= now()));
+               WHERE EXISTS (SELECT FROM pgcron.due_without_slot d
+                             WHERE d.schedule_id = one.id));
   IF due <> '{}' THEN
     startable := pgcron.startable_kinds(due);
     PERFORM pgcron.take_slots_back(due, startable);

@@ -109,7 +109,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "node": (
         *_READ,
         f"SELECT, INSERT, UPDATE, DELETE ON {_WORKED_ON}",
-        "SELECT ON producer, producer_rule, claiming_node",
+        "SELECT ON producer, producer_rule, claiming_node, due_without_slot",
         # Who may empty it is not judged as a producer is.
         "SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON run",
         "USAGE ON SEQUENCE asset_update_id_seq, backfill_id_seq, fence, given_back_id_seq, "
