@@ -26,8 +26,9 @@ from tests.db.control import (
     waits_for_lock,
 )
 from tests.db.test_refusals import is_explained, refusal
+from tests.product.client import is_fire
 from tests.product.db import Link
-from tests.product.engine import is_fire, one_fire
+from tests.product.engine import one_fire
 
 SKIP = "SELECT pgcron.skip_occurrence('job', $1, 'a fair', 'anna')"
 MOVE = "SELECT pgcron.move_occurrence('job', $1, $2, 'a fair', 'anna')"

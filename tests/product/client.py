@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.client import waiting
 from pgcron_ha.client.checks import args_text, requirement_words
+from pgcron_ha.client.fires import is_fire
 from pgcron_ha.client.isolated import child_program
 from pgcron_ha.client.loading import load_app
 from pgcron_ha.client.options import (
@@ -59,6 +60,7 @@ __all__ = [
     "args_text",
     "child_program",
     "define_schedule",
+    "is_fire",
     "judged_workflow",
     "load_app",
     "prove",

@@ -35,7 +35,7 @@ from pgcron_ha.engine.materialize.backfills import BUSY_SECONDS, MOST_AT_ONCE, B
 from pgcron_ha.engine.materialize.materializer import BATCH as MATERIALIZER_BATCH
 from pgcron_ha.engine.materialize.materializer import FIRES_PER_SCHEDULE, Materializer, decide
 from pgcron_ha.engine.materialize.previews import AT_ONCE, FIRES, compute, write_previews
-from pgcron_ha.engine.materialize.schedule_duties import is_fire, materialize_parameters, one_fire
+from pgcron_ha.engine.materialize.schedule_duties import materialize_parameters, one_fire
 from pgcron_ha.engine.node import Node
 from pgcron_ha.engine.notifications import Listener
 from pgcron_ha.engine.process_exit import EXIT_UNRESPONSIVE
@@ -130,7 +130,6 @@ __all__ = [
     "count_waits",
     "decide",
     "dispatcher",
-    "is_fire",
     "isolate",
     "janitor",
     "lease",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from pgcron_ha.client.fires import is_fire
 from pgcron_ha.db.driver.link import Link, Row
 from pgcron_ha.engine.batches import SetAside, one_by_one
 from pgcron_ha.engine.run.counters import count_decided
@@ -164,14 +165,6 @@ class ScheduleDuties:
             self._aside.put((duty, row["schedule_id"]), what, error)
 
         await one_by_one(rows, go, failed)
-
-
-def is_fire(row: Row | dict[str, Any], instant: datetime) -> bool:
-    """Whether the schedule's current spec fires then; False if this node can't read it."""
-    try:
-        return spec_of(row).next(instant - timedelta(microseconds=1)) == instant
-    except PgcronError:
-        return False
 
 
 def one_fire(row: Row, fire: datetime, canonical: str) -> dict[str, Any]:
