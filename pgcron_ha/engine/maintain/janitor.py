@@ -13,7 +13,7 @@ from time import monotonic
 from typing import ClassVar, Final
 
 from pgcron_ha.db.driver.link import Busy, Link, Unanswered
-from pgcron_ha.db.driver.statements import in_schema
+from pgcron_ha.db.driver.statements import in_schema, load
 from pgcron_ha.engine.batches import SetAside, isolate, one_by_one
 from pgcron_ha.engine.materialize.materializer import judge
 from pgcron_ha.engine.materialize.previews import write_previews
@@ -48,12 +48,7 @@ DUTY_SECONDS: Final = 2.0
 
 _EXPIRED: Final = "it did not start before its deadline"
 
-_SWEEPS: Final = (
-    *("forget_keys", "forget_periods", "forget_rates", "forget_progress", "forget_overruns"),
-    *("forget_diversions", "forget_callbacks", "forget_fire_failures", "forget_versions"),
-    *("forget_nodes", "forget_missed", "forget_overrides", "forget_backfills", "forget_letters"),
-    *("forget_workflows", "forget_definitions", "forget_assets"),
-)
+_SWEEPS: Final = tuple(name for name in load() if name.startswith("forget_"))
 
 PARTITIONS_AT_ONCE: Final = 50
 """Which the database makes in one call."""
