@@ -223,15 +223,15 @@ CREATE FUNCTION pgcron.delete_calendar(calendar text, actor text DEFAULT NULL) R
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
   SELECT pgcron.lock_calendars();
-  SELECT FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar FOR UPDATE;
+  WITH gone AS (
+    DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar RETURNING 1)
   SELECT pgcron.refuse('PC010',
            format('calendar %L does not exist', left(delete_calendar.calendar, 200)),
            'A calendar is named exactly as it was made.', '`pgcron-ha calendars list` lists them.')
-  WHERE NOT EXISTS (SELECT FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar);
+  WHERE NOT EXISTS (SELECT FROM gone);
   SELECT pgcron.refuse('PC011', format('calendar %L is used', delete_calendar.calendar),
            'By ' || users || '.', 'Take it out of their specs first.')
-  FROM pgcron.users_of_calendar(delete_calendar.calendar) users WHERE users IS NOT NULL;
-  DELETE FROM pgcron.calendar c WHERE c.name = delete_calendar.calendar $$;
+  FROM pgcron.users_of_calendar(delete_calendar.calendar) users WHERE users IS NOT NULL $$;
 COMMENT ON FUNCTION pgcron.delete_calendar IS 'Deletes a calendar that nobody uses.';
 
 CREATE VIEW pgcron.calendars AS
