@@ -66,18 +66,14 @@ BEGIN ATOMIC
   WITH RECURSIVE walk(queue) AS (
     SELECT ''
     UNION ALL
-    SELECT (SELECT min(next.queue)
-            FROM ((SELECT r.queue FROM pgcron.run r
-                   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NULL
-                     AND r.queue > walk.queue ORDER BY r.queue LIMIT 1)
-                  UNION ALL
-                  (SELECT r.queue FROM pgcron.run r
-                   WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
-                     AND r.queue > walk.queue ORDER BY r.queue LIMIT 1)
-                  UNION ALL
-                  (SELECT r.queue FROM pgcron.run r
-                   WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
-                     AND r.queue > walk.queue ORDER BY r.queue LIMIT 1)) next)
+    SELECT least((SELECT min(r.queue) FROM pgcron.run r
+                  WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NULL
+                    AND r.queue > walk.queue),
+             (SELECT min(r.queue) FROM pgcron.run r
+              WHERE r.state = 'ready' AND r.concurrency_key IS NULL AND r.requires IS NOT NULL
+                AND r.queue > walk.queue),
+             (SELECT min(r.queue) FROM pgcron.run r
+              WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL AND r.queue > walk.queue))
     FROM walk WHERE walk.queue IS NOT NULL)
   SELECT w.queue FROM walk w WHERE w.queue <> '' LIMIT most;
 END;
