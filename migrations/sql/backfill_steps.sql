@@ -115,9 +115,9 @@ END;
 -- then occurrences, by time whatever the direction is, as the materializer takes them. The ledger's
 -- primary key makes each fire one row for ever: a fire that another session decides at the same
 -- moment is left alone here. Returns nothing when another node is at it; else the state, how many
--- instants were taken, and how many runs were made.
+-- instants were taken, how many runs were made, and what is wrong.
 CREATE FUNCTION pgcron.step_backfill(backfill bigint, reached timestamptz, instants timestamptz[],
-    is_last boolean) RETURNS TABLE (state text, taken int, made int)
+    is_last boolean) RETURNS TABLE (state text, taken int, made int, problem text)
 LANGUAGE plpgsql AS $$
 DECLARE
   b pgcron.backfill;
@@ -139,7 +139,8 @@ BEGIN
   FOR UPDATE SKIP LOCKED;
   IF b.id IS NULL THEN RETURN; END IF;
   still_open := pgcron.settle_backfill(b.id);
-  SELECT f.state INTO b.state FROM pgcron.backfill f WHERE f.id = b.id;
+  SELECT f.state, f.error ->> 'message' INTO b.state, problem FROM pgcron.backfill f
+  WHERE f.id = b.id;
   taken := 0;
   made := 0;
   IF b.state = 'open' AND plan.id IS NOT NULL

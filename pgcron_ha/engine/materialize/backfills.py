@@ -7,7 +7,6 @@ by compare-and-set on how far the backfill has come. Two nodes at once are harml
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, Final
@@ -113,13 +112,14 @@ class Backfills(Service):
             await self._link.rows("plan_backfill", backfill=row["id"], planned=planned)
         of = {"backfill": row["id"], "reached": row["reached"]}
         found = await self._link.rows("step_backfill", **of, instants=instants, is_last=is_last)
-        if found and found[0]["made"]:
-            self._made([row["schedule_id"]])
-        if found and found[0]["state"] == "paused" and row["state"] == "open":
-            await self._report_why(row)
         return bool(found) and self._judge(row, found[0], len(instants), is_last)
 
     def _judge(self, row: Row, done: Row, offered: int, is_last: bool) -> bool:
+        if done["made"]:
+            self._made([row["schedule_id"]])
+        # A person who pauses it at the same moment has no problem.
+        if done["state"] == "paused" and row["state"] == "open" and done["problem"]:
+            emit(BackfillIsPaused(row["id"], row["schedule"], done["problem"]))
         if done["state"] in ("done", "stopped"):
             emit(BackfillIsOver(row["id"], row["schedule"], done["state"]))
             return False
@@ -129,13 +129,6 @@ class Backfills(Service):
         most = self._most[row["id"]] * (4 if is_through else 1) // (1 if is_through else 2)
         self._most[row["id"]] = min(max(most, FEWEST_AT_ONCE), MOST_AT_ONCE)
         return is_through
-
-    async def _report_why(self, row: Row) -> None:
-        """Report why the step paused it. A person's pause at the same moment has no error."""
-        for paused in await self._link.rows("one_backfill", backfill=row["id"]):
-            if paused["error"] is not None:
-                why = json.loads(paused["error"])["message"]
-                emit(BackfillIsPaused(row["id"], row["schedule"], why))
 
     async def _give_up(self, row: Row, error: PgcronError) -> None:
         reported = error.as_kept()
