@@ -127,7 +127,6 @@ DECLARE
   still_open int;
   judged pgcron.backfill_instant[];
   fires timestamptz[];
-  new_reached timestamptz;
   policy text;
 BEGIN
   PERFORM pgcron.require_read_committed('backfills');
@@ -167,9 +166,7 @@ BEGIN
                  ORDER BY j.place LIMIT 1)) p) = 'open' THEN
       room := 0;
     END IF;
-    SELECT count(*), array_agg(j.fire_at) FILTER (WHERE j.verdict <> 'leave'),
-           (array_agg(j.fire_at ORDER BY j.place DESC))[1]
-    INTO taken, fires, new_reached
+    SELECT count(*), array_agg(j.fire_at) FILTER (WHERE j.verdict <> 'leave') INTO taken, fires
     FROM (SELECT i.*, count(*) FILTER (WHERE i.verdict <> 'leave') OVER (ORDER BY i.place) AS used
           FROM unnest(judged) i) j
     WHERE j.used <= room;
@@ -206,8 +203,9 @@ BEGIN
       b.state := 'done'; b.ended_at := now();
     END IF;
     UPDATE pgcron.backfill f
-    SET reached = coalesce(new_reached, f.reached), already = f.already + taken - made,
-        created = f.created + made, state = b.state, ended_at = b.ended_at
+    SET reached = coalesce(step_backfill.instants[taken], f.reached),
+        already = f.already + taken - made, created = f.created + made, state = b.state,
+        ended_at = b.ended_at
     WHERE f.id = b.id AND (taken > 0 OR b.state = 'done');
   END IF;
   state := b.state;
