@@ -33,7 +33,7 @@ class Mark(NamedTuple):
 # Of each look the states and outcomes of runs, attempts, nodes and backfills, decisions of the
 # ledger, and the health of schedules.
 _LOOKS: Final = {
-    ("◷", "idle"): "scheduled snoozed",
+    ("◷", "idle"): "scheduled snoozed not_yet",
     ("⊘", "late"): "blocked cordoned",
     ("…", "idle"): "ready",
     ("▶", "run"): "running open",
@@ -42,7 +42,7 @@ _LOOKS: Final = {
     ("✕", "fail"): "dead lost failed timed_out died invalid failing",
     ("✕", "late"): "lease_lost",
     ("–", "idle"): "cancelled stopped",
-    ("∅", "idle"): "skipped superseded expired upstream_failed",
+    ("∅", "idle"): "skipped superseded expired upstream_failed no_fire",
     ("∅", "late"): "missed",
     ("→", "idle"): "run",
     ("●", "ok"): "alive",

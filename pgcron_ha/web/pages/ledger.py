@@ -93,23 +93,16 @@ def _page(rows: list[Row]) -> tuple[list[Row], str | None]:
 def _answer(meant: Meant, stored: Reason, waits: str | None, row: Row) -> SimpleNamespace:
     """Why an instant of a schedule ran or did not."""
     reported, before, after = explain(row, meant.instant, stored)
-    word = (reported.outcome or "run") if reported.decision == "run" else reported.decision
-    mark = mark_of(word)
-    if reported.decision == "not an instant":
-        mark = mark._replace(glyph="∅", word="no fire")
-    elif reported.decision == "not yet":
-        mark = mark._replace(
-            glyph="◷", word="paused" if reported.code == "is_paused" else "not yet"
-        )
-    near = [("before", before), ("after", after)]
-    fires = [(word, fire) for word, fire in near if fire and mark.word == "no fire"]
+    words = {"run": reported.outcome or "run", "not an instant": "no_fire", "not yet": "not_yet"}
+    word = words.get(reported.decision, reported.decision)
+    near = [("before", before), ("after", after)] if word == "no_fire" else []
     return SimpleNamespace(
         meant=meant,
-        mark=mark,
+        mark=mark_of("paused" if reported.code == "is_paused" else word),
         sentence=_sentence(reported, waits),
         reported=reported,
         said_by=_said_by(reported),
-        near=fires,  # before and after an instant that is none
+        near=[(where, fire) for where, fire in near if fire],  # around an instant that is none
     )
 
 
