@@ -12,7 +12,7 @@ from pgcron_ha.cli.output import columns, echo, print_rows
 from pgcron_ha.cli.session import Session
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.queries import storage
-from pgcron_ha.db.queries.health import snapshot_holders
+from pgcron_ha.db.queries.health import role, snapshot_holders
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import NotFound
 from pgcron_ha.spec.text import in_bytes
@@ -54,7 +54,7 @@ async def storage_command(session: Session, table: str | None) -> None:
     echo(f"\n{in_bytes(total)} in all, {in_bytes(growth)} more a day")
     for holder in await session.call(snapshot_holders):
         echo(f"old snapshot: {holder['kind']} {holder['name']}, {holder['age']} transactions old")
-    if not (await session.call(storage.role))["sees_all"]:
+    if not (await session.call(role))["sees_all"]:
         echo("snapshots of other roles are not shown: that needs pg_read_all_stats")
 
 

@@ -19,6 +19,10 @@ server: Final = Rows("read_server").the
 """Version, clock, and the settings that work or safety depend on."""
 
 
+role: Final = Rows("read_role").the
+"""The caller's: name, whether it is a superuser, has the owner's rights, can see others."""
+
+
 def _listed(name: str, **parameters: Any) -> Rows:
     return Rows(name, limit=DEFAULT_LIMIT, **parameters)
 
@@ -38,8 +42,7 @@ READINGS: Final[dict[str, Any]] = {
     "broken_workflows": Rows("check_workflows", limit=FEW),
     # Excess privileges, and objects with the wrong owner: kind, name, who, remedy.
     "excess_privileges": _listed("list_privileges_excess", known=list(FOR_EVERYBODY)),
-    # The caller's role: name, whether it is a superuser, has the owner's rights, can see others.
-    "role": Rows("read_role").the,
+    "role": role,
     # Sessions that hold our advisory locks for long: name, process_id, seconds.
     "lock_holders": _listed("list_lock_holders", seconds=30.0),
 }

@@ -8,9 +8,6 @@ from pgcron_ha.db.driver.statements import literal
 from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.model.storage import tables_of
 
-role: Final = Query("read_role").the
-"""The caller's; with ``sees_all`` it can see other roles' snapshots."""
-
 # Ten years of daily partitions of each table that has them.
 _sizes: Final = Query("list_table_sizes", limit=15_000)
 

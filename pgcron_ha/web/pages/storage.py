@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pgcron_ha.db.queries import storage as ask
-from pgcron_ha.db.queries.health import MANY_DEAD_ROWS, snapshot_holders
+from pgcron_ha.db.queries.health import MANY_DEAD_ROWS, role, snapshot_holders
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.page_request import PageRequest, together
 
@@ -15,14 +15,14 @@ from pgcron_ha.web.page_request import PageRequest, together
 LIFE_SECONDS: Final = 20.0
 # The others are small as a rule, and are folded.
 SHOWN: Final = 12
-_ASKED: Final = together(ask.tables, snapshot_holders, ask.role)
+_ASKED: Final = together(ask.tables, snapshot_holders, role)
 
 
 async def show_storage(page_request: PageRequest) -> Response:
     """All tables, the largest first, and who keeps dead rows in them."""
     page_request.query()
     snapshot = await page_request.read("storage", _ASKED, life=LIFE_SECONDS)
-    tables, holders, role = snapshot.value
+    tables, holders, reader = snapshot.value
     rows = [
         {**table, "has_dead_rows": any(map(_has_dead_rows, table["parts"]))} for table in tables
     ]
@@ -36,7 +36,7 @@ async def show_storage(page_request: PageRequest) -> Response:
         growth=sum(table["a_day"] or 0 for table in tables),
         largest=max([1, *(table["total"] for table in tables)]),  # for bars: never zero
         holders=[{**holder, "release": ask.release_words(holder)} for holder in holders],
-        sees_all=role["sees_all"],
+        sees_all=reader["sees_all"],
     )
 
 
