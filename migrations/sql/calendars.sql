@@ -237,7 +237,8 @@ COMMENT ON FUNCTION pgcron.delete_calendar IS 'Deletes a calendar that nobody us
 CREATE VIEW pgcron.calendars AS
   SELECT c.id, c.name, c.content, c.version, c.updated_at, c.updated_by,
          (SELECT count(*) FROM pgcron.schedule s
-          WHERE s.calendars IS NOT NULL AND s.calendars ? c.name) AS schedules,
+          WHERE s.calendars IS NOT NULL AND s.calendars ? c.name
+            AND (pgcron.scopes() IS NULL OR pgcron.schedule_in_scope(s))) AS schedules,
          c.source
   FROM pgcron.calendar c;
 COMMENT ON VIEW pgcron.calendars IS

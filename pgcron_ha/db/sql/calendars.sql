@@ -6,19 +6,13 @@
 
 -- name: list_calendars
 -- At most :most characters of their contents.
-SELECT c.name,
-       (SELECT count(*) FROM pgcron.schedule s
-        WHERE s.calendars IS NOT NULL AND s.calendars ? c.name
-          AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) AS schedules,
-       c.version, c.updated_at, c.updated_by, c.source, left(c.content, :most::int) AS content
-FROM pgcron.calendar c WHERE pgcron.calendar_in_scope(c.name) ORDER BY c.name LIMIT :limit::int;
+SELECT c.name, c.schedules, c.version, c.updated_at, c.updated_by, c.source,
+       left(c.content, :most::int) AS content
+FROM pgcron.calendars c WHERE pgcron.calendar_in_scope(c.name) ORDER BY c.name LIMIT :limit::int;
 
 -- name: one_calendar
 -- With the contents of the calendars that it names, as JSON text.
-SELECT c.name, c.content, c.version, c.updated_at, c.updated_by, c.source,
-       (SELECT count(*) FROM pgcron.schedule s
-        WHERE s.calendars IS NOT NULL AND s.calendars ? c.name
-          AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)) AS schedules,
+SELECT c.name, c.content, c.version, c.updated_at, c.updated_by, c.source, c.schedules,
        pgcron.calendars_of('not in ' || c.name)::text AS parts
 FROM pgcron.calendars c WHERE c.name = :name::text;
 
