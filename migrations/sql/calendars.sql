@@ -31,10 +31,8 @@ CREATE TABLE pgcron.calendar (
   updated_at timestamptz NOT NULL DEFAULT now(),
   updated_by text NOT NULL CHECK (pgcron.is_short('updated_by', updated_by, 300)),
   parts text[] NOT NULL GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED,
-  source text CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
-      OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
-        'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
-        'Give it a short name, for example ''billing''.'))
+  source text CHECK (pgcron.is_label('name of the source', source,
+        'A source is a file or a folder of schedules: name it for example ''billing''.'))
 );
 COMMENT ON TABLE pgcron.calendar IS
     'Named days that schedules share. Written by put_calendar and delete_calendar, which see to '

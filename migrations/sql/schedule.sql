@@ -112,10 +112,8 @@ CREATE TABLE pgcron.schedule (
         'A schedule is managed by cli, code, file, sql or ui.',
         'Leave it out: it stays as it is, and for a new schedule it is the interface that makes '
         'it.')),
-  source text CHECK (source IS NULL OR (length(source) BETWEEN 1 AND 200 AND btrim(source) <> '')
-      OR pgcron.refuse('PC001', 'the name of the source is empty or too long',
-        'A source is a file or a folder of schedules; its name has 1 to 200 characters.',
-        'Give it a short name, for example ''billing''.')),
+  source text CHECK (pgcron.is_label('name of the source', source,
+        'A source is a file or a folder of schedules: name it for example ''billing''.')),
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
