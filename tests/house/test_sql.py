@@ -71,7 +71,6 @@ ALLOWED = (
     ("pgcron_ha/cli/doctor_checks.py", "SELECT pg_reload", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor_checks.py", "ALTER ", "a hint for people, never executed"),
     ("pgcron_ha/cli/doctor_checks.py", "SELECT pg_term", "a hint for people, never executed"),
-    ("pgcron_ha/db/queries/storage.py", "SELECT pg_", "a hint for people, never executed"),
 )
 
 SOURCES = files(".py", under=("pgcron_ha",))

@@ -29,8 +29,8 @@ def _listed(name: str, **parameters: Any) -> Rows:
 
 # Past these a snapshot is felt: claims walk over the dead rows of that many transactions.
 snapshot_holders: Final = _listed("list_snapshot_holders", age=1_000_000, seconds=300.0)
-"""Holders that keep dead rows: kind, name, age in transactions, seconds, other_database (None: it
-is in this one); the oldest first.
+"""Holders that keep dead rows: kind, name, age in transactions, seconds (None: not known), remedy;
+the oldest first.
 """
 
 READINGS: Final[dict[str, Any]] = {

@@ -32,7 +32,8 @@ FROM pg_catalog.pg_settings d;
 -- A session with an old snapshot, or a transaction that has written and does not end, keeps dead
 -- rows from being removed, in every table of the database. Transactions of other databases do so
 -- only through a standby's report; then the standby is not the cause. A VACUUM keeps nothing;
--- logical slots keep rows of the catalog.
+-- logical slots keep rows of the catalog. `remedy`: what ends the snapshot, a statement, or what to
+-- do there.
 WITH opened AS (
        SELECT 'transaction' AS kind,
               concat_ws(' ', a.pid::text, a.usename, nullif(a.application_name, ''),
@@ -61,7 +62,17 @@ WITH opened AS (
               coalesce(s.xmin, s.catalog_xmin)
        FROM pg_catalog.pg_replication_slots s
        WHERE coalesce(s.xmin, s.catalog_xmin) IS NOT NULL)
-SELECT h.kind, h.name, h.age, h.seconds, nullif(h.database, current_database()) AS other_database
+SELECT h.kind, h.name, h.age, h.seconds,
+       CASE WHEN h.kind = 'transaction'
+            THEN format('SELECT pg_terminate_backend(%s);', split_part(h.name, ' ', 1))
+            WHEN h.kind = 'prepared transaction'
+            THEN format('%sROLLBACK PREPARED %L;',
+                        'in database ' || nullif(h.database, current_database()) || ': ', h.name)
+            WHEN h.kind IN ('replication slot', 'logical slot')
+            THEN format('SELECT pg_drop_replication_slot(%L);', h.name)
+            WHEN h.kind = 'subscriber of slot'
+            THEN 'see why it does not follow; without it, drop the slot'
+            ELSE 'end the long query there, or switch its hot_standby_feedback off' END AS remedy
 FROM (SELECT o.kind, o.name, o.age, o.seconds, o.database FROM opened o
 WHERE o.database = current_database() OR EXISTS (SELECT FROM reported r WHERE r.xmin = o.xid)
       UNION ALL

@@ -21,7 +21,6 @@ from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.db.queries.storage import release_words
 from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.web.formats import (
     Mark,
@@ -218,7 +217,7 @@ def _holding(link: Link, seen: Facts) -> Iterator[Attention]:
         what, since = f"{capital(row['kind'])} {row['name']}", _since(seen, row["seconds"])
         held = f"It holds a snapshot of {plural(row['age'], 'transaction')}"
         why = f"{held}: dead rows stay in every table."
-        hint = f"If nobody needs it: {release_words(row)}"
+        hint = f"If nobody needs it: {row['remedy']}"
         yield Attention(Mark("▲", "snapshot", "late"), what, link("storage"), since, why, hint)
 
 

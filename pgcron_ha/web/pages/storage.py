@@ -35,7 +35,7 @@ async def show_storage(page_request: PageRequest) -> Response:
         total=sum(table["total"] for table in tables),
         growth=sum(table["a_day"] or 0 for table in tables),
         largest=max([1, *(table["total"] for table in tables)]),  # for bars: never zero
-        holders=[{**holder, "release": ask.release_words(holder)} for holder in holders],
+        holders=holders,
         sees_all=reader["sees_all"],
     )
 
