@@ -52,9 +52,8 @@ BEGIN
   IF to_regclass(format('pgcron.%I', partition)) IS NOT NULL THEN RETURN false; END IF;
   EXECUTE format('CREATE TABLE pgcron.%I (LIKE pgcron.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
       partition, relation);
-  EXECUTE format('ALTER TABLE pgcron.%I ATTACH PARTITION pgcron.%I FOR VALUES FROM (%s) TO (%L)',
-      relation, partition, CASE WHEN low = '-infinity' THEN 'MINVALUE' ELSE quote_literal(low) END,
-      high);
+  EXECUTE format('ALTER TABLE pgcron.%I ATTACH PARTITION pgcron.%I FOR VALUES FROM (%L) TO (%L)',
+      relation, partition, low, high);
   RETURN true;
 END $$;
 
