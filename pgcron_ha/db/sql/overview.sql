@@ -112,11 +112,7 @@ ORDER BY h.outcome;
 
 -- name: list_invalid_schedules
 -- Those that are not paused first.
-SELECT c.schedule_id, s.name, s.spec, s.timezone,
-       jsonb_build_object('message', c.error) || CASE jsonb_typeof(c.error) WHEN 'object'
-           THEN c.error ELSE '{}' END AS error
-FROM pgcron.cursor c
-JOIN pgcron.schedule s ON s.id = c.schedule_id
+SELECT c.schedule_id FROM pgcron.cursor c JOIN pgcron.schedule s ON s.id = c.schedule_id
 WHERE c.status = 'invalid' AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
 ORDER BY s.enabled DESC, s.updated_at DESC LIMIT :limit::int;
 

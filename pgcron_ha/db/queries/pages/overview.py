@@ -54,7 +54,7 @@ failing_candidates: Final = Query("page_failing_candidates", look=LOOK, limit=RO
 """Schedules (`schedule_id`) that may be failing: those of the newest open dead letters."""
 
 invalid_schedules: Final = Query("list_invalid_schedules", limit=ROWS)
-"""Schedules that do not fire because nobody can read them."""
+"""Schedules (`schedule_id`) that do not fire because nobody can read them."""
 
 
 def unserved(waiting: Iterable[Row]) -> list[Row]:
