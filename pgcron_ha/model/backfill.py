@@ -15,8 +15,7 @@ from pgcron_ha.spec.spec import Spec
 
 MOST_INSTANTS: Final = 1_000_000
 
-# So that other work can run between stretches: one takes some tens of milliseconds where each
-# instant is found by searching.
+# Where each instant is found by searching, so that no list of a million is made.
 _STRETCHES: Final = 200
 _INSTANT_EARLIER: Final = timedelta(microseconds=-1)
 

@@ -17,7 +17,7 @@ from pgcron_ha.engine.materialize.previews import compute
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import count, following
-from pgcron_ha.spec.spec import Spec, spec_of
+from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import TZDATA
 from pgcron_ha.telemetry.events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 from pgcron_ha.telemetry.log import emit
@@ -101,7 +101,8 @@ class Backfills(Service):
         try:
             spec = spec_of(row)
             if row["state"] == "open" and row["planned"] is None:
-                planned = await _counted(row, spec)
+                # In a thread: a range of many instants takes a while to count.
+                planned = await asyncio.to_thread(sum, count(spec, row["since"], row["until"]))
             ahead = row["reached"], row["since"], row["until"], row["direction"]
             most = min(self._most[row["id"]] + max(row["room"], 0), MOST_AT_ONCE)
             instants, is_last = await compute(partial(following, spec, *ahead, most))
@@ -138,12 +139,3 @@ class Backfills(Service):
     def _wake_up(self) -> None:
         self._waking = None
         self.wake()
-
-
-async def _counted(row: Row, spec: Spec) -> int:
-    """The instants of a backfill. Raises TooLarge."""
-    planned = 0
-    for counted in count(spec, row["since"], row["until"]):
-        planned += counted
-        await asyncio.sleep(0)
-    return planned
