@@ -34,7 +34,7 @@ PARTS: Final = columns(
     **_SIZES,
 )
 # Of a table what pages show, of a partition what its table has.
-_NOT_SHOWN: Final = frozenset({"parts", "comes_to", "relation", "keep", "recent"})
+_NOT_SHOWN: Final = frozenset({"parts", "comes_to", "has_dead_rows", "relation", "keep", "recent"})
 
 
 @click.command("storage", cls=arguments.JsonCommand)

@@ -7,8 +7,6 @@ from typing import Any, Final
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
 from pgcron_ha.db.queries.rows import Rows
 
-# Fewer dead rows than this are gone before anybody feels them.
-MANY_DEAD_ROWS: Final = 100_000
 # Of findings that have one cause, mostly.
 FEW: Final = 5
 # Functions with the owner's rights that all roles may call: each checks the caller.

@@ -7,8 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pgcron_ha.db.queries import storage as ask
-from pgcron_ha.db.queries.health import MANY_DEAD_ROWS, role, snapshot_holders
-from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.db.queries.health import role, snapshot_holders
 from pgcron_ha.web.page_request import PageRequest, together
 
 # Sizes change slowly, and each costs the server some calls of its file system.
@@ -23,23 +22,15 @@ async def show_storage(page_request: PageRequest) -> Response:
     page_request.query()
     snapshot = await page_request.read("storage", _ASKED, life=LIFE_SECONDS)
     tables, holders, reader = snapshot.value
-    rows = [
-        {**table, "has_dead_rows": any(map(_has_dead_rows, table["parts"]))} for table in tables
-    ]
     return page_request.page(
         "storage.html",
         snapshot,
         title="Storage",
-        rows=rows[:SHOWN],
-        small=rows[SHOWN:],
+        rows=tables[:SHOWN],
+        small=tables[SHOWN:],
         total=sum(table["total"] for table in tables),
         growth=sum(table["a_day"] or 0 for table in tables),
         largest=max([1, *(table["total"] for table in tables)]),  # for bars: never zero
         holders=holders,
         sees_all=reader["sees_all"],
     )
-
-
-def _has_dead_rows(part: Row) -> bool:
-    """Whether dead rows outnumber the living, and are many."""
-    return bool(part["dead"] > MANY_DEAD_ROWS and part["dead"] > part["rows"])
