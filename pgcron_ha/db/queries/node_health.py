@@ -71,9 +71,6 @@ class NodeHealth:
     """How many more things are set aside."""
 
 
-WELL: Final = NodeHealth()
-
-
 def written(health: NodeHealth) -> str | None:
     """As the node's row keeps it, bounded; None when nothing is wrong."""
     if not (health.failing or health.without):
@@ -94,7 +91,7 @@ def read_health(row: Mapping[str, Any]) -> NodeHealth:
     if isinstance(found, str):
         found = json.loads(found)
     if not found or row["state"] == "dead":
-        return WELL
+        return NodeHealth()
     age = min(max(0.0, row["health_age"]), _LONGEST_SECONDS)
     try:
         return NodeHealth(
