@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from pgcron_ha.db.queries.reasons import Reason
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.preview import why_not
-from pgcron_ha.spec.spec import spec_of
+from pgcron_ha.spec.spec import ScheduleRow, spec_of
 
 NO_FIRE: Final = "; the schedule does not fire then any more"
 
@@ -92,7 +92,7 @@ def require_fire(row: Mapping[str, Any], instant: datetime) -> None:
     )
 
 
-def is_fire(row: Mapping[str, Any], instant: datetime) -> bool:
+def is_fire(row: ScheduleRow, instant: datetime) -> bool:
     """Whether the current definition fires then; yes if this version can't read its spec."""
     try:
         return spec_of(row).next(instant - INSTANT_EARLIER) == instant

@@ -167,23 +167,6 @@ WITH (fillfactor='70');
 
 COMMENT ON TABLE pgcron.workflow_run IS 'Private: Runs that are workflows; kept as long as their history, dead letters and redrives.';
 
-CREATE TABLE pgcron.calendar (
-    id bigint NOT NULL,
-    name text NOT NULL,
-    content text NOT NULL,
-    version integer DEFAULT 1 NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_by text NOT NULL,
-    parts text[] GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED NOT NULL,
-    source text,
-    CONSTRAINT a_calendar_is_readable CHECK ((((octet_length(content) <= 65536) AND (content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'::text) AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$'::text, ''::text, 'gn'::text), 5000, 512)) OR pgcron.refuse('PC005'::text, format('the calendar is too long (%s bytes), or has a control character'::text, octet_length(content)), 'A calendar has up to 65536 bytes, in up to 5000 lines of up to 512 characters.'::text, 'Split a longer one, and name the parts with `calendar` lines.'::text))),
-    CONSTRAINT calendar_name_check CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text))),
-    CONSTRAINT calendar_source_check CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
-    CONSTRAINT calendar_updated_by_check CHECK (pgcron.is_short('updated_by'::text, updated_by, 300))
-);
-
-COMMENT ON TABLE pgcron.calendar IS 'Private: Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
-
 CREATE TABLE pgcron.schedule (
     id bigint NOT NULL,
     uuid uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -260,7 +243,7 @@ END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 
     CONSTRAINT schedule_paused_until_check CHECK (((paused_until IS NULL) OR (isfinite(paused_until) AND (paused_until < to_timestamp(('253370764800'::bigint)::double precision))) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when the schedule is resumed.'::text, 'Leave it out to pause until it is resumed.'::text))),
     CONSTRAINT schedule_probe_after_check CHECK (pgcron.is_within('probe_after'::text, probe_after, '00:00:01'::interval, '1 day'::interval, 'A schedule that failures have paused is resumed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out so that its next pause lasts until it is resumed.'::text)),
     CONSTRAINT schedule_queue_drops_check CHECK (pgcron.is_one_of('queue_drops'::text, queue_drops, '{newest,oldest}'::text[], 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text)),
-    CONSTRAINT schedule_source_check CHECK (((source IS NULL) OR (((length(source) >= 1) AND (length(source) <= 200)) AND (btrim(source) <> ''::text)) OR pgcron.refuse('PC001'::text, 'the name of the source is empty or too long'::text, 'A source is a file or a folder of schedules; its name has 1 to 200 characters.'::text, 'Give it a short name, for example ''billing''.'::text))),
+    CONSTRAINT schedule_source_check CHECK (pgcron.is_label('name of the source'::text, source, 'A source is a file or a folder of schedules: name it for example ''billing''.'::text)),
     CONSTRAINT schedule_tags_check CHECK (((tags IS NULL) OR pgcron.are_tags(tags))),
     CONSTRAINT several_late_fires_need_overlap_allow CHECK (((catchup = ANY (ARRAY['latest'::text, 'none'::text])) OR (overlap = ANY (ARRAY['allow'::text, 'queue'::text])) OR pgcron.refuse('PC001'::text, format('catch-up policy %L with overlap %L'::text, "left"(catchup, 100), overlap), 'Late fires are due together, and all but one of them would not run.'::text, 'Use overlap ''queue'', so that they run one after the other, or ''allow''; or catch-up ''latest''.'::text))),
     CONSTRAINT what_happens_after_a_pause_is_known CHECK (pgcron.is_one_of('after_pause'::text, after_pause, '{drop,catchup}'::text[], 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text)),
@@ -1168,6 +1151,23 @@ CREATE TABLE pgcron.breaker_handler (
 
 COMMENT ON TABLE pgcron.breaker_handler IS 'Private: Which handlers a breaker is for; a handler has one breaker at most.';
 
+CREATE TABLE pgcron.calendar (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    content text NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_by text NOT NULL,
+    parts text[] GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED NOT NULL,
+    source text,
+    CONSTRAINT a_calendar_is_readable CHECK ((((octet_length(content) <= 65536) AND (content !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]'::text) AND pgcron.lines_fit(regexp_replace(content, '^[ \t\r]*#.*$'::text, ''::text, 'gn'::text), 5000, 512)) OR pgcron.refuse('PC005'::text, format('the calendar is too long (%s bytes), or has a control character'::text, octet_length(content)), 'A calendar has up to 65536 bytes, in up to 5000 lines of up to 512 characters.'::text, 'Split a longer one, and name the parts with `calendar` lines.'::text))),
+    CONSTRAINT calendar_name_check CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$'::text) OR pgcron.refuse('PC005'::text, format('%L is not a name of a calendar'::text, "left"(name, 200)), 'A name has 1 to 100 letters, digits, "_", "." and "-", and begins with a letter or a digit.'::text, 'Write for example ''holidays''.'::text))),
+    CONSTRAINT calendar_source_check CHECK (pgcron.is_label('name of the source'::text, source, 'A source is a file or a folder of schedules: name it for example ''billing''.'::text)),
+    CONSTRAINT calendar_updated_by_check CHECK (pgcron.is_short('updated_by'::text, updated_by, 300))
+);
+
+COMMENT ON TABLE pgcron.calendar IS 'Private: Named days that schedules share. Written by put_calendar and delete_calendar, which see to the schedules that use them.';
+
 ALTER TABLE pgcron.calendar ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgcron.calendar_id_seq
     START WITH 1
@@ -1186,7 +1186,7 @@ CREATE VIEW pgcron.calendars AS
     updated_by,
     ( SELECT count(*) AS count
            FROM pgcron.schedule s
-          WHERE ((s.calendars IS NOT NULL) AND (s.calendars ? c.name))) AS schedules,
+          WHERE ((s.calendars IS NOT NULL) AND (s.calendars ? c.name) AND ((pgcron.scopes() IS NULL) OR pgcron.schedule_in_scope(s.*)))) AS schedules,
     source
    FROM pgcron.calendar c;
 
@@ -1314,6 +1314,34 @@ CREATE VIEW pgcron.dead_letters AS
 
 COMMENT ON VIEW pgcron.dead_letters IS 'Runs that ended dead or lost; closed ones were redriven or archived.';
 
+CREATE VIEW pgcron.decided_fire AS
+ SELECT o.schedule_id,
+    o.fire_at,
+    o.decision,
+    o.reason,
+    o.run_id,
+    o.decided_at,
+    r.id AS live_run,
+    COALESCE(r.origin, past.origin) AS origin,
+    past.outcome,
+    (((o.decision <> 'run'::text) AND (o.decided_at < o.fire_at)) OR (COALESCE(r.origin, past.origin) = 'backfill'::text) OR (COALESCE(past.began, r.claimed_at,
+        CASE
+            WHEN (r.attempt > 0) THEN now()
+            ELSE NULL::timestamp with time zone
+        END) < o.fire_at) OR (EXISTS ( SELECT
+           FROM pgcron.occurrence_override e
+          WHERE ((e.schedule_id = o.schedule_id) AND (e.fire_at = o.fire_at))))) AS is_by_hand
+   FROM ((pgcron.occurrence o
+     LEFT JOIN pgcron.run r ON ((r.id = o.run_id)))
+     LEFT JOIN LATERAL ( SELECT h.outcome,
+            h.origin,
+            COALESCE(h.claimed_at, h.finished_at) AS began
+           FROM pgcron.ended_runs h
+          WHERE (h.id = o.run_id)
+         LIMIT 1) past ON (true));
+
+COMMENT ON VIEW pgcron.decided_fire IS 'Private: of the engine.';
+
 CREATE TABLE pgcron.diversion (
     run_id bigint NOT NULL,
     at timestamp with time zone DEFAULT now() NOT NULL,
@@ -1324,6 +1352,59 @@ CREATE TABLE pgcron.diversion (
 );
 
 COMMENT ON TABLE pgcron.diversion IS 'Private: Runs that an open breaker''s fallback took: the handler and queue of the request. Kept as long as history.';
+
+CREATE VIEW pgcron.due_without_slot AS
+ SELECT id,
+    due_at,
+    created_at,
+    attempt,
+    priority,
+    uuid,
+    origin,
+    schedule_id,
+    schedule,
+    scheduled_for,
+    nominal_for,
+    parent_run,
+    queue,
+    handler,
+    args,
+    delivery,
+    state,
+    gate,
+    expire_at,
+    max_attempts,
+    timeout,
+    retry,
+    overlap,
+    overlap_slot,
+    snoozes,
+    concurrency_key,
+    key_slot,
+    unique_key,
+    unique_scope,
+    namespace,
+    requires,
+    weight,
+    tags,
+    owner,
+    token,
+    fence,
+    claimed_at,
+    started_at,
+    cancel_at,
+    cancel_reason,
+    kill_at,
+    time_limits,
+    last_error,
+    lost_early,
+    created_by,
+    created_login,
+    awaited
+   FROM pgcron.run r
+  WHERE ((state = 'blocked'::text) AND (gate = 'overlap'::text) AND (due_at <= now()));
+
+COMMENT ON VIEW pgcron.due_without_slot IS 'Private: of the engine.';
 
 CREATE VIEW pgcron.error_groups AS
  SELECT fingerprint,
