@@ -77,8 +77,7 @@ ORDER BY c.next_fire LIMIT :limit::int;
 SELECT DISTINCT h.schedule_id
 FROM (SELECT e.* FROM pgcron.history e ORDER BY e.id DESC LIMIT :look::int) h
 JOIN pgcron.cursor c ON c.schedule_id = h.schedule_id AND c.is_paused
-LEFT JOIN pgcron.schedule s ON s.id = h.schedule_id
-WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags, s.owner)
+WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags)
 LIMIT :limit::int;
 
 -- name: page_schedule_names
