@@ -106,7 +106,6 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   newest record;
   older bigint[];
-  stopping boolean := false;
 BEGIN
   FOR newest IN SELECT head.* FROM unnest(schedules) AS one(schedule_id)
       CROSS JOIN LATERAL (SELECT w.id, w.schedule_id, w.overlap, w.due_at
@@ -127,20 +126,12 @@ BEGIN
     RETURN QUERY SELECT pgcron.end_each_waiting_run(older, 'superseded',
                format('run %s came later (overlap %s)', newest.id, newest.overlap), NULL,
                newest.overlap = 'terminate');
-    UPDATE pgcron.run r
-    SET cancel_at = coalesce(r.cancel_at, now()),
-        kill_at = CASE WHEN newest.overlap = 'terminate' THEN coalesce(r.kill_at, now())
-                       ELSE r.kill_at END,
-        cancel_reason = coalesce(r.cancel_reason,
-            format('replaced by run %s (overlap %s)', newest.id, newest.overlap))
-    WHERE r.id = ANY(ARRAY(
-          SELECT h.id FROM pgcron.run h
-          WHERE h.schedule_id = newest.schedule_id AND h.state = 'running' AND h.id <> newest.id
-            AND (h.cancel_at IS NULL OR (newest.overlap = 'terminate' AND h.kill_at IS NULL))
-          ORDER BY h.id FOR UPDATE SKIP LOCKED));
-    stopping := stopping OR FOUND;
+    PERFORM pgcron.ask_to_stop(ARRAY(
+        SELECT h.id FROM pgcron.run h
+        WHERE h.schedule_id = newest.schedule_id AND h.state = 'running' AND h.id <> newest.id),
+        newest.overlap = 'terminate',
+        format('replaced by run %s (overlap %s)', newest.id, newest.overlap));
   END LOOP;
-  IF stopping THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
 END $$;
 
 -- blocked -> ready

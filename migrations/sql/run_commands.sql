@@ -15,6 +15,23 @@ BEGIN
   RETURN ended;
 END $$;
 
+-- Asks those of these runs that execute to stop, by force or not, once each. A locked one is left
+-- for the next call.
+CREATE FUNCTION pgcron.ask_to_stop(run_ids bigint[], by_force boolean, reason text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE pgcron.run r
+  SET cancel_at = coalesce(r.cancel_at, now()),
+      kill_at = CASE WHEN by_force THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
+      cancel_reason = concat_ws('; ', r.cancel_reason, reason)
+  WHERE r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
+                         WHERE l.id = ANY(run_ids) AND l.state = 'running'
+                           AND (l.cancel_at IS NULL OR by_force AND l.kill_at IS NULL)
+                         ORDER BY l.id FOR UPDATE SKIP LOCKED));
+  -- a hint: the owner's next beat is the truth
+  IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
+END $$;
+
 -- Stops a run, by force or not. 'cancelled': it had not begun and never will; 'requested': its node
 -- stops it, by force without any grace, as far as it can be ended so; 'finished': it had ended
 -- already.
@@ -23,7 +40,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   found_state text;
   found_gate text;
-  why text := concat_ws(': ', ' by ' || left(coalesce(actor, session_user), 300), left(note, 500));
+  why text;
 BEGIN
   SELECT r.state, r.gate INTO found_state, found_gate FROM pgcron.run r WHERE r.id = run
   FOR UPDATE;
@@ -33,21 +50,14 @@ BEGIN
   END IF;
   PERFORM pgcron.record_audit(CASE WHEN by_force THEN 'kill' ELSE 'cancel' END, 'run', run::text,
       actor, note, jsonb_build_object('state', found_state));
+  why := pgcron.done_by(
+      CASE WHEN by_force AND (found_state = 'running' OR found_gate = 'workflow') THEN 'killed'
+        ELSE 'cancelled' END, actor, note);
   IF found_state <> 'running' THEN
-    PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled',
-        CASE WHEN by_force AND found_gate = 'workflow' THEN 'killed' ELSE 'cancelled' END || why,
-        NULL, by_force);
+    PERFORM pgcron.end_waiting_runs(ARRAY[run], 'cancelled', why, NULL, by_force);
     RETURN CASE found_gate WHEN 'workflow' THEN 'requested' ELSE 'cancelled' END;
   END IF;
-  UPDATE pgcron.run r
-  SET cancel_at = coalesce(r.cancel_at, now()),
-      kill_at = CASE WHEN by_force THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
-      cancel_reason = CASE WHEN by_force AND r.kill_at IS NULL
-                             THEN concat_ws('; ', r.cancel_reason, 'killed' || why)
-                           ELSE coalesce(r.cancel_reason, 'cancelled' || why) END
-  WHERE r.id = run;
-  -- a hint: the owner's next beat is the truth
-  PERFORM pgcron.notify(pgcron.channel(), 'cancel');
+  PERFORM pgcron.ask_to_stop(ARRAY[run], by_force, why);
   RETURN 'requested';
 END $$;
 

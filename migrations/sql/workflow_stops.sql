@@ -13,14 +13,7 @@ BEGIN
             WHERE w.run = r.id AND r.gate = 'workflow'
               AND (w.stopping = 'abort' OR w.stopping = 'cancel' AND NOT by_force))
       LIMIT 1000), 'cancelled', reason, NULL, by_force);
-  UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),
-    kill_at = CASE WHEN by_force THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,
-    cancel_reason = coalesce(r.cancel_reason, reason)
-  WHERE r.id = ANY(ARRAY(SELECT l.id FROM pgcron.run l
-                         WHERE l.id = ANY(run_ids) AND l.state = 'running'
-                           AND (l.cancel_at IS NULL OR by_force AND l.kill_at IS NULL)
-                         ORDER BY l.id FOR UPDATE SKIP LOCKED));
-  IF FOUND THEN PERFORM pgcron.notify(pgcron.channel(), 'cancel'); END IF;
+  PERFORM pgcron.ask_to_stop(run_ids, by_force, reason);
   RETURN (SELECT count(*) FROM pgcron.run r WHERE r.id = ANY(run_ids));
 END $$;
 

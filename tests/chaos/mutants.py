@@ -136,13 +136,7 @@ _TAKEN = (
     ("SELECT count(*)::int,", "SELECT 0,"),
     ("array_agg(h.overlap_slot) FILTER (WHERE h.overlap_slot IS NOT NULL)", "NULL::smallint[]"),
 )
-_CANCEL = (
-    "UPDATE pgcron.run r SET cancel_at = coalesce(r.cancel_at, now()),"
-    " kill_at = CASE WHEN by_force THEN coalesce(r.kill_at, now()) ELSE r.kill_at END,"
-    " cancel_reason = CASE WHEN by_force AND r.kill_at IS NULL"
-    " THEN concat_ws('; ', r.cancel_reason, 'killed' || why)"
-    " ELSE coalesce(r.cancel_reason, 'cancelled' || why) END WHERE r.id = run;"
-)
+_CANCEL = "PERFORM pgcron.ask_to_stop(ARRAY[run], by_force, why);"
 _RETRYABLE = (
     "ended.retryable AND run.attempt < pgcron.attempts_allowed(run.max_attempts, run.delivery)"
 )
