@@ -53,37 +53,24 @@ CREATE INDEX schedule_asset_updated ON pgcron.schedule_asset (schedule_id)
 
 -- The names in a spec on assets. Nodes judge its grammar; no run is made of one that they can't
 -- read.
-CREATE FUNCTION pgcron.depend_on_assets() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-  DELETE FROM pgcron.schedule_asset d WHERE d.schedule_id = NEW.id;
+CREATE FUNCTION pgcron.depend_on_assets(s pgcron.schedule) RETURNS void
+LANGUAGE sql AS $$
+  DELETE FROM pgcron.schedule_asset d WHERE d.schedule_id = s.id;
   INSERT INTO pgcron.schedule_asset (schedule_id, asset)
-  SELECT DISTINCT NEW.id, named
+  SELECT DISTINCT s.id, named
   FROM regexp_split_to_table(
-      substring(btrim(NEW.spec, E' \t\r\n') FROM '(?i)^on\s+asset\s+(.*)$'), '\s+and\s+', 'i') named
-  WHERE pgcron.asset_is_fine(named);
-  RETURN NULL;
-END $$;
-CREATE TRIGGER new_schedule_depends_on_assets AFTER INSERT ON pgcron.schedule FOR EACH ROW
-  WHEN (NEW.spec ~* '^\s*on\s') EXECUTE FUNCTION pgcron.depend_on_assets();
-CREATE TRIGGER edited_schedule_depends_on_assets AFTER UPDATE ON pgcron.schedule FOR EACH ROW
-  WHEN (NEW.spec <> OLD.spec) EXECUTE FUNCTION pgcron.depend_on_assets();
+      substring(btrim(s.spec, E' \t\r\n') FROM '(?i)^on\s+asset\s+(.*)$'), '\s+and\s+', 'i') named
+  WHERE pgcron.asset_is_fine(named) $$;
 
 -- In the caller's own transaction; what is rolled back was no update.
 CREATE FUNCTION pgcron.update_asset(asset text, metadata jsonb DEFAULT NULL,
     actor text DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  new_id bigint;
-BEGIN
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.wake_nodes('schedule')
+  WHERE EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.asset = update_asset.asset);
   INSERT INTO pgcron.asset_update (asset, metadata, updated_by)
   VALUES (coalesce(update_asset.asset, ''), update_asset.metadata, coalesce(actor, session_user))
-  RETURNING id INTO new_id;
-  IF EXISTS (SELECT FROM pgcron.schedule_asset d WHERE d.asset = update_asset.asset) THEN
-    PERFORM pgcron.wake_nodes('schedule');
-  END IF;
-  RETURN new_id;
-END $$;
+  RETURNING id $$;
 COMMENT ON FUNCTION pgcron.update_asset IS
     'Says, in the caller''s transaction, that an asset was updated: the schedules on it run once '
     'each of their assets was. Returns the number of the update; later ones have higher numbers.';

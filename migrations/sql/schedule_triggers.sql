@@ -72,6 +72,9 @@ DECLARE
       IS DISTINCT FROM (OLD.spec, OLD.timezone, OLD.dst, OLD.calendars);
   sees_new_rows boolean := current_setting('transaction_isolation') = 'read committed';
 BEGIN
+  PERFORM pgcron.depend_on_assets(NEW)
+    WHERE NEW.spec IS DISTINCT FROM OLD.spec
+      AND (NEW.spec ~* '^\s*on\s' OR OLD.spec ~* '^\s*on\s');
   PERFORM pgcron.judge_runs_of(NEW)
     WHERE TG_OP = 'INSERT' OR to_jsonb(NEW) - untouched - 'enabled'::text
                               IS DISTINCT FROM to_jsonb(OLD) - untouched - 'enabled'::text;

@@ -2473,8 +2473,6 @@ CREATE TRIGGER audit_stays BEFORE DELETE OR UPDATE ON pgcron.audit FOR EACH ROW 
 
 CREATE TRIGGER block_new_run BEFORE INSERT ON pgcron.run FOR EACH ROW WHEN (((new.overlap IS NOT NULL) AND (new.overlap_slot IS NULL) AND (new.state = 'ready'::text))) EXECUTE FUNCTION pgcron.block_new_run();
 
-CREATE TRIGGER edited_schedule_depends_on_assets AFTER UPDATE ON pgcron.schedule FOR EACH ROW WHEN ((new.spec <> old.spec)) EXECUTE FUNCTION pgcron.depend_on_assets();
-
 CREATE TRIGGER forget_owner AFTER DELETE ON pgcron.calendar FOR EACH ROW EXECUTE FUNCTION pgcron.forget_owner();
 
 CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.judge_schedule();
@@ -2482,8 +2480,6 @@ CREATE TRIGGER judge_schedule BEFORE INSERT OR UPDATE ON pgcron.schedule FOR EAC
 CREATE TRIGGER keep_calendar_in_scope BEFORE INSERT OR DELETE OR UPDATE ON pgcron.calendar FOR EACH ROW WHEN ((NULLIF(current_setting('pgcron_ha.scopes'::text, true), ''::text) IS NOT NULL)) EXECUTE FUNCTION pgcron.keep_calendar_in_scope();
 
 CREATE TRIGGER keep_schedule_in_scope BEFORE INSERT OR DELETE OR UPDATE ON pgcron.schedule FOR EACH ROW WHEN ((NULLIF(current_setting('pgcron_ha.scopes'::text, true), ''::text) IS NOT NULL)) EXECUTE FUNCTION pgcron.keep_schedule_in_scope();
-
-CREATE TRIGGER new_schedule_depends_on_assets AFTER INSERT ON pgcron.schedule FOR EACH ROW WHEN ((new.spec ~* '^\s*on\s'::text)) EXECUTE FUNCTION pgcron.depend_on_assets();
 
 CREATE TRIGGER schedule_is_deleted BEFORE DELETE ON pgcron.schedule FOR EACH ROW EXECUTE FUNCTION pgcron.schedule_is_deleted();
 
@@ -2599,8 +2595,6 @@ REVOKE ALL ON FUNCTION pgcron.delete_calendar(calendar text, actor text) FROM PU
 REVOKE ALL ON FUNCTION pgcron.delete_concurrency(concurrency_key text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.delete_workflow(workflow text, actor text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.depend_on_assets() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor text) FROM PUBLIC;
 
