@@ -61,11 +61,6 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   PERFORM pgcron.refuse_step(place, step, m.fact, m.rule, m.hint)
   FROM (VALUES
-      (step ->> 'rule' IN ('one_succeeded', 'one_failed')
-         AND cardinality(pgcron.step_names(step -> 'after')) = 0,
-       format('rule %s can never hold', step ->> 'rule'),
-       'The step comes after no other one, and so none of them can succeed or fail.',
-       'Name in "after" what it waits for, or leave the rule out.'),
       (jsonb_typeof(step -> 'after') NOT IN ('array', 'string')
          OR jsonb_path_exists(step, 'strict $.after[*] ? (@.type() != "string")', silent => true),
        '"after" is no list of names', 'It names the steps that must be over first.',
@@ -179,13 +174,16 @@ BEGIN
   PERFORM pgcron.refuse('PC001', 'the workflow has no step that begins it',
       'Compensations and what runs finally come after other steps.', 'Add a step.')
   WHERE NOT EXISTS (SELECT FROM unnest(numbered) n WHERE n.phase = 0);
-  PERFORM pgcron.refuse_step(n.place, n.step, 'rule one_failed can never hold',
-      'The step comes after optional ones alone, whose failure counts as a success.',
+  PERFORM pgcron.refuse_step(n.place, n.step, format('rule %s can never hold', n.rule),
+      'It waits until a step that is named in "after" has succeeded, or failed; the failure of an '
+      'optional one counts as a success.',
       'Name another step in "after", or leave the rule out.')
-  FROM unnest(numbered) n WHERE n.step ->> 'rule' = 'one_failed'
-    AND NOT EXISTS (SELECT FROM unnest(numbered) u
-                    WHERE u.step ->> 'name' = ANY(pgcron.step_names(n.step -> 'after'))
-                      AND u.step -> 'optional' IS DISTINCT FROM 'true');
+  FROM (SELECT u.*, u.step ->> 'rule' AS rule FROM unnest(numbered) u) n
+  WHERE n.rule = 'one_succeeded' AND cardinality(pgcron.step_names(n.step -> 'after')) = 0
+    OR n.rule = 'one_failed'
+       AND NOT EXISTS (SELECT FROM unnest(numbered) u
+                       WHERE u.step ->> 'name' = ANY(pgcron.step_names(n.step -> 'after'))
+                         AND u.step -> 'optional' IS DISTINCT FROM 'true');
 END $$;
 
 -- The whole definition but its steps. Raises PC001, PC004.
