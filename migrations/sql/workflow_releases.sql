@@ -42,11 +42,10 @@ BEGIN
       ended := ended || pgcron.begin_steps(one.workflow, one.numbers);
     ELSE
       ended := ended || ARRAY(
-          SELECT ROW(one.workflow, n, -1, e.outcome, NULL, e.reason)::pgcron.step_end
-          FROM (VALUES ('skip', 'skipped', 'no step before it allows it to run'),
-                       ('never', 'upstream_failed', 'a step before it has failed'))
-                 e(verdict, outcome, reason), unnest(one.numbers) n
-          WHERE e.verdict = one.verdict);
+          SELECT ROW(one.workflow, n, -1, one.verdict, NULL, CASE one.verdict
+              WHEN 'skipped' THEN 'no step before it allows it to run'
+              ELSE 'a step before it has failed' END)::pgcron.step_end
+          FROM unnest(one.numbers) n);
     END IF;
   END LOOP;
   RETURN ended;

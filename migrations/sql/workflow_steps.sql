@@ -1,7 +1,7 @@
 -- How a step of a workflow begins: whether its dependencies allow it, and with which args.
 
--- What becomes of a step with so many dependencies open, and ended: go, wait, skip (only skips, or
--- successes that it was not made for, are why it can't run) or never.
+-- What becomes of a step with so many dependencies open, and ended: go, wait, or its end: skipped
+-- (only skips, or successes that it was not made for, are why it can't run) or upstream_failed.
 CREATE FUNCTION pgcron.judge_step(rule text, waits int, good int, bad int, skipped int) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE
@@ -9,8 +9,8 @@ RETURN CASE
          WHEN waits > 0 THEN 'wait'
          WHEN rule = 'all_ended' OR rule = 'none_failed' AND bad = 0
               OR rule = 'all_succeeded' AND bad = 0 AND skipped = 0 THEN 'go'
-         WHEN rule = 'one_failed' OR bad = 0 THEN 'skip'
-         ELSE 'never' END;
+         WHEN rule = 'one_failed' OR bad = 0 THEN 'skipped'
+         ELSE 'upstream_failed' END;
 
 -- The results of the steps that a step comes directly after.
 CREATE FUNCTION pgcron.results_before(workflow bigint, definition bigint, number int)
@@ -329,8 +329,7 @@ DECLARE
   w pgcron.workflow_run;
   root pgcron.run;
   one record;
-  outcome text;
-  reason text;
+  began record;
   is_limited boolean;
   may_begin boolean := true;
   ended pgcron.step_end[] := '{}';
@@ -354,9 +353,8 @@ BEGIN
       WHERE s.workflow = begin_steps.workflow AND s.number = ANY(numbers)
         AND s.item = ANY(item_numbers) AND s.state IN ('waiting', 'ready')
       ORDER BY s.number, s.item LOOP
-    SELECT b.* INTO outcome, reason
-    FROM pgcron.begin_step(one.step, one.definition, w, root, may_begin) b;
-    IF outcome = 'ready' THEN
+    began := pgcron.begin_step(one.step, one.definition, w, root, may_begin);
+    IF began.outcome = 'ready' THEN
       UPDATE pgcron.step s SET state = 'ready', waits = 0
       WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = -1
         AND s.state = 'waiting';
@@ -366,9 +364,9 @@ BEGIN
     SET state = 'running', started_at = coalesce(s.started_at, clock_timestamp()),
       due = now() + (one.definition).deadline
     WHERE s.workflow = w.run AND s.number = (one.step).number AND s.item = (one.step).item;
-    IF outcome IS NOT NULL THEN
-      ended := ended || ROW(w.run, (one.step).number, (one.step).item, outcome, NULL, reason)
-        ::pgcron.step_end;
+    IF began.outcome IS NOT NULL THEN
+      ended := ended || ROW(w.run, (one.step).number, (one.step).item, began.outcome, NULL,
+            began.reason)::pgcron.step_end;
     ELSIF (one.definition).kind <> 'run' AND (one.step).item < 0 THEN
       -- What was sent before, or is sent meanwhile, is looked for when this is committed; and nodes
       -- learn when it is due, and make the items of lists.
