@@ -32,8 +32,7 @@ BEGIN
       AND e.outcome <> 'succeeded')
   SELECT count(*) FILTER (WHERE e.outcome = 'succeeded'),
          count(*) FILTER (WHERE e.outcome <> 'succeeded'),
-         max(e.run_id) FILTER (WHERE e.outcome IN ('dead', 'lost', 'cancelled', 'expired',
-                                 'upstream_failed'))
+         max(e.run_id) FILTER (WHERE pgcron.is_failure(e.outcome))
   INTO good, bad, failed_run FROM ended e;
   SELECT count(*) INTO still_open FROM pgcron.backfill_run o
   WHERE o.backfill_id = settle_backfill.backfill AND o.outcome IS NULL;

@@ -109,8 +109,7 @@ BEGIN
       'Steps are named as in the definition.',
       format('`pgcron-ha workflows show %s` lists them.', run_id))
     WHERE d.number IS NULL;
-  SELECT x.* INTO s FROM pgcron.step x
-  WHERE x.workflow = w.run AND x.number = d.number AND x.item = -1;
+  SELECT x.* INTO s FROM pgcron.step_of(w.run, d.number) x;
   PERFORM pgcron.refuse('PC011', format('step %L is not written yet', step),
       'The steps of a large workflow are written in the first seconds.', 'Try again.')
     WHERE s.number IS NULL AND must_be_written;

@@ -79,9 +79,8 @@ BEGIN
   IF cardinality(ends) > 0 IS NOT TRUE THEN RETURN; END IF;
   WHILE cardinality(ending) > 0 LOOP
     IF levels > 100 THEN
-      INSERT INTO pgcron.step_outbox (workflow, run, outcome, result, reason)
-      SELECT e.workflow, s.run, e.outcome, e.result, e.reason FROM unnest(ending) e
-      JOIN pgcron.step s USING (workflow, number, item);
+      PERFORM pgcron.step_ended(s.run, e.outcome, e.result, e.reason)
+        FROM unnest(ending) e JOIN pgcron.step s USING (workflow, number, item);
       EXIT;
     END IF;
     levels := levels + 1 + cardinality(ending) / 20;      -- 20 ends count as one level more
