@@ -10,12 +10,10 @@
 -- blocked -> cancelled
 
 -- name: workflow_names
--- What any node may begin: workflows are executed by the database. What waits of a deleted one
--- ends dead, and does not wait for ever.
+-- What any node may begin, besides those without a name: workflows are executed by the database.
+-- What waits of a deleted one ends dead, and does not wait for ever.
 SELECT DISTINCT 'workflow:' || d.name AS handler FROM pgcron.workflow_definition d
-WHERE d.name <> 'ad_hoc'
-UNION ALL
-SELECT 'workflow:ad_hoc';
+WHERE d.name <> 'ad_hoc';
 
 -- name: forget_workflows
 -- Their steps, for as long as ended runs are kept; those of a dead letter, which a redrive looks at
