@@ -133,11 +133,13 @@ def _order(found: _Layers) -> None:
         ties = found.before if forward else found.after
         for fixed, column in pairwise(columns):
             rank = {node: position for position, node in enumerate(fixed)}
-            means = {
-                node: fmean(rank[tied] for tied in ties[node]) if ties[node] else position
-                for position, node in enumerate(column)
-            }
+            means = {node: _mean(rank, ties[node], at) for at, node in enumerate(column)}
             column.sort(key=means.__getitem__)
+
+
+def _mean(places: Mapping[int, float], tied: Sequence[int], own: float) -> float:
+    """Of the places of what a node is tied to; its own, if that is nothing."""
+    return fmean(places[node] for node in tied) if tied else own
 
 
 def _middles(found: _Layers) -> dict[int, float]:
@@ -145,10 +147,7 @@ def _middles(found: _Layers) -> dict[int, float]:
     middles = {node: 0.0 for column in found.columns for node in column}
     for ties in (found.before, found.after, found.before):
         for column in found.columns if ties is found.before else found.columns[::-1]:
-            wanted = [
-                fmean(middles[tied] for tied in ties[node]) if ties[node] else middles[node]
-                for node in column
-            ]
+            wanted = [_mean(middles, ties[node], middles[node]) for node in column]
             placed: list[float] = []
             for node, want in zip(column, wanted, strict=True):
                 if placed:

@@ -89,12 +89,10 @@ def gantt(steps: Sequence[Row], since: datetime, until: datetime) -> SimpleNames
         on_path = ", on the critical path" if row["is_critical"] else ""
         bars.append(
             SimpleNamespace(
+                **row,
                 y=_AXIS_HEIGHT + position * TRACK_HEIGHT,
                 x=round(x, 1),
                 width=round(min(max(width, _THINNEST), WIDTH - x), 1),
-                name=row["name"],
-                state=row["state"],
-                is_critical=row["is_critical"],
                 mark=mark_of(row["state"]),
                 title=f"{row['name']}: {mark_of(row['state']).word}, {duration(took)}{on_path}",
             )

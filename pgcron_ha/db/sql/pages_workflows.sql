@@ -1,5 +1,5 @@
 -- name: page_workflows
--- Workflows by name, each with its newest :runs runs.
+-- Workflows by name, each with its newest :runs runs, the oldest of these first.
 SELECT w.name, w.version, w.description, w.steps, w.managed_by, w.source, w.created_at,
        last.ids, last.states, last.started
 FROM (SELECT v.* FROM pgcron.workflows v
@@ -8,9 +8,9 @@ FROM (SELECT v.* FROM pgcron.workflows v
         AND pgcron.in_scope(NULL, NULL, 'workflow:' || v.name, NULL, NULL)
       ORDER BY v.name LIMIT :limit::int) w
 CROSS JOIN LATERAL (
-  SELECT array_agg(r.run ORDER BY r.run DESC) AS ids,
-         array_agg(coalesce(r.outcome, 'running') ORDER BY r.run DESC) AS states,
-         array_agg(r.started_at ORDER BY r.run DESC) AS started
+  SELECT array_agg(r.run ORDER BY r.run) AS ids,
+         array_agg(coalesce(r.outcome, 'running') ORDER BY r.run) AS states,
+         array_agg(r.started_at ORDER BY r.run) AS started
   FROM pgcron.runs_of_workflow(w.name, :runs::int) r) last
 ORDER BY w.name;
 

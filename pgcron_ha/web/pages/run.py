@@ -38,7 +38,7 @@ async def show_run(page_request: PageRequest) -> Response:
     snapshot = await page_request.gather("run", _read_run, run_id)
     view = _view(page_request, snapshot.value, snapshot.now)
     if view["row"]["handler"].startswith(_WORKFLOW):
-        view |= steps.of_run(await steps.read_workflow(page_request, run_id, given), view)
+        view |= await steps.view_of_workflow(page_request, view, given)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
     return page_request.page("run.html", snapshot, title=title, **view)
 

@@ -4,6 +4,7 @@ what can be done to it.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -12,7 +13,7 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.model.verdicts import OPEN_STEPS, state_words
+from pgcron_ha.model.verdicts import OPEN_STEPS
 from pgcron_ha.web.address import NoSuch, choice, first_of
 from pgcron_ha.web.formats import capital, number, plural, short, who_and_why
 from pgcron_ha.web.graph import Shape
@@ -22,29 +23,29 @@ from pgcron_ha.web.plots import gantt
 from pgcron_ha.web.step_drawing import FAILED, STATES, drawing_of, items_words, step_mark
 from pgcron_ha.web.verbs import ARGS, PAYLOAD, RESULT, verb
 
-_NOT_BEGUN: Final = ("waiting", "ready")
-_WAITS_FOR_SOMEBODY: Final = ("signal", "approval")
 # A workflow is no execution of a node.
 _NOT_OF_WORKFLOWS: Final = ("Handler", "Attempt", "Timeout", "Delivery")
 FILTERS: Final = ("state", "after")
 
 
-async def read_workflow(
-    page_request: PageRequest, run_id: int, given: dict[str, str]
-) -> dict[str, Any] | None:
-    """What the page of a run shows of the workflow that it is; None before it has begun.
-
-    The ``state`` filters the table of its steps, ``after`` is the number before the page.
+async def view_of_workflow(
+    page_request: PageRequest, view: dict[str, Any], given: dict[str, str]
+) -> dict[str, Any]:
+    """What the page of a run, with this `view`, says otherwise when it is a workflow that has
+    begun. The ``state`` of those `given` filters the table of its steps, ``after`` is the number
+    before the page.
     """
+    run_id = view["row"]["id"]
     state, after = choice(given.get("state"), STATES, "state"), number_after(given.get("after"))
     row = (await page_request.read("workflow_run", ask.workflow_run, run_id)).value
     if row is None:
-        return None
+        return {}
     shape = await read_shape(page_request, row["definition"])
     snapshot = await page_request.gather(
         "workflow_steps", _read_steps, run_id, row["definition"], shape, state, after
     )
     counts, nodes, longest, steps = snapshot.value
+    is_open = row["ended_at"] is None
 
     def link(step: Row) -> str:
         if shape.groups is None or step["steps"] == 1:
@@ -52,39 +53,27 @@ async def read_workflow(
         before = {"after": step["first"] - 1}
         return page_request.link("run", before, id=run_id) + "#steps"
 
-    begin, end = row["started_at"], row["ended_at"] or snapshot.now
-    return {
+    workflow = {
         "row": row,
-        "sentence": _sentence(row, counts),
-        "facts": _facts(page_request, row),
         "graph": drawing_of(shape, nodes, link),
-        "gantt": gantt(longest, begin, end) if longest else None,
+        "gantt": longest and gantt(longest, row["started_at"], row["ended_at"] or snapshot.now),
         "has_more_bars": len(longest) == ask.MOST_BARS,
-        "may_be_paused": row["ended_at"] is None and row["paused_at"] is None,
         **_table(page_request, "run", steps, counts, state, id=run_id),
     }
-
-
-def of_run(workflow: dict[str, Any] | None, view: dict[str, Any]) -> dict[str, Any]:
-    """What the page of a run says otherwise when it is a workflow that has begun."""
-    if workflow is None:
-        return {}
-    row = workflow["row"]
     facts = [fact for fact in view["facts"] if fact[0] not in _NOT_OF_WORKFLOWS]
-    deadline = row["deadline"] if row["ended_at"] is None else None
-    instants = [*view["instants"], ("Deadline", deadline)]
-    of_both = {"workflow": workflow, "facts": [*workflow["facts"], *facts], "instants": instants}
-    if row["ended_at"] is not None:
-        why = view["row"]["cancel_reason"] or view["row"]["error"]
-        more = f" {capital(short(why, 300))}." if why else ""
-        return {**of_both, "sentence": workflow["sentence"] + more}
-    return {
-        **of_both,
-        "word": "running",  # while its steps are open it is blocked for those who take runs
-        "sentence": workflow["sentence"],
-        "may_be_cancelled": row["stopping"] in (None, "stop"),
-        "may_kill": row["stopping"] != "abort",
+    said: dict[str, Any] = {
+        "workflow": workflow,
+        "facts": [*_facts(page_request, row), *facts],
+        "instants": [*view["instants"], ("Deadline", row["deadline"] if is_open else None)],
+        "sentence": _sentence(row, counts),
     }
+    if is_open:
+        said["word"] = "running"  # while its steps are open it is blocked for those who take runs
+        said["may_be_cancelled"] = row["stopping"] in (None, "stop")
+        said["may_kill"] = row["stopping"] != "abort"
+    elif why := view["row"]["cancel_reason"] or view["row"]["error"]:
+        said["sentence"] += f" {capital(short(why, 300))}."
+    return said
 
 
 async def show_step(page_request: PageRequest) -> Response:
@@ -94,8 +83,6 @@ async def show_step(page_request: PageRequest) -> Response:
     state, after = choice(given.get("state"), STATES, "state"), number_after(given.get("after"))
     snapshot = await page_request.gather("step", _read_step, run_id, name, state, after)
     row, counts, items = snapshot.value
-    is_open, kind = row["is_open"], row["kind"]
-    waits_for_somebody = kind if row["ended_at"] is None and kind in _WAITS_FOR_SOMEBODY else None
     return page_request.page(
         "step.html",
         snapshot,
@@ -103,10 +90,6 @@ async def show_step(page_request: PageRequest) -> Response:
         row=row,
         mark=step_mark(row),
         sentence=_step_sentence(row),
-        waits_for=waits_for_somebody,
-        may_be_decided=is_open and row["state"] not in ("succeeded", "skipped"),
-        may_be_cleared=is_open and row["state"] not in _NOT_BEGUN,
-        may_get_args=kind == "run" and row["state"] in _NOT_BEGUN,
         **_table(page_request, "step", items, counts, state, id=run_id, step=name),
     )
 
@@ -163,24 +146,13 @@ def _table(
     """A page of steps, or of items, with the states to choose from."""
     by_state = {row["state"]: row["steps"] for row in counts}
     known = [None, *(word for word in STATES if word in by_state or word == state)]
+    offered = page_request.choices(route, "state", known, {"state": state}, **segments)
     shown, begin = first_of(rows, ask.PAGE_ROWS, "number" if route == "run" else "item")
     return {
-        "steps": [
-            {
-                **row,
-                "mark": step_mark(row),
-                "words": items_words(row),
-                "why": row["waits_detail"] or row["reason"],
-            }
-            for row in shown
-        ],
+        "steps": [{**row, "mark": step_mark(row), "words": items_words(row)} for row in shown],
         "states": [
-            (
-                f"{state_words(word)} {number(by_state.get(word, 0))}" if word else "all",
-                page_request.link(route, {"state": word}, **segments) + "#steps",
-                word == state,
-            )
-            for word in known
+            (f"{said} {number(by_state.get(word, 0))}" if word else said, f"{href}#steps", chosen)
+            for word, (said, href, chosen) in zip(known, offered, strict=True)
         ],
         "total": sum(by_state.values()),
         **page_request.turns(route, {"state": state}, "after", begin, **segments),
@@ -203,15 +175,12 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str | None, s
 
 def _sentence(row: Row, counts: list[Row]) -> str:
     """How far it is, and what holds it up."""
-    by_state = {each["state"]: each["steps"] for each in counts}
-    total = sum(by_state.values())
-    ended = total - sum(by_state.get(state, 0) for state in OPEN_STEPS)
-    failed = sum(by_state.get(state, 0) for state in FAILED)
+    by_state = Counter({each["state"]: each["steps"] for each in counts})
+    total, failed = by_state.total(), sum(by_state[state] for state in FAILED)
+    ended = total - sum(by_state[state] for state in OPEN_STEPS)
+    others = {"failed": failed, "running": by_state["running"]}
     parts = [f"{number(ended)} of {plural(total, 'step')} ended"]
-    if failed:
-        parts.append(f"{number(failed)} failed")
-    if by_state.get("running"):
-        parts.append(f"{number(by_state['running'])} running")
+    parts += [f"{number(count)} {word}" for word, count in others.items() if count]
     sentences = [", ".join(parts)]
     if row["held_by"] is not None:
         who = "" if row["paused_at"] else f"run {row['held_by']} above is "

@@ -37,7 +37,7 @@ async def show_workflows(page_request: PageRequest) -> Response:
         "workflows.html",
         snapshot,
         title="Workflows",
-        rows=[{**row, "runs": _runs(row)} for row in shown],
+        rows=shown,
         **page_request.listed("workflows", ("text",), given, "after", last),
     )
 
@@ -84,7 +84,7 @@ def number_after(text: str | None) -> int:
     """The step or item before a page of them; InvalidInput."""
     rule = "A page begins after the number of a step."
     after = 0 if text == "0" else whole_cursor(text, _MOST_STEPS, "the steps", rule)
-    return ask.BEFORE_ALL if after is None else after
+    return -1 if after is None else after  # no number of a step or an item is lower
 
 
 async def _shape(connection: Any, *, definition: int, schema: str = DEFAULT_SCHEMA) -> Shape:
@@ -118,11 +118,6 @@ async def read_nodes(
         groups: dict[str, Sequence[int]] = {"numbers": shape.nodes, "groups": shape.groups}
         return await session.call(ask.step_groups, definition=definition, run_id=run_id, **groups)
     return await session.call(ask.nodes, definition=definition, run_id=run_id, limit=MOST_NODES)
-
-
-def _runs(row: Row) -> list[tuple[int, str]]:
-    """Number and state of the last runs, the oldest first."""
-    return list(zip(row["ids"] or (), row["states"] or (), strict=True))[::-1]
 
 
 def _cells(run: Row) -> dict[str, str]:

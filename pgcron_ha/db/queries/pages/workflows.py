@@ -19,13 +19,11 @@ MOST_JSON: Final = 30_000
 # Bars beside each other that a person can still read, and of them those of the critical path.
 MOST_BARS: Final = 80
 MOST_CRITICAL: Final = 50
-# No number of a step or an item is lower.
-BEFORE_ALL: Final = -1
 
 workflows: Final = Query("page_workflows", runs=LAST_RUNS, limit=PAGE_ROWS + 1)
 """Workflows by name, one more than a page has, those with ``text`` in their name, ``after`` a name.
 
-Arrays `ids`, `states` and `started` are the newest `LAST_RUNS` runs, the newest first; None: none.
+Arrays `ids`, `states` and `started` are the newest `LAST_RUNS` runs, the newest last; None: none.
 """
 
 workflow: Final = Query("page_workflow", most=MOST_JSON).one
