@@ -104,12 +104,11 @@ async def graph_command(session: Session, which: str, is_mermaid: bool) -> None:
     A number is the id of a run. A step stands below one that it comes after.
     """
     _, steps = await _found(session, which)
+    text = "\n".join(mermaid(steps) if is_mermaid else text_lines(steps))
     if is_mermaid:
-        text = "\n".join(mermaid(steps))
         print_result({"mermaid": text}, text)
         return
-    for line in text_lines(steps):
-        echo(line)
+    echo(text)
     for each in steps:
         kept = ("name", "kind", "handler", "after", "compensates", "state")
         output.report({key: each[key] for key in kept})

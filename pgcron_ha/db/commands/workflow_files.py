@@ -6,9 +6,6 @@ from typing import Final
 
 from pgcron_ha.db.queries.rows import Rows
 
-# The most that one answer holds; each has 1 MiB at most.
-MOST_WORKFLOWS: Final = 10_000
-
 apply_workflows: Final = Rows("apply_workflows", "definitions", "source", take_over=False)
 """Creates, changes or leaves the workflows of a source, in the caller's transaction. `definitions`
 is a JSON object of them by name.
@@ -24,7 +21,6 @@ prune_workflows: Final = Rows("prune_workflows", "source", "kept")
 whose ``change`` is pruned.
 """
 
-workflows_to_export: Final = Rows(
-    "workflows_to_export", "names", source=None, at_most=MOST_WORKFLOWS
-)
+# Each has 1 MiB at most.
+workflows_to_export: Final = Rows("workflows_to_export", "names", source=None, at_most=10_000)
 """``name`` and ``definition`` of all (`names` None), or of these and those of a source."""

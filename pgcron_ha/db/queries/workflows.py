@@ -7,27 +7,24 @@ from typing import Final
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
-NO_WORKFLOW: Final = (
+workflows: Final = Rows("list_workflows", limit=DEFAULT_LIMIT)
+"""The newest version of each workflow by name, with its last run."""
+
+workflow: Final = Rows("one_workflow", "name").existing(
     "workflow '{:.200}' does not exist",
     "A workflow is named exactly as it was created; a deleted one starts no more.",
     "`pgcron-ha workflows list` lists them.",
 )
-NO_WORKFLOW_RUN: Final = (
-    "run {} is no workflow that has begun",
-    "A workflow begins when a node takes its run; a run of any other handler has no steps.",
-    "`pgcron-ha runs show` shows any run.",
-)
-
-workflows: Final = Rows("list_workflows", limit=DEFAULT_LIMIT)
-"""The newest version of each workflow by name, with its last run."""
-
-workflow: Final = Rows("one_workflow", "name").existing(*NO_WORKFLOW)
 """Everything about one workflow. NotFound."""
 
 workflow_runs: Final = Rows("list_workflow_runs", "name", limit=DEFAULT_LIMIT)
 """Its runs that have begun, the newest first."""
 
-workflow_run: Final = Rows("one_workflow_run", "run_id").existing(*NO_WORKFLOW_RUN)
+workflow_run: Final = Rows("one_workflow_run", "run_id").existing(
+    "run {} is no workflow that has begun",
+    "A workflow begins when a node takes its run; a run of any other handler has no steps.",
+    "`pgcron-ha runs show` shows any run.",
+)
 """One run of a workflow, with its steps counted by their states. NotFound."""
 
 steps_of_workflow: Final = Rows("steps_of_workflow", "definition")
