@@ -89,7 +89,6 @@ async def show_step(page_request: PageRequest) -> Response:
         title=f"{step_mark(row).word} · {name} · run {run_id}",
         row=row,
         mark=step_mark(row),
-        sentence=_step_sentence(row),
         **_table(page_request, "step", items, counts, state, id=run_id, step=name),
     )
 
@@ -189,9 +188,3 @@ def _sentence(row: Row, counts: list[Row]) -> str:
     if row["stopping"] is not None and row["ended_at"] is None:
         sentences.append(f"It stops: {short(row['stop_reason'] or row['stopping'], 160)}")
     return ". ".join(sentences) + "."
-
-
-def _step_sentence(row: Row) -> str:
-    """What it waits for, or why it ended so."""
-    said = row["waits_detail"] if row["ended_at"] is None else row["reason"]
-    return f"{capital(short(said, 300).rstrip('.'))}." if said else ""
