@@ -167,7 +167,7 @@ BEGIN
                      WHEN u.phase <> n.phase THEN 'a step of another part'
                      ELSE 'which is not above it' END AS why,
            (SELECT s.name FROM s WHERE s.place < n.place AND left(s.name, 2) = left(n.name, 2)
-            ORDER BY s.place LIMIT 1) AS alike
+              AND u.place IS NULL ORDER BY s.place LIMIT 1) AS alike
     FROM named n LEFT JOIN s u ON u.name = n.name
     WHERE u.place IS NULL OR (n.key = 'after' AND u.place >= n.place) OR u.phase <> n.phase
     ORDER BY n.place LIMIT 1) w;

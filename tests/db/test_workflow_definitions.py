@@ -94,6 +94,12 @@ async def test_a_definition_that_can_not_work_is_refused_with_its_place(
     assert (refused.value.sqlstate or "").startswith("PC")
 
 
+async def test_a_step_of_another_part_is_not_taken_for_a_misspelling(flow: Stage) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="'load', a step of another part") as refused:
+        await flow.put("w", step("load"), step("tidy", "load", **{"finally": True}))
+    assert refused.value.as_dict()["hint"] == "Move it, or correct the name."
+
+
 async def test_a_timeout_that_is_no_duration_is_refused_with_what_it_may_be(flow: Stage) -> None:
     for timeout in ("soon", "0 s", "367 days"):
         with pytest.raises(asyncpg.PostgresError) as refused:
