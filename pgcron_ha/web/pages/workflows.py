@@ -126,7 +126,6 @@ def _cells(run: Row) -> dict[str, str]:
 
 def _facts(row: Row) -> list[tuple[str, str | None]]:
     """Word and value; what has none is not shown."""
-    source = f", {row['source']}" if row["source"] else ""
     failure = {
         "continue": "the others continue",
         "stop": "no further step begins",
@@ -137,6 +136,6 @@ def _facts(row: Row) -> list[tuple[str, str | None]]:
         ("After a failure", failure.get(row["on_failure"], row["on_failure"])),
         ("At once", row["parallelism"] and plural(row["parallelism"], "step")),
         ("Timeout", row["timeout"] and duration(row["timeout"])),
-        ("Managed by", f"{row['managed_by']}{source}"),
+        ("Managed by", ", ".join(filter(None, [row["managed_by"], row["source"]]))),
         ("Version", f"{row['version']}, {row['created_by']}"),
     ]
