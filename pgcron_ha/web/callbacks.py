@@ -26,6 +26,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pgcron_ha.config.values import Address
+from pgcron_ha.credentials import hashed
 from pgcron_ha.db.commands import callbacks
 from pgcron_ha.db.driver.pool import ClientPool
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -263,7 +264,7 @@ def _key(request: Request) -> callbacks.CallbackKey | None:
     is_readable = scheme.lower() == "bearer" and _TOKEN.fullmatch(token)
     if not is_readable or not all(map(_NUMBER.fullmatch, (run, fence))):
         return None
-    return callbacks.CallbackKey(int(run), int(fence), callbacks.hash_of_token(token))
+    return callbacks.CallbackKey(int(run), int(fence), hashed(token))
 
 
 async def _body(request: Request) -> bytes | None:

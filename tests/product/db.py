@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.db import commands, queries
 from pgcron_ha.db.commands import backfills, functions
-from pgcron_ha.db.commands.callbacks import CallbackKey, hash_of_token, known_callbacks
+from pgcron_ha.db.commands.callbacks import CallbackKey, known_callbacks
 from pgcron_ha.db.commands.functions import once
 from pgcron_ha.db.commands.roles import record_refusal
 from pgcron_ha.db.commands.schedule_files import (
@@ -112,7 +112,6 @@ __all__ = [
     "explain_answer",
     "fitting",
     "functions",
-    "hash_of_token",
     "health",
     "is_newer",
     "known_callbacks",

@@ -15,7 +15,7 @@ from pgcron_ha.errors import ConfigError
 from tests.db import control
 from tests.db.control import Connection, Row
 from tests.product.config import Address
-from tests.product.db import CallbackKey, ClientPool, hash_of_token, known_callbacks
+from tests.product.db import CallbackKey, ClientPool, known_callbacks
 from tests.product.executors import WORK_REPORTS_MAX_BODY_BYTES as MAX_BODY_BYTES
 from tests.product.web import (
     MOST_AT_ONCE,
@@ -272,8 +272,11 @@ async def test_wrong_tokens_are_asked_for_together(database: str, run: Row) -> N
             return await known_callbacks(connection, keys)
 
     pool, check = ClientPool(database), TokenCheck(ask)
-    right = CallbackKey(run["id"], run["fence"], hash_of_token(TOKEN))
-    wrong = [right._replace(token_hash=hash_of_token(str(number))) for number in range(999)]
+    right = CallbackKey(run["id"], run["fence"], hashlib.sha256(TOKEN.encode()).digest())
+    wrong = [
+        right._replace(token_hash=hashlib.sha256(str(number).encode()).digest())
+        for number in range(999)
+    ]
 
     found = await asyncio.gather(*map(check.knows, [*wrong[:500], right, *wrong[500:]]))
     await pool.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -18,11 +17,6 @@ class CallbackKey(NamedTuple):
     run: int
     fence: int
     token_hash: bytes
-
-
-def hash_of_token(token: str) -> bytes:
-    """What is kept in a token's place."""
-    return hashlib.sha256(token.encode()).digest()
 
 
 _known_callbacks: Final = Call[list[int]]("known_callbacks", "runs", "fences", "token_hashes")

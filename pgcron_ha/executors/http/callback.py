@@ -36,7 +36,7 @@ import json
 import secrets
 from typing import Any, Final
 
-from pgcron_ha.db.commands.callbacks import hash_of_token
+from pgcron_ha.credentials import hashed
 from pgcron_ha.db.driver.link import Busy, Link, Row
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Stopped
@@ -126,8 +126,8 @@ class CallbackDesk:
     async def open(self, context: Context) -> Callback:
         """Before the service is called. Raises `Stopped` when the run is not held any more."""
         callback = Callback(self, context, self._public_url)
-        hashed = hash_of_token(callback.token)
-        if not await self.insist("open_callback", context, token=context.token, token_hash=hashed):
+        kept = hashed(callback.token)
+        if not await self.insist("open_callback", context, token=context.token, token_hash=kept):
             raise Stopped(StopReason.LEASE_LOST)
         self._waiting[callback.key] = callback
         if self._listening is None or self._listening.done():
