@@ -92,28 +92,19 @@ async def _verdict(
     """In one snapshot, so that nothing changes between the reads."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         read = await ask.ledger_of(connection, schedule["id"], since, most=most, schema=schema)
-    if read is None:
-        return Verdict(0, schedule["watermark"], ())
-    return verdict_of(read, most)
+    return Verdict(0, schedule["watermark"], ()) if read is None else verdict_of(read, most)
 
 
 def verdict_of(read: ask.LedgerOf, most: int) -> Verdict:
     """The rows compared with the versions."""
-    known = [row for row in read.versions if row["since"] is not None]
-    return verify(
-        list(_timings(known, read.after, read.until)),
-        {row["fire_at"]: row["is_by_hand"] for row in read.entries},
-        [(row["first_at"], row["last_at"]) for row in read.ranges],
-        read.until,
-        most,
-    )
+    return verify(list(_timings(read)), read.fires, read.ranges, read.until, most)
 
 
-def _timings(versions: list[Row], after: datetime, until: datetime) -> Iterator[Timing]:
+def _timings(read: ask.LedgerOf) -> Iterator[Timing]:
     """When each version held."""
-    ends = [row["since"] for row in versions[1:]] + [until]
-    for row, end in zip(versions, ends, strict=True):
-        begin = max(row["since"], after)
+    ends = [row["since"] for row in read.versions[1:]] + [read.until]
+    for row, end in zip(read.versions, ends, strict=True):
+        begin = max(row["since"], read.after)
         if begin < end:
             yield Timing(begin, end, _spec(row["content"]))
 

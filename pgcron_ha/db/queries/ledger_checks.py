@@ -20,10 +20,12 @@ class LedgerOf:
 
     after: datetime
     until: datetime
-    """Its watermark; earlier if later rows were too many to be read."""
+    """Its watermark, or earlier: later rows were too many to be read."""
     versions: list[Row]
-    entries: list[Row]
-    ranges: list[Row]
+    fires: dict[datetime, bool]
+    """Single ones, each with whether somebody put it there, and not the spec."""
+    ranges: list[tuple[datetime, datetime]]
+    """Of fires that were dropped together, both ends included."""
 
 
 broken_rows: Final = Rows("check_ledger", schedule=None, at_most=100)
@@ -63,4 +65,7 @@ async def ledger_of(
     for rows, key in ((entries, "fire_at"), (ranges, "first_at")):
         if len(rows) > most:
             until = min(until, rows[most - 1][key])
-    return LedgerOf(after, until, versions, entries, ranges)
+    fires = {row["fire_at"]: row["is_by_hand"] for row in entries}
+    return LedgerOf(
+        after, until, versions, fires, [(row["first_at"], row["last_at"]) for row in ranges]
+    )

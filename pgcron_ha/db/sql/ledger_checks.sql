@@ -22,10 +22,10 @@ WHERE (:schedule::text IS NULL OR s.name = :schedule::text) AND (c.status = 'val
 ORDER BY c.next_fire, s.id LIMIT :at_most::int;
 
 -- name: timings_of_schedule
--- The versions that held at some time after an instant, oldest first, each with when it began;
--- NULL: a node has still to apply it.
+-- The versions that held at some time after an instant, oldest first, each with when it began; not
+-- those that a node has still to apply.
 SELECT v.version, v.since, v.content FROM pgcron.schedule_version v
-WHERE v.schedule_id = :schedule_id::bigint AND v.operation <> 'delete'
+WHERE v.schedule_id = :schedule_id::bigint AND v.operation <> 'delete' AND v.since IS NOT NULL
   AND v.version >= coalesce((SELECT max(e.version) FROM pgcron.schedule_version e
       WHERE e.schedule_id = :schedule_id::bigint AND e.since <= :after::timestamptz), 0)
 ORDER BY v.version;
