@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from pgcron_ha.client import checks
 from pgcron_ha.credentials import Token, new_token
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.session import Session
@@ -67,7 +68,8 @@ async def add_token(page_request: PageRequest) -> Response:
     token = new_token()
 
     async def add(session: Session) -> None:
-        lifetime = _lifetime(given.get("days", str(DAYS)))
+        days = given.get("days", str(DAYS))
+        number = checks.whole_number("days", whole_number(days, MOST_DAYS) or days, 1, MOST_DAYS)
         named = page_request.services.access.named(page_request.request)
         if named is not None:  # a proxy's user has no row before
             await session.call(login.note_user, name, page_request.person.shown, named[1])
@@ -78,7 +80,7 @@ async def add_token(page_request: PageRequest) -> Response:
             given.get("name", ""),
             given.get("role", "viewer"),
             given.get("scopes", "").split(),
-            lifetime=lifetime,
+            lifetime=timedelta(days=number),
             owner=name,
         )
 
@@ -87,16 +89,6 @@ async def add_token(page_request: PageRequest) -> Response:
     except (InvalidInput, Conflict) as error:
         return await _page(page_request, problem=error, typed=given)
     return await _page(page_request, token=token)
-
-
-def _lifetime(given: str) -> timedelta:
-    days = whole_number(given, MOST_DAYS)
-    if days is None:
-        raise InvalidInput(
-            f"days must be between 1 and {MOST_DAYS}, got '{given[:20]}'",
-            "A token is valid for up to a year.",
-        )
-    return timedelta(days=days)
 
 
 async def revoke_token(page_request: PageRequest) -> Response:
