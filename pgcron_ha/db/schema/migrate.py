@@ -17,7 +17,6 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.util import CommandError
-from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -69,7 +68,9 @@ async def _migrate(dsn: str, schema: str) -> None:
     )
     try:
         async with engine.connect() as connection:
-            await connection.run_sync(_migrate_on, schema)
+            await connection.run_sync(
+                lambda there: command.upgrade(_config(schema=schema, connection=there), NEWEST)
+            )
             await connection.commit()
     except Exception as error:
         raise _explained(error) from error
@@ -106,25 +107,22 @@ def run_environment(context: EnvironmentContext) -> None:
     """
     context.config.attributes[OWN] = True
     schema = context.config.attributes.get("schema", DEFAULT_SCHEMA)
+    settings: tuple[str, ...] = (f"lock_timeout = '{LOCK_SECONDS}s'",)
     if context.is_offline_mode():
+        settings = f"search_path = {PATH}", "statement_timeout = 0"
         context.configure(
             dialect_name="postgresql", version_table_schema=schema, literal_binds=True
         )
-        with context.begin_transaction():
-            for setting in (f"search_path = {PATH}", "statement_timeout = 0"):
-                context.execute(f"SET LOCAL {setting}")
-            refuse_unsupported(context.get_context())
-            context.execute(making(schema))
-            context.run_migrations()
-        return
-    connection: Connection = context.config.attributes["connection"]
-    # Nodes start together: the lock comes before alembic reads its version table.
-    take_turn(connection)
-    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
-    context.configure(connection=connection, version_table_schema=schema)
+    else:
+        connection = context.config.attributes["connection"]
+        # Nodes start together: the lock comes before alembic reads its version table.
+        take_turn(connection)
+        context.configure(connection=connection, version_table_schema=schema)
     with context.begin_transaction():
+        for setting in settings:
+            context.execute(f"SET LOCAL {setting}")
         refuse_unsupported(context.get_context())
-        connection.execute(text(making(schema)))
+        context.execute(making(schema))
         context.run_migrations()
 
 
@@ -132,10 +130,6 @@ def _config(output: io.StringIO | None = None, **attributes: Any) -> Config:
     config = Config(output_buffer=output, attributes=attributes)
     config.set_main_option("script_location", str(MIGRATIONS))
     return config
-
-
-def _migrate_on(connection: Connection, schema: str) -> None:
-    command.upgrade(_config(schema=schema, connection=connection), NEWEST)
 
 
 def _explained(error: Exception) -> Exception:
