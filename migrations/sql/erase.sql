@@ -206,11 +206,9 @@ BEGIN
     WHERE (at_most BETWEEN 1 AND 10000) IS NOT TRUE OR cardinality(run_ids) > 10000;
   PERFORM pgcron.refuse('PC010', 'none of these runs exists',
       'Of a run that retention has removed nothing is left to erase.', 'Correct the ids.')
-    WHERE run_ids <> '{}' AND NOT EXISTS (
-        SELECT FROM unnest(run_ids) w(id)
-        WHERE EXISTS (SELECT FROM pgcron.run r WHERE r.id = w.id)
-          OR EXISTS (SELECT FROM pgcron.ended_runs h WHERE h.id = w.id)
-          OR EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = w.id));
+    WHERE run_ids <> '{}'
+      AND NOT EXISTS (SELECT FROM pgcron.runs v WHERE v.id = ANY(run_ids))
+      AND NOT EXISTS (SELECT FROM pgcron.dead_letter d WHERE d.run_id = ANY(run_ids));
   IF idempotency_key IS NOT NULL THEN
     run_ids := ARRAY(SELECT i.run_id FROM pgcron.idempotency i WHERE i.key = idempotency_key
                        AND (erase.run_ids IS NULL OR i.run_id = ANY(erase.run_ids)));

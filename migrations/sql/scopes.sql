@@ -75,11 +75,8 @@ BEGIN
        WHERE s.name = reaches.name)
     WHEN kind IN ('runs', 'dead') THEN
       (SELECT pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags, NULL, scopes)
-       FROM (SELECT l.schedule_id, l.queue, l.handler, l.schedule, l.tags FROM pgcron.run l
-             WHERE l.id = reaches.name::bigint
-             UNION ALL
-             SELECT h.schedule_id, h.queue, h.handler, h.schedule, h.tags FROM pgcron.ended_runs h
-             WHERE h.id = reaches.name::bigint
+       FROM (SELECT v.schedule_id, v.queue, v.handler, v.schedule, v.tags FROM pgcron.runs v
+             WHERE v.id = reaches.name::bigint
              UNION ALL
              SELECT d.schedule_id, d.queue, d.handler, d.schedule, d.tags FROM pgcron.dead_letter d
              WHERE d.run_id = reaches.name::bigint) r LIMIT 1)
@@ -146,13 +143,9 @@ LANGUAGE sql STABLE AS $$
 CREATE FUNCTION pgcron.keep_schedule_in_scope() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-  IF TG_OP <> 'INSERT' AND NOT pgcron.schedule_in_scope(OLD) THEN
-    PERFORM pgcron.refuse_outside('schedule', OLD.name);
-  ELSIF TG_OP <> 'DELETE' AND NOT pgcron.schedule_in_scope(NEW) THEN
-    PERFORM pgcron.refuse_outside('schedule', NEW.name);
-  ELSIF TG_OP <> 'DELETE' THEN
-    PERFORM pgcron.refuse_foreign_parts(NEW, OLD);
-  END IF;
+  PERFORM pgcron.refuse_outside('schedule', s.name) FROM unnest(ARRAY[OLD, NEW]) s
+    WHERE s.id IS NOT NULL AND NOT pgcron.schedule_in_scope(s);
+  PERFORM pgcron.refuse_foreign_parts(NEW, OLD) WHERE TG_OP <> 'DELETE';
   RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
 END $$;
 CREATE TRIGGER keep_schedule_in_scope BEFORE INSERT OR UPDATE OR DELETE ON pgcron.schedule
