@@ -9,7 +9,7 @@ import click
 
 from pgcron_ha.cli.arguments import DURATION, JsonGroup, flag, limit_option, option
 from pgcron_ha.cli.output import columns, plural, print_result, print_rows
-from pgcron_ha.cli.session import Session, act, call, with_session
+from pgcron_ha.cli.session import act, call
 from pgcron_ha.credentials import hashed_password, new_token
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.commands.roles import role_grants
@@ -43,13 +43,8 @@ def users_group() -> None:
 @flag("--no-password", "For one who comes by a proxy.")
 def add_command(name: str, role: str | None, no_password: bool) -> None:
     """Add the user NAME; the password is asked for, or read from standard input."""
-    _add(name, None if no_password else _new_password(), role)
-
-
-@with_session
-async def _add(session: Session, name: str, password_hash: str | None, role: str | None) -> None:
-    await session.act(login.add_user, name, password_hash, role=role)
-    grants = await session.call(role_grants, subject=name)
+    act(login.add_user, name, None if no_password else _new_password(), role=role)
+    grants = call(role_grants, subject=name)
     held = ", ".join(
         f"{row['role']} of {Grant(row['role'], row['scope_kind'], row['scope']).words}"
         for row in grants
