@@ -10,20 +10,6 @@ RETURN '{"$erased": true}'::jsonb;
 CREATE TYPE pgcron.erasure AS (run_ids bigint[], concurrency_key text, unique_key text, tag text,
   args jsonb);
 
--- The workflow that the run is a step of, the topmost one; itself if it is none.
-CREATE FUNCTION pgcron.whole_of(run_id bigint) RETURNS bigint
-LANGUAGE sql STABLE AS $$
-  WITH RECURSIVE above(id) AS (
-    SELECT run_id
-    UNION
-    SELECT p.parent_run FROM above a
-    CROSS JOIN LATERAL (SELECT h.parent_run FROM pgcron.ended_runs h
-                        WHERE h.id = a.id AND h.origin = 'step'
-                        UNION ALL
-                        SELECT r.parent_run FROM pgcron.run r
-                        WHERE r.id = a.id AND r.origin = 'step') p)
-  SELECT min(a.id) FROM above a $$;
-
 -- Runs that criteria fit, and what belongs to them: the workflows that they are steps of, those
 -- workflows' steps, runs tried again. `place` is the order in which they are erased, those that
 -- criteria fit last, as the others are found by them. `is_alive`: it is not over, or its workflow
@@ -48,7 +34,17 @@ LANGUAGE sql STABLE AS $$
       AND (wanted.unique_key IS NULL OR a.unique_key = wanted.unique_key)
       AND (wanted.tag IS NULL OR wanted.tag = ANY(a.tags))
       AND (wanted.args IS NULL OR a.args @> wanted.args)),
-  whole AS MATERIALIZED (SELECT DISTINCT pgcron.whole_of(m.id) AS id FROM meant m),
+  -- the workflows that a run is a step of, the topmost last; itself if there is none
+  above AS (
+    SELECT m.id AS below, m.id FROM meant m
+    UNION
+    SELECT a.below, p.parent_run FROM above a
+    CROSS JOIN LATERAL (SELECT h.parent_run FROM pgcron.ended_runs h
+                        WHERE h.id = a.id AND h.origin = 'step'
+                        UNION ALL
+                        SELECT r.parent_run FROM pgcron.run r
+                        WHERE r.id = a.id AND r.origin = 'step') p),
+  whole AS MATERIALIZED (SELECT DISTINCT min(a.id) AS id FROM above a GROUP BY a.below),
   related AS (
     SELECT w.id, w.id AS top, 0 AS depth FROM whole w
     UNION

@@ -1,18 +1,5 @@
 -- Who may do what on the pages: roles, each within a scope.
 
--- A name, or how names begin, with a star at its end.
-CREATE FUNCTION pgcron.is_scope(kind text, scope text) RETURNS boolean
-LANGUAGE sql
-RETURN (kind = 'all' AND scope = '*')
-  OR (kind IN ('team', 'queue', 'tag', 'schedule', 'handler')
-      AND length(scope) BETWEEN 1 AND 206 AND scope !~ '[*].'
-      AND (kind <> 'handler' OR scope ~ '[:*]'))
-  OR pgcron.refuse('PC001',
-       format('%L is not a scope', left(concat_ws(':', kind, nullif(scope, '')), 300)),
-       'A scope is KIND:NAME; the kinds are team, queue, tag, schedule and handler. A star may '
-       'stand at the end of NAME, for all that begin so; a handler has its own kind in it.',
-       'Write for example queue:mail-* or handler:py:report.');
-
 CREATE TABLE pgcron.role_grant (
   subject_kind text NOT NULL CONSTRAINT a_role_is_given_to_a_user_a_group_or_a_token
     CHECK (subject_kind IN ('user', 'group', 'token')),
@@ -25,7 +12,16 @@ CREATE TABLE pgcron.role_grant (
   granted_by text NOT NULL DEFAULT session_user,
   granted_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (subject_kind, subject, role, scope_kind, scope),
-  CONSTRAINT a_scope_is_known CHECK (pgcron.is_scope(scope_kind, scope))
+  -- A name, or how names begin, with a star at its end.
+  CONSTRAINT a_scope_is_known CHECK ((scope_kind = 'all' AND scope = '*')
+      OR (scope_kind IN ('team', 'queue', 'tag', 'schedule', 'handler')
+        AND length(scope) BETWEEN 1 AND 206 AND scope !~ '[*].'
+        AND (scope_kind <> 'handler' OR scope ~ '[:*]'))
+      OR pgcron.refuse('PC001',
+        format('%L is not a scope', left(concat_ws(':', scope_kind, nullif(scope, '')), 300)),
+        'A scope is KIND:NAME; the kinds are team, queue, tag, schedule and handler. A star may '
+        'stand at the end of NAME, for all that begin so; a handler has its own kind in it.',
+        'Write for example queue:mail-* or handler:py:report.'))
 );
 COMMENT ON TABLE pgcron.role_grant IS
     'Which role a user or a group of users has, and within which scope.';

@@ -125,27 +125,22 @@ LANGUAGE sql SECURITY DEFINER AS $$
            actor, note, outcome => 'refused') $$;
 
 -- A schedule of one's scope takes nothing new of another team: as owner, queue or concurrency key.
-CREATE FUNCTION pgcron.refuse_foreign_parts(now_is pgcron.schedule, was pgcron.schedule)
-  RETURNS void
-LANGUAGE sql STABLE AS $$
-  SELECT pgcron.refuse('PC013',
-           format(CASE part.kind WHEN 'team' THEN 'owner %L is no team of your roles'
-                    ELSE part.kind || ' %L belongs to another team' END, left(part.name, 200)),
-           'What you write takes owners, queues and concurrency keys of your roles, or of no team.',
-           'Name another one, or ask an administrator for a role there.')
-  FROM (VALUES ('team', now_is.owner, was.owner), ('queue', now_is.queue, was.queue),
-          ('key', now_is.concurrency_key, was.concurrency_key)) part(kind, name, before)
-  LEFT JOIN pgcron.owned o ON (o.kind, o.name) = (part.kind, part.name)
-  WHERE part.name IS DISTINCT FROM part.before
-    AND NOT part.kind || ':' || part.name LIKE ANY (pgcron.scopes())
-    AND (part.kind = 'team' OR NOT 'team:' || o.team LIKE ANY (pgcron.scopes())) $$;
-
 CREATE FUNCTION pgcron.keep_schedule_in_scope() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.refuse_outside('schedule', s.name) FROM unnest(ARRAY[OLD, NEW]) s
     WHERE s.id IS NOT NULL AND NOT pgcron.schedule_in_scope(s);
-  PERFORM pgcron.refuse_foreign_parts(NEW, OLD) WHERE TG_OP <> 'DELETE';
+  PERFORM pgcron.refuse('PC013',
+      format(CASE part.kind WHEN 'team' THEN 'owner %L is no team of your roles'
+               ELSE part.kind || ' %L belongs to another team' END, left(part.name, 200)),
+      'What you write takes owners, queues and concurrency keys of your roles, or of no team.',
+      'Name another one, or ask an administrator for a role there.')
+    FROM (VALUES ('team', NEW.owner, OLD.owner), ('queue', NEW.queue, OLD.queue),
+            ('key', NEW.concurrency_key, OLD.concurrency_key)) part(kind, name, before)
+    LEFT JOIN pgcron.owned o ON (o.kind, o.name) = (part.kind, part.name)
+    WHERE TG_OP <> 'DELETE' AND part.name IS DISTINCT FROM part.before
+      AND NOT part.kind || ':' || part.name LIKE ANY (pgcron.scopes())
+      AND (part.kind = 'team' OR NOT 'team:' || o.team LIKE ANY (pgcron.scopes()));
   RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
 END $$;
 CREATE TRIGGER keep_schedule_in_scope BEFORE INSERT OR UPDATE OR DELETE ON pgcron.schedule

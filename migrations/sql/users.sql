@@ -101,22 +101,6 @@ LANGUAGE sql IMMUTABLE
 RETURN role || ' of ' || CASE scope_kind WHEN 'all' THEN 'everything'
                            ELSE scope_kind || ':' || scope END;
 
--- Refuses a token that would be worth less than it says.
-CREATE FUNCTION pgcron.refuse_broader(id text, owner text) RETURNS void
-LANGUAGE sql STABLE AS $$
-  SELECT pgcron.refuse('PC001',
-           format('%s is more than user %L has',
-             pgcron.grant_words(g.role, g.scope_kind, g.scope), owner),
-           format('A token never has more rights than its owner, who has: %s.', coalesce((
-             SELECT string_agg(pgcron.grant_words(h.role, h.scope_kind, h.scope), ', ')
-             FROM pgcron.web_user u CROSS JOIN pgcron.grants_of(u.name, u.groups) h
-             WHERE u.name = refuse_broader.owner), 'nothing')),
-           'Choose a role and scopes within that: a scope is KIND:NAME.')
-  FROM (SELECT r.role, r.scope_kind, r.scope FROM pgcron.role_grant r
-        WHERE r.subject_kind = 'token' AND r.subject = refuse_broader.id
-        EXCEPT SELECT t.role, t.scope_kind, t.scope
-        FROM pgcron.grants_of_token(refuse_broader.id, refuse_broader.owner) t) g $$;
-
 -- A token with a role within scopes, written as kind:name; none is everything.
 CREATE FUNCTION pgcron.add_token(id text, secret_hash bytea, name text, role text,
     scopes text[] DEFAULT '{}', lifetime interval DEFAULT '90 days', owner text DEFAULT NULL,
@@ -134,7 +118,19 @@ BEGIN
       substr(s, length(kind) + 2), actor)
   FROM unnest(CASE WHEN scopes = '{}' THEN ARRAY['all:*'] ELSE scopes END) s
   CROSS JOIN split_part(s, ':', 1) kind;
-  PERFORM pgcron.refuse_broader(add_token.id, add_token.owner);
+  -- or it would be worth less than it says
+  PERFORM pgcron.refuse('PC001',
+      format('%s is more than user %L has', pgcron.grant_words(g.role, g.scope_kind, g.scope),
+        owner),
+      format('A token never has more rights than its owner, who has: %s.', coalesce((
+        SELECT string_agg(pgcron.grant_words(h.role, h.scope_kind, h.scope), ', ')
+        FROM pgcron.web_user u CROSS JOIN pgcron.grants_of(u.name, u.groups) h
+        WHERE u.name = add_token.owner), 'nothing')),
+      'Choose a role and scopes within that: a scope is KIND:NAME.')
+    FROM (SELECT r.role, r.scope_kind, r.scope FROM pgcron.role_grant r
+          WHERE r.subject_kind = 'token' AND r.subject = add_token.id
+          EXCEPT SELECT t.role, t.scope_kind, t.scope
+          FROM pgcron.grants_of_token(add_token.id, add_token.owner) t) g;
   PERFORM pgcron.record_audit('add', 'token', add_token.name, actor,
       after => jsonb_build_object('id', add_token.id, 'owner', add_token.owner,
                                   'role', add_token.role, 'scopes', to_jsonb(scopes)));
