@@ -48,16 +48,13 @@ class BadToken(Exception):
 
 
 class LocalKey:
-    """Of pages without login: an address that works once. When it was used there is the next one,
-    and `announce` gets it.
-    """
+    """Of pages without login: an address that works once."""
 
-    def __init__(
-        self, cookie: str | None = None, announce: Callable[[str], None] = lambda path: None
-    ) -> None:
+    def __init__(self, cookie: str | None = None) -> None:
         """`cookie` is what browsers get for a key; a process that starts anew can keep it."""
         self.cookie = cookie or secrets.token_urlsafe(32)
-        self.announce = announce
+        self.announce: Callable[[str], None] = lambda path: None
+        """Gets the next address when one was used."""
         self._key = secrets.token_urlsafe(32)
 
     @property

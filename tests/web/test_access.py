@@ -37,7 +37,8 @@ async def test_who_has_no_key_sees_only_what_is_open(read_site: Site, route: Web
 
 async def test_the_printed_key_lets_one_browser_in_and_then_there_is_another(database: str) -> None:
     printed: list[str] = []
-    key = LocalKey(announce=printed.append)
+    key = LocalKey()
+    key.announce = printed.append
     server = WebServer(create_app(database, entry=Entry(key=key)), Address("127.0.0.1", 0))
     running = asyncio.create_task(server.run())
     first, second = (httpx.AsyncClient(base_url=server.url, verify=False) for _ in range(2))
