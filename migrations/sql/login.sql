@@ -114,56 +114,6 @@ LANGUAGE sql AS $$
   UPDATE pgcron.login_failure f SET failures = greatest(f.failures - 1, 0)
   WHERE f.key = ANY (keys) AND f.key LIKE 'network %' $$;
 
--- Only names of users are recorded: others may be passwords in the wrong field.
-CREATE FUNCTION pgcron.refuse_login(name text, method text, address text) RETURNS void
-LANGUAGE sql SECURITY DEFINER AS $$
-  SELECT pgcron.act_as('ui:nobody', 'ui', address);
-  SELECT pgcron.record_audit('login', 'user', (
-      SELECT u.name FROM pgcron.web_user u WHERE u.name = refuse_login.name),
-    note => method, outcome => 'refused') $$;
-
--- Ends an attempt: a user who is let in has a session, and what was counted of `keys` counts no
--- more. Sessions that are over go, and of one user all but the newest 50.
-CREATE FUNCTION pgcron.begin_session(is_let_in boolean, keys text[], name text, method text,
-    session bytea, idle interval, life interval, address text, agent text) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  IF NOT is_let_in THEN
-    PERFORM pgcron.refuse_login(name, method, address);
-    RETURN false;
-  END IF;
-  PERFORM pgcron.forget_attempt(keys);
-  DELETE FROM pgcron.web_session s
-  WHERE s.id = ANY (
-    ARRAY(SELECT o.id FROM pgcron.web_session o WHERE o.expires_at < now()
-          ORDER BY o.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
-    || ARRAY(SELECT o.id FROM pgcron.web_session o WHERE o.user_name = begin_session.name
-             ORDER BY o.created_at DESC OFFSET 49 LIMIT 100 FOR UPDATE SKIP LOCKED));
-  INSERT INTO pgcron.web_session (id, user_name, method, address, agent, idle, expires_at)
-  VALUES (session, begin_session.name, begin_session.method, begin_session.address,
-          left(begin_session.agent, 200), begin_session.idle, now() + life);
-  PERFORM pgcron.act_as('ui:' || begin_session.name, 'ui', begin_session.address);
-  PERFORM pgcron.record_audit('login', 'user', begin_session.name,
-                              note => begin_session.method);
-  RETURN true;
-END $$;
-
--- Ends an attempt: `password_hash` is the one that `begin_login` gave, if what was typed fits it.
--- Whether there is a session.
-CREATE FUNCTION pgcron.end_login(name text, password_hash text, session bytea, idle interval,
-    life interval, address text, agent text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  network CONSTANT text := pgcron.login_network(address);
-  keys CONSTANT text[] := pgcron.login_keys(name, address);
-BEGIN
-  UPDATE pgcron.web_user u
-  SET networks = (ARRAY[network] || array_remove(u.networks, network))[1:10]
-  WHERE u.name = end_login.name AND u.disabled_at IS NULL
-    AND u.password_hash = end_login.password_hash;
-  RETURN pgcron.begin_session(FOUND, keys, name, 'password', session, idle, life, address, agent);
-END $$;
-
 -- What somebody else than this database knows of a user; false for one that is disabled.
 CREATE FUNCTION pgcron.note_user(name text, shown text, groups text[]) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -176,12 +126,45 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- A user whom a provider has named; whether there is a session: not for one that is disabled.
-CREATE FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], session bytea,
-    idle interval, life interval, address text, agent text) RETURNS boolean
-LANGUAGE sql SECURITY DEFINER AS $$
-  SELECT pgcron.begin_session(pgcron.note_user(name, shown, groups),
-           pgcron.login_keys(NULL, address), name, 'oidc', session, idle, life, address, agent) $$;
+-- Ends an attempt; whether there is a session. By a password: `password_hash` is the one that
+-- `begin_login` gave, if what was typed fits it. Else a provider has named the user (oidc). What was
+-- counted of an attempt that succeeded counts no more. Sessions that are over go, and of one user
+-- all but the newest 50. Only names of users are recorded: others may be passwords in the wrong
+-- field.
+CREATE FUNCTION pgcron.end_login(name text, method text, password_hash text, shown text,
+    groups text[], session bytea, idle interval, life interval, address text, agent text)
+  RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+  network CONSTANT text := pgcron.login_network(address);
+  keys CONSTANT text[] := pgcron.login_keys(CASE method WHEN 'password' THEN name END, address);
+BEGIN
+  UPDATE pgcron.web_user u
+  SET networks = (ARRAY[network] || array_remove(u.networks, network))[1:10]
+  WHERE method = 'password' AND u.name = end_login.name AND u.disabled_at IS NULL
+    AND u.password_hash = end_login.password_hash;
+  IF NOT FOUND AND (
+      CASE method WHEN 'oidc' THEN pgcron.note_user(name, shown, groups) END) IS NOT TRUE THEN
+    PERFORM pgcron.act_as('ui:nobody', 'ui', address);
+    PERFORM pgcron.record_audit('login', 'user', (
+        SELECT u.name FROM pgcron.web_user u WHERE u.name = end_login.name),
+      note => method, outcome => 'refused');
+    RETURN false;
+  END IF;
+  PERFORM pgcron.forget_attempt(keys);
+  DELETE FROM pgcron.web_session s
+  WHERE s.id = ANY (
+    ARRAY(SELECT o.id FROM pgcron.web_session o WHERE o.expires_at < now()
+          ORDER BY o.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
+    || ARRAY(SELECT o.id FROM pgcron.web_session o WHERE o.user_name = end_login.name
+             ORDER BY o.created_at DESC OFFSET 49 LIMIT 100 FOR UPDATE SKIP LOCKED));
+  INSERT INTO pgcron.web_session (id, user_name, method, address, agent, idle, expires_at)
+  VALUES (session, end_login.name, end_login.method, end_login.address,
+          left(end_login.agent, 200), end_login.idle, now() + life);
+  PERFORM pgcron.act_as('ui:' || end_login.name, 'ui', end_login.address);
+  PERFORM pgcron.record_audit('login', 'user', end_login.name, note => end_login.method);
+  RETURN true;
+END $$;
 
 -- The roles of a user, as JSON: [[role, scope kind, scope], …].
 CREATE FUNCTION pgcron.grants_as_json(name text, groups text[]) RETURNS jsonb

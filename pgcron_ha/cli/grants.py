@@ -133,9 +133,9 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "revealer": ("EXECUTE ON FUNCTION reveal",),
     # What serves the pages with login, beside the parts of its buttons.
     "login": (
-        "EXECUTE ON FUNCTION begin_login, end_login, refuse_login, login_by_provider, "
-        "note_user, user_of_session, user_of_token, user_of_proxy, log_out, revoke_sessions, "
-        "set_password, add_token, revoke_token, record_refusal",
+        "EXECUTE ON FUNCTION begin_login, end_login, note_user, user_of_session, user_of_token, "
+        "user_of_proxy, log_out, revoke_sessions, set_password, add_token, revoke_token, "
+        "record_refusal",
         "SELECT ON web_session, api_token, role_grant",
     ),
     # What takes callbacks: no table, and nothing without a callback's token.

@@ -209,8 +209,8 @@ class Scenario:
             self._ask("users add", "alice", "--role", "admin")
             self._ask("users password", "alice")
         begin = (
-            "SELECT pgcron.begin_session(true, '{}', 'alice', 'password', sha256('x'), '1 h',"
-            " '1 h', '', '')"
+            "SELECT pgcron.end_login('alice', 'oidc', NULL, NULL, '{}', sha256('x'), '1 h',"
+            " '1 h', '127.0.0.1', '')"
         )
         with psycopg.connect(self._cluster.dsn, autocommit=True) as connection:
             connection.execute(begin)

@@ -15,14 +15,11 @@ begin_login: Final = Rows("begin_login", "name", "address").the
 the `password_hash` to compare with, None for no such user.
 """
 
-end_login: Final = Call[bool]("end_login", "name", "password_hash")
-"""What came of an attempt (None: it was wrong); whether there is a session now."""
-
-refuse_login: Final = Call[None]("refuse_login", "name", "method", "address")
-"""Records an attempt that came to nothing."""
-
-login_by_provider: Final = Call[bool]("login_by_provider", "name", "shown", "groups")
-"""A session of a user whom a provider has named; False: the user is disabled here."""
+end_login: Final = Call[bool]("end_login", "method", "name")
+"""What came of an attempt; whether there is a session now. By a password: the `password_hash` that
+`begin_login` gave (None: it was wrong); by a provider, which has named the user (oidc), `shown` and
+`groups`; False: the user is disabled here.
+"""
 
 note_user: Final = Call[bool]("note_user", "name", "shown", "groups")
 """Notes a user whom a proxy names; False: the user is disabled here."""

@@ -2,10 +2,6 @@
 
 -- name: end_login
 
--- name: refuse_login
-
--- name: login_by_provider
-
 -- name: note_user
 
 -- name: user_of_session

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from pgcron_ha.credentials import hashed
 from pgcron_ha.db.commands import login
-from pgcron_ha.db.driver.calls import Call
+from pgcron_ha.db.commands.roles import record_refusal
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
 from pgcron_ha.web.access import inner_path
 from pgcron_ha.web.formats import capital
@@ -76,7 +76,7 @@ async def log_in(page_request: PageRequest) -> Response:
     known = begun["password_hash"]
     is_right = await passwords.is_right(known, typed[:1000])
     proof = known if is_right else None
-    answer = await _session(page_request, then, login.end_login, name, proof)
+    answer = await _session(page_request, then, "password", name=name, password_hash=proof)
     return answer or _form(page_request, then, name, WRONG, 403)
 
 
@@ -112,11 +112,12 @@ async def provider_callback(page_request: PageRequest) -> Response:
         if given.get("iss", provider.issuer) != provider.issuer:
             raise Refused("the answer is another provider's")
         who = await provider.identity(secret, given.get("state", ""), given.get("code", "")[:4000])
-        answer = await _session(page_request, then, login.login_by_provider, *who)
+        answer = await _session(page_request, then, "oidc", **who._asdict())
         if answer is None:
-            raise Refused("this user is disabled here")
+            answer = _form(page_request, then, problem="This user is disabled here.", status=403)
     except (Refused, InvalidInput, ProviderAway) as error:
-        await access.call(login.refuse_login, None, "oidc", page_request.address)
+        async with page_request.session() as session:
+            await session.act(record_refusal, "login", "user", None, "oidc")
         status = 503 if isinstance(error, ProviderAway) else 403
         answer = _form(page_request, then, problem=_in_words(error), status=status)
     access.set_cookie(request, answer, "", 0, FLOW)
@@ -135,17 +136,18 @@ async def log_out(page_request: PageRequest) -> Response:
 
 
 async def _session(
-    page_request: PageRequest, then: str | None, begin: Call[bool], *values: Any
+    page_request: PageRequest, then: str | None, method: str, **proof: Any
 ) -> Response | None:
-    """Shows the page that was asked for, with a session, if `begin` begins one. Its id is new:
-    whatever the browser had before is worth nothing.
+    """Shows the page that was asked for, with a session, if the `proof` is worth one. Its id is
+    new: whatever the browser had before is worth nothing.
     """
     request, access = page_request.request, page_request.services.access
     auth = configured(access.auth)
     session = secrets.token_urlsafe(32)
     has_begun = await access.call(
-        begin,
-        *values,
+        login.end_login,
+        method,
+        **proof,
         session=hashed(session),
         idle=auth.session_idle,
         life=auth.session_life,
