@@ -224,6 +224,10 @@ async def test_a_disabled_user_of_the_provider_is_not_let_in(
         again = await through(visitor)
 
     assert (inside.status_code, again.status_code) == (303, 403)
+    assert "This user is disabled here." in again.text
+    name = f"oidc:{provider.issuer}#4711"
+    refused = [row for row in await login.audited() if row[3] == "refused"]
+    assert refused == [("ui:nobody", "login", name, "refused")]  # once, with its name
 
 
 async def test_the_redirect_is_to_the_configured_address_whatever_the_request_names(
