@@ -11,23 +11,20 @@ from pgcron_ha.cli.output import columns, note, print_result, print_rows
 from pgcron_ha.cli.queues import note_if_unused
 from pgcron_ha.cli.session import Session, act, call
 from pgcron_ha.db.commands import roles
-from pgcron_ha.model.permissions import ROLES, SCOPE_KINDS, Grant
+from pgcron_ha.model.permissions import ROLES, SCOPE_KINDS, where_held
 
-COLUMNS: Final = columns(
-    "WHO:60 ROLE WHERE:60 GRANTED_BY:16 SINCE=granted_at",
-    WHERE=lambda row: Grant(row["role"], row["scope_kind"], row["scope"]).words,
-)
+COLUMNS: Final = columns("WHO:60 ROLE WHERE:60 GRANTED_BY:16 SINCE=granted_at", WHERE=where_held)
 OWNED: Final = columns("TEAM:40 KIND NAME:60 SET_BY:16 SINCE=set_at")
-_KINDS: Final = ("queue", "calendar", "key", "producer")
 
-
-_WITHIN: Final = "Within this {}: a name, or how names begin (mail-*)."
 # What grant and revoke name alike.
 _of_a_grant = together(
     click.argument("role", type=click.Choice(list(ROLES))),
     option("--user USER", "A user of the pages."),
     option("--group GROUP", "Every user of this group."),
-    *(option(f"--{kind} NAME", _WITHIN.format(kind)) for kind in SCOPE_KINDS),
+    *(
+        option(f"--{kind} NAME", f"Within this {kind}: a name, or how names begin (mail-*).")
+        for kind in SCOPE_KINDS
+    ),
 )
 
 
@@ -82,7 +79,7 @@ def list_command(name: str | None, limit: int) -> None:
 
 
 @roles_group.command("team")
-@click.argument("kind", type=click.Choice(_KINDS))
+@click.argument("kind", type=click.Choice(("queue", "calendar", "key", "producer")))
 @click.argument("name")
 @click.argument("team", required=False)
 async def team_command(session: Session, kind: str, name: str, team: str | None) -> None:
@@ -107,8 +104,7 @@ def teams_command(team: str | None, limit: int) -> None:
 
 
 def _print(named: list[str], verb: str) -> None:
-    subject_kind, subject, role, scope_kind, scope = named
-    names = ("subject_kind", "subject", "role", "scope_kind", "scope")
-    document = dict(zip(names, named, strict=True))
-    words = Grant(role, scope_kind, scope).words
-    print_result(document, f"{subject_kind} '{subject}' {verb} the role {role} for {words}")
+    subject_kind, subject, role, *_ = named
+    document = dict(zip(roles.GRANT, named, strict=True))
+    words = f"{subject_kind} '{subject}' {verb} the role {role} for {where_held(document)}"
+    print_result(document, words)

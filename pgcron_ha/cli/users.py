@@ -13,7 +13,7 @@ from pgcron_ha.cli.session import act, call
 from pgcron_ha.credentials import hashed_password, new_token
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.commands.roles import role_grants
-from pgcron_ha.model.permissions import ROLES, Grant
+from pgcron_ha.model.permissions import ROLES, where_held
 
 _ROLE: Final = tuple(ROLES)
 _USERS: Final = columns(
@@ -46,9 +46,7 @@ def add_command(name: str, role: str | None, no_password: bool) -> None:
     act(login.add_user, name, None if no_password else _new_password(), role=role)
     grants = call(role_grants, subject=name)
     held = ", ".join(
-        f"{row['role']} of {Grant(row['role'], row['scope_kind'], row['scope']).words}"
-        for row in grants
-        if row["subject_kind"] == "user"
+        f"{row['role']} of {where_held(row)}" for row in grants if row["subject_kind"] == "user"
     )
     print_result(
         {"user": name, "role": role}, f"user '{name}' is added, {held or 'without a role'}"

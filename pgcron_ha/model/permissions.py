@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -62,6 +63,11 @@ class Grant:
     def words(self) -> str:
         """Where it is held."""
         return "everything" if self.scope_kind == "all" else f"{self.scope_kind} {self.scope}"
+
+
+def where_held(row: Mapping[str, str]) -> str:
+    """As `Grant.words`, of a row of them."""
+    return Grant(row["role"], row["scope_kind"], row["scope"]).words
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
-grant_role: Final = Call[None](
-    "grant_role", "subject_kind", "subject", "role", scope_kind="all", scope="*"
-)
+GRANT: Final = ("subject_kind", "subject", "role", "scope_kind", "scope")
+"""What a grant is; everything is the scope ``*`` of the kind ``all``."""
+
+grant_role: Final = Call[None]("grant_role", *GRANT)
 """Gives a user or a group a role, for everything or within a scope."""
 
-revoke_role: Final = Call[bool](
-    "revoke_role", "subject_kind", "subject", "role", scope_kind="all", scope="*"
-)
+revoke_role: Final = Call[bool]("revoke_role", *GRANT)
 """Takes it back; whether there was one."""
 
 role_grants: Final = Rows("list_role_grants", limit=DEFAULT_LIMIT)

@@ -32,9 +32,8 @@ async def show_audit(page_request: PageRequest) -> Response:
     """The list; every filter is in the address, ``before`` is where a page begins."""
     given = page_request.query(*_FILTERS, "before")
     choice(given.get("outcome"), OUTCOMES, "outcome")
-    filters = {name: given[name] for name in _FILTERS if name in given}
-    begin = _position(given.get("before"))
-    snapshot = await page_request.gather("audit", _read, filters, begin, page_request.zone)
+    begin = _position(given.pop("before", None))
+    snapshot = await page_request.gather("audit", _read, given, begin, page_request.zone)
     page = snapshot.value
     following = page.next and f"{page.next[0].astimezone(UTC).isoformat()}~{page.next[1]}"
     return page_request.page(
@@ -51,11 +50,10 @@ async def show_audit(page_request: PageRequest) -> Response:
 async def _read(
     session: Session, given: dict[str, str], begin: tuple[datetime, int] | None, zone: ZoneInfo
 ) -> BoundedPage[tuple[datetime, int]]:
-    given = dict(given)
-    times = {name: given.pop(name, None) for name in ("since", "until")}
     now = await session.call(database_time)
-    read = {name: text and written_instant(text, zone, now) for name, text in times.items()}
-    return await session.call(ask.audited, begin=begin, **read, **given)
+    known = [name for name in ("since", "until") if name in given]
+    times: dict[str, Any] = {name: written_instant(given[name], zone, now) for name in known}
+    return await session.call(ask.audited, begin=begin, **{**given, **times})
 
 
 def _shown(page_request: PageRequest, row: Row) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pgcron_ha.db.commands import roles as ask
-from pgcron_ha.model.permissions import ROLES, Grant
+from pgcron_ha.model.permissions import ROLES, where_held
 from pgcron_ha.web.page_request import PageRequest, together
 
 _MOST: Final = 1_000
@@ -19,9 +19,5 @@ async def show_roles(page_request: PageRequest) -> Response:
     page_request.query()
     snapshot = await page_request.read("roles", _ASKED, limit=_MOST)
     grants, owned = snapshot.value
-    rows = [
-        {**row, "where": Grant(row["role"], row["scope_kind"], row["scope"]).words}
-        for row in grants
-    ]
-    more = {"owned": owned, "roles": ROLES}
-    return page_request.page("roles.html", snapshot, title="Roles", rows=rows, **more)
+    more = {"rows": grants, "owned": owned, "roles": ROLES, "where": where_held}
+    return page_request.page("roles.html", snapshot, title="Roles", **more)
