@@ -68,7 +68,7 @@ def begin_step(revision: str) -> bool:
         op.execute(_forgetting(schema))
         op.execute(f"INSERT INTO {table} VALUES ('{revision}')")
     if revision == _FIRST:
-        _refuse_others(context, {VERSION_TABLE})
+        _refuse(context, "orphans_in_schema", partial(foreign_objects, schema), {VERSION_TABLE})
     op.execute(f"COMMENT ON TABLE {table} IS 'Private: {checksum_of_scripts()}'")
     return True
 
@@ -128,14 +128,10 @@ def drop_everything() -> None:
     if not context.as_sql and _noted(schema) is None:
         return
     op.execute(_forgetting(schema))
-    _refuse_others(context, known_names())
+    # They would be removed with ours.
+    _refuse(context, "orphans_in_schema", partial(foreign_objects, schema), known_names())
     _refuse(context, "dependents_of_schema", dependents_there)
     run_script("drop")
-
-
-def _refuse_others(context: MigrationContext, known: set[str]) -> None:
-    """Raises Conflict if the schema has objects of others, which would be removed with ours."""
-    _refuse(context, "orphans_in_schema", partial(foreign_objects, _schema(context)), known)
 
 
 def refuse_unsupported(context: MigrationContext) -> None:

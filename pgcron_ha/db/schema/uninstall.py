@@ -63,25 +63,20 @@ async def _uninstall(connection: asyncpg.Connection, schema: str, by_force: bool
     elif orphans:
         raise foreign_objects(schema, orphans)
     elif not by_force:
-        await _require_quiet(connection, schema)
+        nodes = await _names(connection, statements["nodes_with_lease"].sql)
+        if nodes:
+            raise Conflict(
+                f"nodes are alive: {', '.join(nodes)}",
+                "What they execute would be left without a record.",
+                "Stop them first; or --force, and stop them then: until then they try and warn.",
+            )
+        built = await _names(connection, statements["dependents_of_schema"].sql, schema)
+        if built:
+            raise dependents_there(built, "or --force, and they go, too")
     for name in ("drop", "uninstall") if is_there else ("uninstall",):
         script = (MIGRATIONS / "sql" / f"{name}.sql").read_text(encoding="utf-8")
         await connection.execute(in_schema(script, schema))
     return True
-
-
-async def _require_quiet(connection: asyncpg.Connection, schema: str) -> None:
-    statements = load(schema)
-    nodes = await _names(connection, statements["nodes_with_lease"].sql)
-    if nodes:
-        raise Conflict(
-            f"nodes are alive: {', '.join(nodes)}",
-            "What they execute would be left without a record.",
-            "Stop them first; or --force, and stop them then: until then they try and warn.",
-        )
-    built = await _names(connection, statements["dependents_of_schema"].sql, schema)
-    if built:
-        raise dependents_there(built, "or --force, and they go, too")
 
 
 def foreign_objects(schema: str, names: Iterable[str]) -> Conflict:
