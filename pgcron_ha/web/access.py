@@ -156,13 +156,9 @@ class Access:
     ) -> None:
         """Gives the browser its session, or something else to bring."""
         name = self.cookie_name(request, what)
+        secure = name.startswith("__Host-")
         answer.set_cookie(
-            name,
-            value,
-            max_age=int(life),
-            httponly=True,
-            samesite=same_site,
-            secure=name.startswith("__Host-"),
+            name, value, max_age=int(life), httponly=True, samesite=same_site, secure=secure
         )
 
     def session_id(self, request: Request) -> bytes:
