@@ -10,6 +10,7 @@ from datetime import datetime
 from time import monotonic
 from typing import Any, Final
 
+from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import ledger_checks as ask
 from pgcron_ha.db.queries.overview import Row
@@ -51,14 +52,14 @@ async def prove(
     """Verify what fired since an instant, of one schedule or of all: at most `schedules` of them,
     `instants` of each, and about `seconds` long. Raises NotFound.
     """
-    began = monotonic()
-    deciding = await ask.deciding_tzdata(connection, schema=schema)
+    began, session = monotonic(), Session(connection, schema)
+    deciding = await session.call(ask.deciding_tzdata)
     others = None if deciding == TZDATA else deciding
-    found = await ask.verifiable_schedules(
-        connection, name, only_utc=others is not None, at_most=schedules, schema=schema
+    found = await session.call(
+        ask.verifiable_schedules, name, only_utc=others is not None, at_most=schedules
     )
     by_one = name is None and len(found) == schedules  # there may be more than are verified
-    breaks = [] if by_one else await ask.broken_rows(connection, name, since=since, schema=schema)
+    breaks = [] if by_one else await session.call(ask.broken_rows, name, since=since)
     looked_at = total = 0
     is_cut = by_one
     for schedule in found:
@@ -66,10 +67,8 @@ async def prove(
             is_cut = True
             break
         if by_one:
-            breaks += await ask.broken_rows(
-                connection, schedule["name"], since=since, schema=schema
-            )
-        verdict = await _verdict(connection, schedule, since, instants, schema)
+            breaks += await session.call(ask.broken_rows, schedule["name"], since=since)
+        verdict = await _verdict(session, schedule, since, instants)
         looked_at, total = looked_at + 1, total + verdict.instants
         is_cut = is_cut or verdict.reached < schedule["watermark"]
         breaks += [
@@ -86,12 +85,10 @@ async def prove(
     return Proof(looked_at, total, breaks, is_cut, others)
 
 
-async def _verdict(
-    connection: Any, schedule: Row, since: datetime, most: int, schema: str
-) -> Verdict:
+async def _verdict(session: Session, schedule: Row, since: datetime, most: int) -> Verdict:
     """In one snapshot, so that nothing changes between the reads."""
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
-        read = await ask.ledger_of(connection, schedule["id"], since, most=most, schema=schema)
+    async with session.connection.transaction(isolation="repeatable_read", readonly=True):
+        read = await session.call(ask.ledger_of, schedule["id"], since, most=most)
     return Verdict(0, schedule["watermark"], ()) if read is None else verdict_of(read, most)
 
 
