@@ -114,17 +114,15 @@ LANGUAGE sql AS $$
   UPDATE pgcron.login_failure f SET failures = greatest(f.failures - 1, 0)
   WHERE f.key = ANY (keys) AND f.key LIKE 'network %' $$;
 
--- What somebody else than this database knows of a user; false for one that is disabled.
+-- What somebody else than this database knows of a user; NULL for one that is disabled, else true.
 CREATE FUNCTION pgcron.note_user(name text, shown text, groups text[]) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
+LANGUAGE sql SECURITY DEFINER AS $$
   INSERT INTO pgcron.web_user AS u (name, shown, groups, created_by)
   VALUES (note_user.name, note_user.shown, note_user.groups, 'ui:' || note_user.name)
   ON CONFLICT ON CONSTRAINT web_user_pkey
     DO UPDATE SET shown = excluded.shown, groups = excluded.groups
-    WHERE u.disabled_at IS NULL;
-  RETURN FOUND;
-END $$;
+    WHERE u.disabled_at IS NULL
+  RETURNING true $$;
 
 -- Ends an attempt; whether there is a session. By a password: `password_hash` is the one that
 -- `begin_login` gave, if what was typed fits it. Else a provider has named the user (oidc). What was

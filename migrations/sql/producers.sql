@@ -267,8 +267,7 @@ COMMENT ON FUNCTION pgcron.confine_producer IS
 CREATE FUNCTION pgcron.delete_producer(role text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.act_as(actor);
-  DELETE FROM pgcron.producer p USING pg_roles known
-  WHERE known.rolname = delete_producer.role AND p.role = known.oid $$;
+  DELETE FROM pgcron.producer p WHERE p.role = to_regrole(quote_ident(delete_producer.role)) $$;
 COMMENT ON FUNCTION pgcron.delete_producer IS
     'Removes all rules and limits of a role, which enqueues nothing more. For the owner of the '
     'schema.';

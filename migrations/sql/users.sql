@@ -139,21 +139,16 @@ END $$;
 -- `owner` NULL: whosever it is.
 CREATE FUNCTION pgcron.revoke_token(id text, owner text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  token_name text;
-BEGIN
-  DELETE FROM pgcron.api_token t
-  WHERE t.id = revoke_token.id AND (revoke_token.owner IS NULL OR t.owner = revoke_token.owner)
-  RETURNING t.name INTO token_name;
-  PERFORM pgcron.refuse('PC010', format('token %L does not exist', left(revoke_token.id, 200)),
-      'A token is named by its id, the 8 characters after pgc_.',
-      'List the tokens: `pgcron-ha tokens list`.')
-    WHERE NOT FOUND;
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.refuse('PC010', format('token %L does not exist', left(revoke_token.id, 200)),
+           'A token is named by its id, the 8 characters after pgc_.',
+           'List the tokens: `pgcron-ha tokens list`.')
+  WHERE NOT EXISTS (SELECT FROM pgcron.api_token t WHERE t.id = revoke_token.id
+                      AND t.owner IS NOT DISTINCT FROM coalesce(revoke_token.owner, t.owner));
   DELETE FROM pgcron.role_grant g WHERE g.subject_kind = 'token' AND g.subject = revoke_token.id;
-  PERFORM pgcron.record_audit('revoke', 'token', token_name, actor,
-                              before => jsonb_build_object('id', revoke_token.id));
-END $$;
+  WITH gone AS (DELETE FROM pgcron.api_token t WHERE t.id = revoke_token.id RETURNING t.name)
+  SELECT pgcron.record_audit('revoke', 'token', g.name, actor,
+                             before => jsonb_build_object('id', revoke_token.id)) FROM gone g $$;
 
 -- What a token may: never more than its owner at this moment. Its use is known to the minute.
 CREATE FUNCTION pgcron.user_of_token(id text, secret_hash bytea)

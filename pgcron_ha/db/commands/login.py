@@ -21,8 +21,8 @@ end_login: Final = Call[bool]("end_login", "method", "name")
 `groups`; False: the user is disabled here.
 """
 
-note_user: Final = Call[bool]("note_user", "name", "shown", "groups")
-"""Notes a user whom a proxy names; False: the user is disabled here."""
+note_user: Final = Call[bool | None]("note_user", "name", "shown", "groups")
+"""Notes a user whom a proxy names; None: the user is disabled here."""
 
 user_of_session: Final = Rows("user_of_session", "session").one
 """`name`, `shown` and `grants` of the user; None: there is no such session any more."""
