@@ -25,14 +25,17 @@ _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups, "
     "backfills, calendars, workflows, workflow_runs, workflow_steps, assets"
 )
+# What nodes write, and who looks may read.
+_SHOWN_WORK = (
+    "attempt, backfill_run, breaker, breaker_handler, cluster, concurrency_limit, cordon, cursor, "
+    "dead_letter, diversion, fire_failure, history, history_overflow, log, missed, node, "
+    "occurrence, occurrence_override, offer, outdated_plan, overrun, progress, queue, rate_window, "
+    "retention_sweep, schedule, schedule_preview, schedule_version, step, step_outbox, "
+    "step_signal, timezone, workflow_definition, workflow_edge, workflow_run, workflow_step"
+)
 _READABLE = (
-    "cluster, node, cordon, offer, queue, concurrency_limit, timezone, schedule, cursor, "
-    "schedule_version, schedule_preview, progress, occurrence, missed, occurrence_override, "
-    "decided_fire, audit_export, history, ended_runs, history_overflow, attempt, dead_letter, log, "
-    "owned, retention, retention_rule, retention_sweep, reason, breaker, breaker_handler, "
-    "diversion, fire_failure, backfill_run, overrun, calendar, outdated_plan, rate_window, "
-    "waiting, workflow_definition, workflow_step, workflow_edge, workflow_run, step, step_outbox, "
-    "step_signal"
+    f"{_SHOWN_WORK}, audit_export, calendar, decided_fire, ended_runs, owned, reason, retention, "
+    "retention_rule, waiting"
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, overlap, "
@@ -42,13 +45,8 @@ _READABLE_OF_RUN = (
 )
 # All that nodes write: not who may do what, how long records are kept, and what a calendar says.
 _WORKED_ON = (
-    "assertion, asset, asset_update, attempt, backfill, backfill_run, breaker, breaker_handler, "
-    "callback, cluster, concurrency_limit, cordon, cursor, dead_letter, diversion, "
-    "fire_failure, given_back, history, history_overflow, idempotency, log, missed, node, "
-    "occurrence, occurrence_override, offer, outdated_plan, overrun, progress, queue, rate_window, "
-    "retention_sweep, schedule, schedule_asset, schedule_preview, schedule_version, step, "
-    "step_outbox, step_signal, timezone, unique_period, workflow_definition, workflow_edge, "
-    "workflow_run, workflow_step"
+    f"{_SHOWN_WORK}, assertion, asset, asset_update, backfill, callback, given_back, "
+    "idempotency, schedule_asset, unique_period"
 )
 
 _READ = (
