@@ -8,7 +8,7 @@ import click
 
 from pgcron_ha.cli.arguments import flag, option
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import echo, echo_file
+from pgcron_ha.cli.output import echo, echo_file, note
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.revision import NEWEST, is_newer, too_old
 from pgcron_ha.errors import DatabaseUnavailable, Refused
@@ -67,8 +67,7 @@ def _script(settings: Settings, since: str | None) -> str:
         try:
             since = asyncio.run(schema.check(settings.dsn, settings.schema))
         except DatabaseUnavailable as error:
-            begin = "--from says where to begin, else this is all of it"
-            echo(f"note: {error.message}; {begin}", err=True)
+            note(f"{error.message}; --from says where to begin, else this is all of it")
     since = since or schema.BASE
     if since == NEWEST or is_newer(since, NEWEST):
         return f"-- schema '{settings.schema}' is at revision {since}: nothing is missing"

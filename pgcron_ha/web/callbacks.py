@@ -20,7 +20,6 @@ from time import monotonic
 from typing import Any, Final, TypeAlias
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -286,6 +285,6 @@ def _answer(
 
 
 async def _no_route(_: Request, problem: Exception) -> Response:
-    if isinstance(problem, HTTPException) and problem.status_code == 405:
+    if getattr(problem, "status_code", 404) == 405:
         return _answer(405, {"message": "callbacks are sent by POST"}, {"allow": "POST"})
     return _answer(404, {"message": "only callbacks are taken here"})
