@@ -125,10 +125,10 @@ LANGUAGE sql SECURITY DEFINER AS $$
   RETURNING true $$;
 
 -- Ends an attempt; whether there is a session. By a password: `password_hash` is the one that
--- `begin_login` gave, if what was typed fits it. Else a provider has named the user (oidc). What was
--- counted of an attempt that succeeded counts no more. Sessions that are over go, and of one user
--- all but the newest 50. Only names of users are recorded: others may be passwords in the wrong
--- field.
+-- `begin_login` gave, if what was typed fits it. Else a provider has named the user (oidc). What
+-- was counted of an attempt that succeeded counts no more. Sessions that are over go, and of one
+-- user all but the newest 50. Only names of users are recorded: others may be passwords in the
+-- wrong field.
 CREATE FUNCTION pgcron.end_login(name text, method text, password_hash text, shown text,
     groups text[], session bytea, idle interval, life interval, address text, agent text)
   RETURNS boolean
@@ -164,20 +164,16 @@ BEGIN
   RETURN true;
 END $$;
 
--- The roles of a user, as JSON: [[role, scope kind, scope], …].
-CREATE FUNCTION pgcron.grants_as_json(name text, groups text[]) RETURNS jsonb
-LANGUAGE sql STABLE
-RETURN (SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
-        FROM pgcron.grants_of(grants_as_json.name, grants_as_json.groups) g);
-
--- Whose session it is, if it is not over. When it was last seen is known to the minute.
+-- Whose session it is, if it is not over; each grant is a role, a kind of scope, and a scope. When
+-- it was last seen is known to the minute.
 CREATE FUNCTION pgcron.user_of_session(session bytea)
-  RETURNS TABLE (name text, shown text, grants jsonb)
+  RETURNS TABLE (name text, shown text, grants text[])
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   RETURN QUERY
-    SELECT u.name, coalesce(u.shown, u.name), pgcron.grants_as_json(u.name,
-        CASE s.method WHEN 'oidc' THEN u.groups ELSE '{}' END)  -- else a proxy has named them
+    SELECT u.name, coalesce(u.shown, u.name), ARRAY(
+             SELECT ARRAY[g.role, g.scope_kind, g.scope] FROM pgcron.grants_of(u.name,
+               CASE s.method WHEN 'oidc' THEN u.groups ELSE '{}' END) g)  -- else a proxy names them
     FROM pgcron.web_session s JOIN pgcron.web_user u ON u.name = s.user_name
     WHERE s.id = session AND s.expires_at > now() AND s.last_seen_at > now() - s.idle
       AND u.disabled_at IS NULL;
@@ -188,11 +184,12 @@ END $$;
 -- Of a user whom a proxy names: nothing for one that is disabled here. His tokens have the groups
 -- that it named last.
 CREATE FUNCTION pgcron.user_of_proxy(user_name text, groups text[])
-  RETURNS TABLE (name text, shown text, grants jsonb)
+  RETURNS TABLE (name text, shown text, grants text[])
 LANGUAGE sql SECURITY DEFINER AS $$
   UPDATE pgcron.web_user u SET groups = user_of_proxy.groups
   WHERE u.name = user_name AND u.groups <> user_of_proxy.groups;
-  SELECT user_name, user_name, pgcron.grants_as_json(user_name, groups)
+  SELECT user_name, user_name, ARRAY(SELECT ARRAY[g.role, g.scope_kind, g.scope]
+                                     FROM pgcron.grants_of(user_name, groups) g)
   WHERE NOT EXISTS (SELECT FROM pgcron.web_user u
                     WHERE u.name = user_name AND u.disabled_at IS NOT NULL) $$;
 

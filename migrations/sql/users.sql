@@ -152,13 +152,12 @@ LANGUAGE sql SECURITY DEFINER AS $$
 
 -- What a token may: never more than its owner at this moment. Its use is known to the minute.
 CREATE FUNCTION pgcron.user_of_token(id text, secret_hash bytea)
-  RETURNS TABLE (name text, shown text, grants jsonb)
+  RETURNS TABLE (name text, shown text, grants text[])
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   RETURN QUERY
-    SELECT called.name, called.name,
-           (SELECT coalesce(jsonb_agg(jsonb_build_array(g.role, g.scope_kind, g.scope)), '[]')
-            FROM pgcron.grants_of_token(t.id, t.owner) g)
+    SELECT called.name, called.name, ARRAY(SELECT ARRAY[g.role, g.scope_kind, g.scope]
+                                           FROM pgcron.grants_of_token(t.id, t.owner) g)
     FROM pgcron.api_token t LEFT JOIN pgcron.web_user o ON o.name = t.owner
     CROSS JOIN format('%s/%s', coalesce(t.owner, t.created_by), t.name) called(name)
     WHERE t.id = user_of_token.id AND t.secret_hash = user_of_token.secret_hash

@@ -13,7 +13,8 @@ async def roles(login: Login, header: dict[str, str]) -> str | None:
     """What a token may at this moment, as the pages are told by the database; None: nothing."""
     number, secret = header["authorization"].split("_", 2)[1:]
     rows = await login.execute(
-        "SELECT grants::text FROM pgcron.user_of_token($1, sha256($2)) WHERE name IS NOT NULL",
+        "SELECT to_jsonb(grants)::text AS grants FROM pgcron.user_of_token($1, sha256($2))"
+        " WHERE name IS NOT NULL",
         number,
         secret.encode(),
     )
