@@ -19,10 +19,7 @@ from pgcron_ha.db.schema.locks import LOCK_SECONDS, MIGRATION_KEY, in_tries, no_
 from pgcron_ha.errors import Conflict
 
 _MADE: Final = re.compile(
-    r"^\s*(?:CREATE (?:OR REPLACE )?(?:UNLOGGED )?"
-    r"(?:TABLE|VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE|DOMAIN|AGGREGATE)\s+(?:IF NOT EXISTS\s+)?)"
-    r"pgcron\.(\w+)",
-    re.MULTILINE,
+    r"^CREATE (?:TABLE|VIEW|FUNCTION|PROCEDURE|SEQUENCE|TYPE) pgcron\.(\w+)", re.MULTILINE
 )
 
 
