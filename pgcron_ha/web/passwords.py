@@ -8,7 +8,7 @@ from typing import Final
 
 from argon2.exceptions import Argon2Error, InvalidHashError
 
-from pgcron_ha.credentials import hashed_password, hasher
+from pgcron_ha.credentials import MOST_CHARACTERS, hashed_password, hasher
 from pgcron_ha.errors import Refused
 from pgcron_ha.web.metrics import WebMetrics
 
@@ -29,8 +29,10 @@ class Passwords:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._waiting = 0
 
-    async def is_right(self, known: str | None, typed: str) -> bool:
-        """Whether it is the password of this hash; None: of nobody. Refused while too many wait."""
+    async def proof(self, known: str | None, typed: str) -> str | None:
+        """The `known` hash (None: of nobody), if it is of what was typed; at most 1000 characters
+        of that are looked at. Refused while too many wait.
+        """
         if self._waiting >= MOST_WAITING:
             raise Refused(
                 "too many logins at once",
@@ -41,10 +43,11 @@ class Passwords:
         try:
             async with self._turns:
                 self._metrics.password_checks.inc()
-                is_right = await asyncio.to_thread(self._compare, known or self._nobody, typed)
+                compared = known or self._nobody, typed[:MOST_CHARACTERS]
+                is_right = await asyncio.to_thread(self._compare, *compared)
         finally:
             self._waiting -= 1
-        return is_right and known is not None
+        return known if is_right else None
 
     async def hashed(self, new: str) -> str:
         """The hash of a new password. InvalidInput."""

@@ -73,9 +73,7 @@ async def log_in(page_request: PageRequest) -> Response:
     begun = await access.call(login.begin_login, name, page_request.address)
     if begun["wait"] > 0:
         return _form(page_request, then, name, _later(begun["wait"]), 429)
-    known = begun["password_hash"]
-    is_right = await passwords.is_right(known, typed[:1000])
-    proof = known if is_right else None
+    proof = await passwords.proof(begun["password_hash"], typed)
     answer = await _session(page_request, then, "password", name=name, password_hash=proof)
     return answer or _form(page_request, then, name, WRONG, 403)
 
