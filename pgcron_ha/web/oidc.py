@@ -111,14 +111,13 @@ class Provider:
         password = None if reference is None else await asyncio.to_thread(reference.read)
         document, basic = await self._discovered(), "client_secret_basic"
         methods = document.get("token_endpoint_auth_methods_supported", [basic])
-        headers = {}
+        auth = None
         if password is not None and basic in methods:
-            pair = f"{quote(client, safe='')}:{quote(password, safe='')}"
-            headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+            auth = quote(client, safe=""), quote(password, safe="")
         else:
             form |= {"client_id": client} | ({"client_secret": password} if password else {})
         endpoint = await self._endpoint("token_endpoint")
-        answer = await self._fetched("POST", endpoint, data=form, headers=headers)
+        answer = await self._fetched("POST", endpoint, data=form, auth=auth)
         token = answer.get("id_token")
         if not isinstance(token, str):
             raise _refused("the provider gave no ID token")
