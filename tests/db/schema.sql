@@ -535,7 +535,7 @@ CREATE TABLE pgcron.role_grant (
     granted_by text DEFAULT SESSION_USER NOT NULL,
     granted_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_role_is_given_to_a_user_a_group_or_a_token CHECK ((subject_kind = ANY (ARRAY['user'::text, 'group'::text, 'token'::text]))),
-    CONSTRAINT a_scope_is_known CHECK (pgcron.is_scope(scope_kind, scope)),
+    CONSTRAINT a_scope_is_known CHECK ((((scope_kind = 'all'::text) AND (scope = '*'::text)) OR ((scope_kind = ANY (ARRAY['team'::text, 'queue'::text, 'tag'::text, 'schedule'::text, 'handler'::text])) AND ((length(scope) >= 1) AND (length(scope) <= 206)) AND (scope !~ '[*].'::text) AND ((scope_kind <> 'handler'::text) OR (scope ~ '[:*]'::text))) OR pgcron.refuse('PC001'::text, format('%L is not a scope'::text, "left"(concat_ws(':'::text, scope_kind, NULLIF(scope, ''::text)), 300)), 'A scope is KIND:NAME; the kinds are team, queue, tag, schedule and handler. A star may stand at the end of NAME, for all that begin so; a handler has its own kind in it.'::text, 'Write for example queue:mail-* or handler:py:report.'::text))),
     CONSTRAINT a_subject_has_1_to_200_characters CHECK (((length(subject) >= 1) AND (length(subject) <= 200))),
     CONSTRAINT role_grant_role_check CHECK (pgcron.is_one_of('role'::text, role, '{viewer,operator,editor,admin}'::text[], 'A role is viewer, operator, editor or admin.'::text, 'Name one of them.'::text))
 );
@@ -2600,7 +2600,7 @@ REVOKE ALL ON FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor
 
 REVOKE ALL ON FUNCTION pgcron.drop_outlived(partition text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.end_login(name text, password_hash text, session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.end_login(name text, method text, password_hash text, shown text, groups text[], session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.end_operation(key text, run_id bigint) FROM PUBLIC;
 
@@ -2634,8 +2634,6 @@ REVOKE ALL ON FUNCTION pgcron.known_callbacks(runs bigint[], fences bigint[], to
 
 REVOKE ALL ON FUNCTION pgcron.log_out(session bytea, address text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.login_by_provider(name text, shown text, groups text[], session bytea, idle interval, life interval, address text, agent text) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION pgcron.note_user(name text, shown text, groups text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.override_occurrence(name text, instant timestamp with time zone, action text, due_at timestamp with time zone, args jsonb, note text, actor text) FROM PUBLIC;
@@ -2665,8 +2663,6 @@ REVOKE ALL ON FUNCTION pgcron.record_refusal(verb text, kind text, name text, no
 REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION pgcron.refuse_login(name text, method text, address text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.remove_user(name text, actor text) FROM PUBLIC;
 
