@@ -48,11 +48,6 @@ ALLOWED = (
         "pg_cron's table, not ours",
     ),
     (
-        "pgcron_ha/db/schema/migrate.py",
-        "SET LOCAL ",
-        "settings of a transaction; can't be prepared",
-    ),
-    (
         "pgcron_ha/db/schema/uninstall.py",
         "SET LOCAL ",
         "settings of a transaction; can't be prepared",
