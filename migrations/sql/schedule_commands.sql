@@ -111,18 +111,6 @@ LANGUAGE sql SECURITY DEFINER AS $$
   WHERE id = pgcron.schedule_id(resume_schedule.schedule) $$;
 COMMENT ON FUNCTION pgcron.resume_schedule IS 'Fires again from now on.';
 
--- Resumes a schedule whose pause had an end that has passed; fires from that end on are owed. True
--- when the pause of this schedule is over by the database's clock, and this call resumed it: of
--- several nodes one does.
-CREATE FUNCTION pgcron.resume_overdue(paused bigint) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pgcron.act_as('pgcron_ha', 'clock');
-  UPDATE pgcron.schedule s SET enabled = true
-  WHERE s.id = paused AND NOT s.enabled AND s.paused_until <= clock_timestamp();
-  RETURN FOUND;
-END $$;
-
 -- Id, uuid and history stay: runs that wait follow the name, those that run or have ended keep that
 -- of their time.
 CREATE FUNCTION pgcron.rename_schedule(schedule text, new_name text, actor text DEFAULT NULL,

@@ -399,8 +399,7 @@ async def test_what_the_engine_does_to_a_schedule_has_its_name(connection: Conne
     )
 
     async def is_resumed() -> bool:
-        [row] = await call(connection, "resume_overdue", schedule_id=schedule)
-        return bool(row["is_resumed"])
+        return bool(await call(connection, "resume_overdue", schedule_id=schedule))
 
     await until("the pause is over", is_resumed)
 

@@ -56,9 +56,7 @@ async def overdue(connection: Connection) -> list[int]:
 
 
 async def resume_overdue(connection: Connection, schedule: int) -> bool:
-    [row] = await call(connection, "resume_overdue", schedule_id=schedule)
-    resumed: bool = row["is_resumed"]
-    return resumed
+    return bool(await call(connection, "resume_overdue", schedule_id=schedule))
 
 
 async def schedule_row(connection: Connection) -> Row:

@@ -68,7 +68,11 @@ WHERE s.paused_until <= now() AND s.id <> ALL(:aside::bigint[]) ORDER BY s.pause
 LIMIT :at_most;
 
 -- name: resume_overdue
-SELECT pgcron.resume_overdue(:schedule_id) AS is_resumed;
+-- Of a schedule whose pause is over by the database's clock; fires from its end on are owed. Of
+-- several nodes one does it.
+UPDATE pgcron.schedule s SET enabled = true FROM pgcron.act_as('pgcron_ha', 'clock')
+WHERE s.id = :schedule_id AND NOT s.enabled AND s.paused_until <= clock_timestamp()
+RETURNING s.id;
 
 -- name: early_fires
 -- Fires that were moved to before their time and are due within :horizon: they are decided ahead of
