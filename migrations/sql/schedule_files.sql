@@ -21,14 +21,6 @@ BEGIN
   RETURN defaults;
 END $$;
 
--- Deletes the schedules of the source but those of these names.
-CREATE FUNCTION pgcron.prune_schedules(source text, kept text[], actor text DEFAULT NULL)
-  RETURNS TABLE (name text, previous pgcron.schedule)
-LANGUAGE sql AS $$
-  SELECT pgcron.act_as(prune_schedules.actor, 'file');
-  DELETE FROM pgcron.schedule s WHERE s.source = prune_schedules.source AND s.name <> ALL(kept)
-  RETURNING s.name, s $$;
-
 -- For the files of a source: who acts, one after the other, as two may make the same name.
 CREATE FUNCTION pgcron.begin_apply(actor text) RETURNS void
 LANGUAGE sql AS $$

@@ -72,10 +72,6 @@ CASES: Final[dict[str, Case]] = {
         " actor => $1)",
         *("create", "schedule", "new", None, {"spec": "@daily", "source": "f"}),
     ),
-    "prune_schedules": Case(
-        "prune_schedules('files', '{}', actor => $1)",
-        *("delete", "schedule", "filed", {"source": "files"}),
-    ),
     "run_now": Case(
         "run_now('job', '{\"a\": 1}', actor => $1)",
         *("run", "schedule", "job", None, {"args": ["a"]}),

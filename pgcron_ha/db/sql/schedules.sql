@@ -1,9 +1,11 @@
 -- name: apply_schedules
 
 -- name: prune_schedules
-SELECT name, 'pruned' AS change, previous, NULL AS content
-FROM pgcron.prune_schedules(source => :source::text, kept => :kept::text[], actor => :actor::text)
-ORDER BY name;
+-- Deletes the schedules of the source but those of these names.
+WITH pruned AS (
+  DELETE FROM pgcron.schedule s USING pgcron.act_as(:actor::text, 'file')
+  WHERE s.source = :source::text AND s.name <> ALL(:kept::text[]) RETURNING s.name, s AS previous)
+SELECT name, 'pruned' AS change, previous, NULL AS content FROM pruned ORDER BY name;
 
 -- name: schedules_to_export
 -- All of them, or those of these names, or of one source.
