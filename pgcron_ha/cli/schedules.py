@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import click
@@ -25,7 +26,7 @@ from pgcron_ha.db.commands import functions, schedule_versions
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import NotFound, PgcronError
-from pgcron_ha.model.differences import Change, changes
+from pgcron_ha.model.differences import changes, of_versions
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.spec import calendars_in, spec_of
 
@@ -272,8 +273,8 @@ def versions_command(name: str, limit: int) -> None:
     """
     found = call(schedule_versions.schedule_versions, name, limit=limit + 1)
     rows = [
-        {**row, "changed": _changed_columns(row, before)}
-        for row, before in zip(found[:limit], [*found[1:], None], strict=False)
+        {**row, "changed": ", ".join(change.column for change in made) or None}
+        for row, made in islice(of_versions(found), limit)
     ]
     print_rows(rows, VERSION_COLUMNS, "no versions")
 
@@ -295,7 +296,8 @@ def diff_command(name: str, first: int | None, second: int | None) -> None:
     echo(f"--- version {older['version']}, {_who(older)}")
     echo(f"+++ version {newer['version']}, {_who(newer)}")
     for change in differences:
-        print_result(change._asdict(), _lines(change))
+        before, after = (shown(value).replace("\n", "\n  ") for value in change[1:])
+        print_result(change._asdict(), f"{change.column}\n- {before}\n+ {after}")
     if not differences:
         echo("nothing differs")
 
@@ -328,20 +330,6 @@ def _version(name: str, rows: dict[int, overview.Row], version: int) -> overview
     return rows[version]
 
 
-def _changed_columns(row: overview.Row, before: overview.Row | None) -> str | None:
-    if before is None or row["operation"] == "delete":
-        return None
-    return ", ".join(one.column for one in changes(before["content"], row["content"])) or None
-
-
 def _who(row: overview.Row) -> str:
     note = f" ({row['note']})" if row["note"] else ""
     return f"{shown(row['at'])} by {row['actor']} through {row['interface']}{note}"
-
-
-def _lines(change: Change) -> str:
-    return f"{change.column}\n- {_text(change.before)}\n+ {_text(change.after)}"
-
-
-def _text(value: Any) -> str:
-    return shown(value).replace("\n", "\n  ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 # Written by the machine with each edit; they say nothing about the schedule.
@@ -26,3 +26,14 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
         for column in {**before, **after}
         if column not in _BOOKKEEPING and before.get(column) != after.get(column)
     ]
+
+
+def of_versions(
+    newest_first: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[Mapping[str, Any], list[Change]]]:
+    """Each version of a schedule, and what it changed of the one before it; of the last of them
+    nothing is known.
+    """
+    before = [*newest_first[1:], *newest_first[-1:]]
+    for row, older in zip(newest_first, before, strict=True):
+        yield row, changes(older["content"], row["content"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -25,7 +26,7 @@ from pgcron_ha.db.commands import schedule_versions as ask
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.errors import InvalidInput, VersionConflict
-from pgcron_ha.model.differences import changes
+from pgcron_ha.model.differences import of_versions
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.web.address import first_of, whole_cursor
 from pgcron_ha.web.failures import IN_FORM, status_in_form
@@ -221,9 +222,7 @@ async def show_versions(page_request: PageRequest) -> Response:
         snapshot,
         title=f"Versions of {name}",
         name=name,
-        rows=[
-            _version_row(row, older) for row, older in zip(shown, [*rows[1:], None], strict=False)
-        ],
+        rows=[{**row, "changes": made} for row, made in islice(of_versions(rows), PAGE_ROWS)],
         is_deleted=bool(shown) and shown[0]["operation"] == "delete",
         newest=shown[0]["version"] if shown else 0,
         **page_request.turns("versions", {}, "before", after, name=name),
@@ -237,13 +236,6 @@ def _version(text: str, row: Row) -> int | None:
 _VERSIONS: Final = (Field("version", _version), Field("expected_version", _version))
 # Makes ``version`` the next one, unless another is newer than the page showed.
 restore = verb(ask.restore_schedule, "versions", "restored", *_VERSIONS)
-
-
-def _version_row(row: Row, older: Row | None) -> dict[str, Any]:
-    exists = row["operation"] != "delete"
-    differences = changes(older["content"], row["content"]) if older and exists else []
-    can_be_restored = exists and not row["is_current"]
-    return {**row, "differences": differences, "can_be_restored": can_be_restored}
 
 
 def version_number(text: str | None) -> int | None:
