@@ -116,8 +116,44 @@ async def show_schedule(page_request: PageRequest) -> Response:
     name = page_request.segment("name")
     page_request.query()
     snapshot = await page_request.gather("schedule", _read_schedule, name)
-    view = _view(page_request, snapshot.value, snapshot.now)
-    return page_request.page("schedule.html", snapshot, title=name, **view)
+    row, now = snapshot.value, snapshot.now
+    facts = row["facts"]
+    fires, note = future_fire_lines(row, now)
+    shown = {fire.fire_at for fire, _ in fires}
+    taken = [s for s in facts["durations"] or () if s is not None]
+    slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
+    ledger, last = first_of(row["ledger"], LEDGER_ROWS, "fire_at")
+    before = {"before": last and last.isoformat()}
+    return page_request.page(
+        "schedule.html",
+        snapshot,
+        title=name,
+        row=row,
+        health=judge(facts, now),
+        fires=fires,
+        # Later ones, or none any more.
+        changed=[
+            _changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE)
+            for one in row["changed"]
+            if one["fire_at"] not in shown
+        ],
+        fires_note=note,
+        sentence=schedule_sentence(row),
+        shows_viewer_zone=page_request.zone.key not in ("UTC", row["timezone"]),
+        ledger=[ledger_line(fire, now) for fire in ledger],
+        # Of those before.
+        ledger_href=last and page_request.link("occurrences", before, name=row["name"]),
+        runs=row["runs"][: 2 * RUN_ROWS],
+        trend=spark(facts, page_request.zone),
+        longest=max(taken, default=None),
+        # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
+        median=median(taken) if taken else None,
+        slowest=slowest,
+        settings=_settings(row),
+        links=links_of(row),
+        managed=MANAGED.get(row["managed_by"]),
+        calendars=[name for name, _ in calendars_in(row["calendars"])],
+    )
 
 
 def links_of(row: Row) -> dict[str, str]:
@@ -173,44 +209,6 @@ def schedule_sentence(row: Row) -> str | None:
         return sentence(spec_of(row), policies_in(row))
     except PgcronError:
         return None
-
-
-def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
-    """What the page shows."""
-    facts = row["facts"]
-    fires, note = future_fire_lines(row, now)
-    shown = {fire.fire_at for fire, _ in fires}
-    taken = [s for s in facts["durations"] or () if s is not None]
-    slowest = quantiles(taken, n=20)[-1] if len(taken) > 1 else None
-    ledger, last = first_of(row["ledger"], LEDGER_ROWS, "fire_at")
-    before = {"before": last and last.isoformat()}
-    return {
-        "row": row,
-        "health": judge(facts, now),
-        "fires": fires,
-        # Later ones, or none any more.
-        "changed": [
-            _changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE)
-            for one in row["changed"]
-            if one["fire_at"] not in shown
-        ],
-        "fires_note": note,
-        "sentence": schedule_sentence(row),
-        "shows_viewer_zone": page_request.zone.key not in ("UTC", row["timezone"]),
-        "ledger": [ledger_line(fire, now) for fire in ledger],
-        # Of those before.
-        "ledger_href": last and page_request.link("occurrences", before, name=row["name"]),
-        "runs": row["runs"][: 2 * RUN_ROWS],
-        "trend": spark(facts, page_request.zone),
-        "longest": max(taken, default=None),
-        # Seconds: half of the last runs took at most `median`, 95 of 100 at most `slowest`.
-        "median": median(taken) if taken else None,
-        "slowest": slowest,
-        "settings": _settings(row),
-        "links": links_of(row),
-        "managed": MANAGED.get(row["managed_by"]),
-        "calendars": [name for name, _ in calendars_in(row["calendars"])],
-    }
 
 
 def _changed(one: Row, more: str = "") -> SimpleNamespace:
