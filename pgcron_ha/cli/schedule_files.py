@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
@@ -87,16 +87,17 @@ async def apply_command(
             of_workflows = await act(
                 workflow_files.apply_workflows, json.dumps(found.workflows), **how
             )
-            of_schedules = await act(schedule_files.apply_schedules, rows, prune=prune, **how)
+            of_schedules = await act(schedule_files.apply_schedules, rows, **how)
             if prune:
+                of_schedules += await act(schedule_files.prune_schedules, owner, names)
                 of_workflows += await act(workflow_files.prune_workflows, owner, [*found.workflows])
                 of_calendars += await act(calendars.prune_calendars, owner, [*found.calendars])
     new = [one["content"] for one in of_schedules if one["change"] in ("added", "changed")]
     # Every node takes workflows, also those that it learns of in a moment.
-    runs = [row for row in new if row and not row["handler"].startswith("workflow:")]
+    runs = [row for row in new if not row["handler"].startswith("workflow:")]
     wanted = {(row["handler"], row["queue"]): row["requires"] for row in runs}
     await note_what_nobody_offers(session, wanted)
-    default = await session.call(schedule_files.default_schedule)
+    default = (await session.call(schedule_files.default_schedule))["content"]
     for calendar in of_calendars:
         used = f"used by {plural(calendar['users'], 'schedule')}" if calendar["users"] else None
         _print_text("calendar", calendar, owner, used)
@@ -128,7 +129,8 @@ async def export_command(
     and the workflows and calendars that they use or that the source owns. Values that are the
     default are left out.
     """
-    rows = await session.call(schedule_files.schedules_to_export, names or None, source)
+    exported = await session.call(schedule_files.schedules_to_export, names or None, source)
+    rows = [row["content"] for row in exported]
     used: list[str] | None = None
     started: list[str] | None = None
     if names or source is not None:
@@ -138,7 +140,7 @@ async def export_command(
     contents = {row["name"]: row["content"] for row in shared}
     found = await session.call(workflow_files.workflows_to_export, started, source)
     workflows = {row["name"]: definitions.workflow_of(row["definition"]) for row in found}
-    default = await session.call(schedule_files.default_schedule)
+    default = (await session.call(schedule_files.default_schedule))["content"]
     if missing := sorted(set(names) - {row["name"] for row in rows}):
         message, *more = NO_SCHEDULE
         raise NotFound(message.format(missing[0]), *more)
@@ -163,18 +165,19 @@ def _write(text: str, file: TextIO | None) -> None:
         file.write(text)
 
 
-def _print_schedule(one: Row, default: Row) -> None:
+def _print_schedule(one: Row, default: Mapping[str, Any]) -> None:
     """What differs, old and new; a new schedule differs from the defaults."""
-    name, previous, content = one["name"], one["previous"], one["content"]
-    differences = changes(previous or default, content) if content is not None else []
+    name, change, content = one["name"], one["change"], one["content"]
+    previous = None if change == "added" else one["previous"]
+    differences = changes(previous or default, content) if change != "pruned" else []
     seen = [each for each in differences if each.column in _REPORTED]
     columns = {each.column: (each.before, each.after) for each in seen}
-    report({"schedule": name, "change": one["change"], "columns": columns})
+    report({"schedule": name, "change": change, "columns": columns})
     lines = []
     for column, (before, after) in columns.items():
         was = "" if previous is None else f"{_short(before)} → "
         lines.append(f"{column}: {was}{_short(after)}")
-    _print_change(name, one["change"], lines)
+    _print_change(name, change, lines)
     if previous is not None:
         _warn_of_code("schedule", name, previous["managed_by"])
 

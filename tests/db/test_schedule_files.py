@@ -10,7 +10,13 @@ import pytest
 
 from pgcron_ha.errors import Conflict, InvalidInput
 from tests.db.control import Connect, Connection, waits_for_lock
-from tests.product.db import apply_schedules, default_schedule, functions, schedules_to_export
+from tests.product.db import (
+    apply_schedules,
+    default_schedule,
+    functions,
+    prune_schedules,
+    schedules_to_export,
+)
 
 NIGHTLY: dict[str, Any] = {"name": "nightly", "spec": "0 3 * * *", "handler": "py:x"}
 
@@ -22,13 +28,16 @@ async def changed(connection: Connection, *definitions: Any, **options: Any) -> 
     return {one["name"]: one["change"] for one in applied}
 
 
+async def exported(connection: Connection, *values: Any, **options: Any) -> list[dict[str, Any]]:
+    found = await schedules_to_export(connection, *values, **options)
+    return [dict(row["content"]) for row in found]
+
+
 async def test_what_a_file_does_not_say_is_what_a_new_schedule_has(connection: Connection) -> None:
     await functions.put_schedule(connection, "plain", "0 3 * * *", "py:x")
     assert await changed(connection, NIGHTLY) == {"nightly": "added"}
-    plain, nightly = sorted(
-        await schedules_to_export(connection), key=lambda row: row["name"], reverse=True
-    )
-    default = await default_schedule(connection)
+    nightly, plain = await exported(connection)
+    default = (await default_schedule(connection))["content"]
 
     own = {"id", "uuid", "name", "created_at", "updated_at", "managed_by", "source"}
     assert {k: v for k, v in plain.items() if k not in own} == {
@@ -54,12 +63,12 @@ async def test_every_policy_is_kept_changed_and_taken_back(connection: Connectio
         "concurrency_key": "tenant",
     }
     await changed(connection, {**NIGHTLY, **policies})
-    (row,) = await schedules_to_export(connection, ["nightly"])
+    (row,) = await exported(connection, ["nightly"])
     assert {name: row[name] for name in policies} == {**policies, "requires": ["gpu=a100"]}
     assert await changed(connection, {**NIGHTLY, **policies}) == {"nightly": "unchanged"}
     assert await changed(connection, NIGHTLY) == {"nightly": "changed"}
-    (row,) = await schedules_to_export(connection, source="files")
-    default = await default_schedule(connection)
+    (row,) = await exported(connection, source="files")
+    default = (await default_schedule(connection))["content"]
     assert {name: row[name] for name in policies} == {name: default[name] for name in policies}
 
 
@@ -86,7 +95,7 @@ async def test_one_at_fault_undoes_all(connection: Connection) -> None:
     wrong = {**NIGHTLY, "name": "wrong", "priority": 12}
     with pytest.raises(InvalidInput, match="schedule 'wrong': priority 12 is out of range"):
         await changed(connection, NIGHTLY, wrong)
-    assert await schedules_to_export(connection) == []
+    assert await exported(connection) == []
 
 
 async def test_of_two_sources_at_once_the_second_is_refused(
@@ -110,11 +119,10 @@ async def test_pruning_deletes_what_the_source_owns_and_nothing_else(
     await changed(connection, NIGHTLY, other)
     await changed(connection, {**NIGHTLY, "name": "foreign"}, source="elsewhere")
     await functions.put_schedule(connection, "by hand", "@daily", "py:x")
-    assert await changed(connection, NIGHTLY, prune=True) == {
-        "nightly": "unchanged",
-        "other": "pruned",
-    }
-    names = [row["name"] for row in await schedules_to_export(connection)]
+    assert await changed(connection, NIGHTLY) == {"nightly": "unchanged"}
+    pruned = await prune_schedules(connection, "files", ["nightly"])
+    assert [(one["name"], one["change"]) for one in pruned] == [("other", "pruned")]
+    names = [row["name"] for row in await exported(connection)]
     assert names == ["by hand", "foreign", "nightly"]
 
 

@@ -10,6 +10,7 @@ from pgcron_ha.db.commands.roles import record_refusal
 from pgcron_ha.db.commands.schedule_files import (
     apply_schedules,
     default_schedule,
+    prune_schedules,
     schedules_to_export,
 )
 from pgcron_ha.db.commands.schedule_versions import (
@@ -132,6 +133,7 @@ __all__ = [
     "passwords",
     "plain",
     "pooling_of",
+    "prune_schedules",
     "queries",
     "read_revision",
     "record_refusal",
