@@ -150,8 +150,9 @@ def _dst_policy(name: object) -> str:
     return str(DstPolicy.parse(checks.any_text("dst", name)))
 
 
-def _limit(most: int, rule: str) -> Option:
+def _limit(most: int) -> Option:
     """A number that 0 takes back."""
+    rule = f"It is a number from 1 to {most}; 0 takes it back."
     return Option(int, most=most, rule=rule, is_removable=True)
 
 
@@ -174,19 +175,13 @@ POLICIES: Final[Mapping[str, Option]] = {
     "give_up_after": Option(timedelta, most=_YEAR),
     "silence_timeout": Option(timedelta, least=_SECOND, most=_MONTH),
     "weight": Option(int, 1, least=1, most=1000, rule="A run takes 1 to 1000 slots of a node."),
-    "max_running": _limit(
-        1000, "So many runs of a schedule may execute at once: 1 to 1000; 0 takes it back."
-    ),
-    "max_queued": _limit(
-        1000, "So many runs may wait with overlap queue: 1 to 1000; 0 takes it back."
-    ),
+    "max_running": _limit(1000),
+    "max_queued": _limit(1000),
     "queue_drops": Option(str, words=("newest", "oldest"), is_removable=True),
     "after_pause": Option(str, "drop", words=("drop", "catchup")),
     "jitter": Option(timedelta, most=LONGEST_JITTER, is_removable=True),
-    "max_runs": _limit(10**9, "A schedule makes so many runs: 1 to 1000000000; 0 takes it back."),
-    "pause_after_failures": _limit(
-        1000, "A schedule pauses itself after 1 to 1000 failures in a row; 0: never."
-    ),
+    "max_runs": _limit(10**9),
+    "pause_after_failures": _limit(1000),
     "probe_after": Option(timedelta, least=_SECOND, most=_DAY, is_removable=True),
     "depends_on_previous": Option(bool, False),
     "owner": Option(str, title="the owner", most=checks.MOST_NAME_CHARACTERS, is_removable=True),
