@@ -32,7 +32,7 @@ CREATE TABLE pgcron.calendar (
   updated_by text NOT NULL CHECK (pgcron.is_short('updated_by', updated_by, 300)),
   parts text[] NOT NULL GENERATED ALWAYS AS (pgcron.parts_of_calendar(content)) STORED,
   source text CHECK (pgcron.is_label('name of the source', source,
-        'A source is a file or a folder of schedules: name it for example ''billing''.'))
+        'Give the file or folder of schedules a short name, for example ''billing''.'))
 );
 COMMENT ON TABLE pgcron.calendar IS
     'Named days that schedules share. Written by put_calendar and delete_calendar, which see to '

@@ -29,8 +29,7 @@ CREATE TABLE pgcron.schedule (
   paused_note text CHECK (pgcron.is_short('paused_note', paused_note, 2000)),
   paused_by text CHECK (pgcron.is_short('paused_by', paused_by, 300)),
   overlap text NOT NULL DEFAULT 'skip' CONSTRAINT an_overlap_policy_is_known
-    CHECK (overlap IN ('skip', 'allow', 'queue', 'replace', 'terminate')
-      OR pgcron.refuse_overlap(overlap)),
+    CHECK (pgcron.is_overlap(overlap)),
   max_running int CHECK (pgcron.is_within('max_running', max_running, 1, 1000,
         'So many runs of a schedule may execute at once: 1 to 1000.',
         'Leave it out for 1 (for no limit with overlap allow).')),
@@ -63,8 +62,7 @@ CREATE TABLE pgcron.schedule (
   give_up_after interval,
   silence_timeout interval,
   weight int NOT NULL DEFAULT 1,
-  paused_until timestamptz CHECK (paused_until IS NULL
-      OR (isfinite(paused_until) AND paused_until < to_timestamp(253370764800))
+  paused_until timestamptz CHECK (paused_until IS NULL OR pgcron.is_in_calendar(paused_until)
       OR pgcron.refuse('PC001', format('paused_until %s is outside of the calendar', paused_until),
         'A pause ends in the year 9998 at the latest, or when the schedule is resumed.',
         'Leave it out to pause until it is resumed.')),
@@ -113,7 +111,7 @@ CREATE TABLE pgcron.schedule (
         'Leave it out: it stays as it is, and for a new schedule it is the interface that makes '
         'it.')),
   source text CHECK (pgcron.is_label('name of the source', source,
-        'A source is a file or a folder of schedules: name it for example ''billing''.')),
+        'Give the file or folder of schedules a short name, for example ''billing''.')),
   version int NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),

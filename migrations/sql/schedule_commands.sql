@@ -151,10 +151,9 @@ RETURN CASE WHEN overlap = 'allow' AND max_running IS NULL THEN NULL
 CREATE FUNCTION pgcron.run_overlap(overlap text, schedule pgcron.schedule) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
+  PERFORM pgcron.is_overlap(overlap);
   IF overlap = 'allow' THEN      -- for this one, whatever runs
     RETURN NULL;
-  ELSIF overlap NOT IN ('skip', 'queue', 'replace', 'terminate') THEN
-    PERFORM pgcron.refuse_overlap(overlap);
   ELSIF overlap IN ('replace', 'terminate') AND schedule.max_running > 1 THEN
     PERFORM pgcron.refuse_replacing(overlap, schedule.max_running);
   END IF;

@@ -163,12 +163,12 @@ LANGUAGE sql IMMUTABLE AS $$
   FROM (SELECT btrim(each, E' \t\r') AS line FROM unnest(string_to_array(written, E'\n')) each)
     l $$;
 
-CREATE FUNCTION pgcron.refuse_overlap(overlap text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT pgcron.refuse('PC001', format('overlap policy %L is not known', left(overlap, 100)),
-           'The policies are skip (do not start while the last run is not over), allow, queue '
-           '(wait for it), replace (stop it, then start) and terminate (as replace, by force).',
-           'Leave it out for skip.') $$;
+CREATE FUNCTION pgcron.is_overlap(overlap text) RETURNS boolean
+LANGUAGE sql
+RETURN pgcron.is_one_of('overlap policy', overlap, '{skip,allow,queue,replace,terminate}',
+       'The policies are skip (do not start while the last run is not over), allow, queue '
+       '(wait for it), replace (stop it, then start) and terminate (as replace, by force).',
+       'Leave it out for skip.');
 
 CREATE FUNCTION pgcron.refuse_replacing(overlap text, max_running int) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
