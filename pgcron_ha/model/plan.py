@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.spec.bounds import EARLIEST
+from pgcron_ha.spec.bounds import AN_INSTANT, EARLIEST
 from pgcron_ha.spec.budget import MOST_STEPS, TooManySteps, spent
 from pgcron_ha.spec.spec import ScheduleRow, Spec
 
@@ -31,7 +31,6 @@ LONGEST_JITTER: Final = timedelta(days=1)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
-_INSTANT_LATER = timedelta(microseconds=1)
 
 _KEPT: Final[dict[str, int | None]] = {
     **{"latest": 1, "all": None, "none": 0},
@@ -167,7 +166,7 @@ class _Search:
         oldest = self.spec.next(watermark)
         if oldest is None or oldest > end:
             return none, []  # the usual case, without a look back
-        newest = self.spec.previous(end + _INSTANT_LATER)
+        newest = self.spec.previous(end + AN_INSTANT)
         if newest is None or newest <= watermark:
             return none, []
         if most == 0:
@@ -198,9 +197,9 @@ class _Search:
             if earlier is None or earlier <= after:
                 break
             # The others mostly lie as close together as these two: looking back costs more.
-            distance = (found[0] - earlier) * (most - len(found)) + _INSTANT_LATER
+            distance = (found[0] - earlier) * (most - len(found)) + AN_INSTANT
             since = max(after, _before(found[0], distance))
-            others, is_cut = self.some(since, found[0] - _INSTANT_LATER, 2 * most)
+            others, is_cut = self.some(since, found[0] - AN_INSTANT, 2 * most)
             is_whole = not is_cut and len(others) < 2 * most
             found = [*others, *found] if is_whole else [earlier, *found]
         return found[-most:]

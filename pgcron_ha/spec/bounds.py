@@ -9,7 +9,10 @@ from datetime import UTC, datetime, timedelta
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
 LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
-_SECOND = timedelta(seconds=1)
+A_DAY, A_SECOND = timedelta(days=1), timedelta(seconds=1)
+AN_INSTANT = timedelta(microseconds=1)
+"""The least difference between two."""
+
 
 NextUntil = Callable[[datetime, datetime], datetime | None]
 """The first fire in (after, until], or None."""
@@ -23,12 +26,12 @@ def last_before(next_until: NextUntil, before: datetime) -> datetime | None:
     is halved until it is empty.
     """
     # The last whole second that is earlier: a fire is earlier than both or neither.
-    until = (naive_utc(before) - timedelta(microseconds=1)).replace(microsecond=0, tzinfo=UTC)
+    until = (naive_utc(before) - AN_INSTANT).replace(microsecond=0, tzinfo=UTC)
     last = _some_fire_until(next_until, until)
     if last is None:
         return None
     while last < until:  # no fire lies after ``until``
-        middle = last + (until - last) // _SECOND // 2 * _SECOND
+        middle = last + (until - last) // A_SECOND // 2 * A_SECOND
         fire = next_until(middle, until)
         if fire is None:
             until = middle

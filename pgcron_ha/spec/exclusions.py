@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.bounds import LATEST, naive_utc
+from pgcron_ha.spec.bounds import A_DAY, A_SECOND, LATEST, naive_utc
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.expression import CronExpression, parse_cron
 from pgcron_ha.spec.instants import read_date
@@ -20,8 +20,7 @@ from pgcron_ha.spec.rules import FireRule, WallRule
 from pgcron_ha.spec.year_days import Dates, DaysOfYear, any_of, bit, first_day, whole_year
 from pgcron_ha.spec.zones import first_change, instant_at, wall_time
 
-_DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
-_MINUTE, _SECOND = timedelta(minutes=1), timedelta(seconds=1)
+_HOUR, _MINUTE = timedelta(hours=1), timedelta(minutes=1)
 _SECONDS_A_DAY = 86_400
 EXAMPLE = 'for example "not 2026-12-24..2027-01-01", "not * * * * sat,sun"'
 
@@ -60,7 +59,7 @@ class InstantExclusion(Exclusion):
 
     def end(self, fire: datetime, rule: FireRule) -> datetime | None:
         """The next second, for the instant itself."""
-        return fire + _SECOND if fire == self.instant else None
+        return fire + A_SECOND if fire == self.instant else None
 
     def begin(self, after: datetime) -> datetime:
         """The instant, if it is still to come."""
@@ -93,7 +92,7 @@ class DaysExclusion(Exclusion):
     def _next(self, days: DaysOfYear, after: datetime) -> datetime:
         spend(2)
         day = wall_time(self.timezone, after).date()
-        return _next_day(self.timezone, after, first_day(days, day + _DAY, self.last_year(day)))
+        return _next_day(self.timezone, after, first_day(days, day + A_DAY, self.last_year(day)))
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class CronExclusion(Exclusion):
         if not self._covers(wall):
             return None
         if self._takes_whole_days_of(rule):
-            left = first_day(self._left, wall.date() + _DAY, wall.year + LONGEST_GAP_IN_YEARS)
+            left = first_day(self._left, wall.date() + A_DAY, wall.year + LONGEST_GAP_IN_YEARS)
             return _next_day(self.timezone, fire, left)
         return _instant(self.timezone, fire, _next(wall, self._grain()))
 
@@ -157,7 +156,7 @@ class CronExclusion(Exclusion):
     def _grain(self) -> timedelta:
         """What is covered as a whole or not at all."""
         if len(self.expression.seconds) < 60:
-            return _SECOND
+            return A_SECOND
         return _MINUTE if len(self.expression.minutes) < 60 else _HOUR
 
     def _takes_whole_days_of(self, rule: FireRule | None) -> bool:
@@ -195,7 +194,7 @@ def read_dates(text: str, timezone: str) -> DatesExclusion:
         ranges.append((first, last))
     joined: list[Dates] = []
     for first, last in sorted(ranges):
-        if joined and first <= joined[-1].last + _DAY:
+        if joined and first <= joined[-1].last + A_DAY:
             joined[-1] = Dates(joined[-1].first, max(joined[-1].last, last))
         else:
             joined.append(Dates(first, last))
@@ -215,6 +214,6 @@ def _next_day(timezone: str, after: datetime, day: date | None) -> datetime:
 def _instant(timezone: str, after: datetime, wall: datetime) -> datetime:
     """When the zone's clocks show ``wall``; earlier if they are changed before, never ``after``."""
     since = naive_utc(after)
-    found = max(instant_at(timezone, wall), since + _SECOND)
+    found = max(instant_at(timezone, wall), since + A_SECOND)
     change = first_change(timezone, since, found)
     return min(found if change is None else change.at, naive_utc(LATEST)).replace(tzinfo=UTC)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.spec.bounds import naive_utc
+from pgcron_ha.spec.bounds import A_SECOND, AN_INSTANT, naive_utc
 from pgcron_ha.spec.budget import MOST_STEPS, search, spent
 from pgcron_ha.spec.calendars.shift import MOST_DAYS_MOVED, CalendarExclusion, Moves, day_of
 from pgcron_ha.spec.cron.expression import WallTimes
@@ -27,7 +27,6 @@ from pgcron_ha.spec.zones import Change, first_change, instants_of, load_zone, w
 # A yearly fire that a gap removed is noted at the next year's; nothing older is looked at.
 LOOK_BACK: Final = timedelta(days=400)
 MOST_STEPS_OF_PREVIEW: Final = 2 * MOST_STEPS
-_SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def _gap_notes(spec: Spec, fire: datetime, last: datetime | None) -> Iterator[st
     """Of wall times that were skipped between the last fire and this one."""
     at = naive_utc(fire)
     # Without it only a change at the fire is known to be new.
-    since = at - _SECOND if last is None else max(naive_utc(last), at - LOOK_BACK)
+    since = at - A_SECOND if last is None else max(naive_utc(last), at - LOOK_BACK)
     change = first_change(spec.timezone, since, at)
     while change is not None:
         yield from dict.fromkeys(_skipped(spec, change, is_fire=change.at == at))
@@ -106,7 +105,7 @@ def _gap_notes(spec: Spec, fire: datetime, last: datetime | None) -> Iterator[st
 def _skipped(spec: Spec, change: Change, is_fire: bool) -> Iterator[str]:
     end = change.at + change.after
     for named in _named_times(spec):
-        wall = named.wall_after(change.at + change.before - _SECOND, end)
+        wall = named.wall_after(change.at + change.before - A_SECOND, end)
         if wall is None or wall >= end:
             continue
         fact = f"{clock(wall)} does not exist on {wall:%Y-%m-%d} in {spec.timezone}"
@@ -124,22 +123,19 @@ def _fold_notes(spec: Spec, fire: datetime) -> Iterator[str]:
     fact = f"{clock(wall)} occurs twice on {wall:%Y-%m-%d} in {spec.timezone}"
     if fire == passes[1]:
         yield f"{fact}: second pass"
-    elif _names(spec, wall) and spec.next(passes[1] - _SECOND) != passes[1]:
+    elif _names(spec, wall) and spec.next(passes[1] - A_SECOND) != passes[1]:
         yield f"{fact}: first pass, the second is left out"
     else:
         yield f"{fact}: first pass"
 
 
 def _names(spec: Spec, wall: datetime) -> bool:
-    return any(named.wall_after(wall - _SECOND, wall) == wall for named in _named_times(spec))
+    return any(named.wall_after(wall - A_SECOND, wall) == wall for named in _named_times(spec))
 
 
 def _named_times(spec: Spec) -> Iterator[WallTimes]:
     """Of the rules that don't count real time."""
     return (rule.times for rule in spec.rules if isinstance(rule, WallRule))
-
-
-_INSTANT = timedelta(microseconds=1)
 
 
 def why_not(spec: Spec, instant: datetime) -> str | None:
@@ -152,7 +148,7 @@ def why_not(spec: Spec, instant: datetime) -> str | None:
         return "it runs when its assets were updated, and at no set times"
     try:
         with search(times=SEARCHES_BACK):
-            before = instant - _INSTANT
+            before = instant - AN_INSTANT
             rules = [rule for rule in spec.rules if rule.next(before, instant) == instant]
             if not rules or spec.next(before) == instant:
                 return None

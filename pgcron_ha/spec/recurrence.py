@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
+from pgcron_ha.spec.bounds import A_SECOND, EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.instants import read_instant
 from pgcron_ha.spec.named_days import NamedDays
@@ -206,7 +206,6 @@ FIRST_WITHIN = timedelta(days=64 * 366)
 START = "1970-01-01T00:00:00"
 
 _END = naive_utc(LATEST)
-_SECOND = timedelta(seconds=1)
 
 
 def read_recurrence(
@@ -227,7 +226,7 @@ def read_recurrence(
     begin = "" if begin_text is None else f" from {first:%Y-%m-%dT%H:%M:%S}"
     canonical, times = f"rrule {parts.canonical}{begin}", parts.times(first)
     found = WallRule(canonical, times, timezone, dst, parts.last_instant(timezone))
-    since = instant - _SECOND if parts.count is None else EARLIEST
+    since = instant - A_SECOND if parts.count is None else EARLIEST
     soon = min(instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
     fires = times.may_fire and found.next(since, soon) is not None
     if fires and parts.count is not None:

@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from itertools import groupby
 from typing import Final
 
+from pgcron_ha.spec.bounds import A_SECOND
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.expression import WallTimes
 from pgcron_ha.spec.named_days import NamedDays
@@ -21,8 +22,6 @@ MOST_DAYS: Final = {YEARLY: 366, MONTHLY: 31, WEEKLY: 7, DAILY: 1}
 
 # Years without a day are passed over as fast as anything else is done once.
 YEARS_A_STEP: Final = 4
-
-_SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class RecurringTimes(WallTimes):
         if self.counted is not None:
             place = bisect_right(self.counted, wall)
             return self.counted[place] if place < len(self.counted) else None
-        return next(self.walls(wall.replace(microsecond=0) + _SECOND, until), None)
+        return next(self.walls(wall.replace(microsecond=0) + A_SECOND, until), None)
 
     def walls(self, start: datetime, stop: datetime) -> Iterator[datetime]:
         """The wall times in [start, stop], ascending, none earlier than `first`."""

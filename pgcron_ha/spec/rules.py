@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pgcron_ha.spec.bounds import EARLIEST, LATEST, naive_utc
+from pgcron_ha.spec.bounds import A_DAY, EARLIEST, LATEST, naive_utc
 from pgcron_ha.spec.budget import search, spend
 from pgcron_ha.spec.cron.expression import CronExpression
 from pgcron_ha.spec.cron.fires import DstPolicy, next_until
@@ -15,8 +15,6 @@ from pgcron_ha.spec.recurring_times import RecurringTimes
 from pgcron_ha.spec.zones import NEAR, first_change, load_zone, wall_clock
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -119,4 +117,4 @@ def fires_a_day(rule: FireRule) -> int:
     """At most, for those rules that say so."""
     if isinstance(rule, WallRule):
         return rule.times.times_a_day
-    return _DAY // rule.period if isinstance(rule, IntervalRule) else 0
+    return A_DAY // rule.period if isinstance(rule, IntervalRule) else 0

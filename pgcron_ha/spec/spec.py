@@ -27,14 +27,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from heapq import merge
 from itertools import islice
 from typing import Any, Protocol
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.bounds import EARLIEST, LATEST, last_before
+from pgcron_ha.spec.bounds import A_SECOND, AN_INSTANT, EARLIEST, LATEST, last_before
 from pgcron_ha.spec.budget import MOST_STEPS, search, spend, too_many_steps
 from pgcron_ha.spec.calendars.calendar import Calendars, read_calendars, unknown_calendar
 from pgcron_ha.spec.calendars.shift import CalendarExclusion, CalendarUse, Moves
@@ -54,9 +54,6 @@ SEARCHES_BACK = 3
 COUNTED_BY_A_SEARCH = 1000
 # Left-out fires of a rule that are skipped before other rules, which may fire earlier, are tried.
 _FEW_LEFT_OUT = 50
-
-_SECOND = timedelta(seconds=1)
-_INSTANT_LATER = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -95,11 +92,11 @@ class Spec:
         Raises `InvalidSpec` when the search takes too many steps (`pgcron_ha.spec.budget`).
         """
         with search():
-            return self._next_until(max(after, self.first - _SECOND), self.last)
+            return self._next_until(max(after, self.first - A_SECOND), self.last)
 
     def previous(self, before: datetime) -> datetime | None:
         """The last fire earlier than ``before``, or None: never before. Raises as `next`."""
-        before = min(before, self.last + _INSTANT_LATER)
+        before = min(before, self.last + AN_INSTANT)
         with search(times=SEARCHES_BACK):
             fire = last_before(self._next_until, before)
         return None if fire is None or fire < self.first else fire
@@ -117,7 +114,7 @@ class Spec:
                 fire = self.next(fire)
             return
         last, until = None, min(until, self.last)
-        after = max(after, self.first - _SECOND)
+        after = max(after, self.first - A_SECOND)
         for fire in merge(*(fires_of(rule, after, until) for rule in self.rules)):
             if fire != last:
                 yield fire
@@ -127,7 +124,7 @@ class Spec:
         """How many fires with after < fire <= until: exact up to ``most``, else more. Raises
         `TooManySteps`.
         """
-        after, until = max(after, self.first - _SECOND), min(until, self.last)
+        after, until = max(after, self.first - A_SECOND), min(until, self.last)
         with search(times=SEARCHES_BACK + most // COUNTED_BY_A_SEARCH):
             if self.moves is None:
                 if len(self.rules) == 1:
@@ -183,7 +180,7 @@ class Spec:
                 return fire, None
             if end >= LATEST:
                 return None, None
-            after = end - _INSTANT_LATER
+            after = end - AN_INSTANT
         return None, after
 
     def _count_of(self, rule: FireRule, after: datetime, until: datetime, most: int) -> int:
@@ -193,8 +190,8 @@ class Spec:
         total = 0
         while total <= most and (fire := self._first_left((rule,), after, until)) is not None:
             begin = min(exclusion.begin(fire) for exclusion in self.exclusions)
-            end = min(begin - _INSTANT_LATER, until)
-            total += rule.count(fire - _INSTANT_LATER, end, most)
+            end = min(begin - AN_INSTANT, until)
+            total += rule.count(fire - AN_INSTANT, end, most)
             after = end
         return total
 
@@ -254,7 +251,7 @@ def read_spec(
         # Of a spec that is the same but for the moves.
         moves = Moves(moving, spec.rules, spec.exclusions, spec._next_until)
         spec = replace(spec, moves=moves)
-    if len(ordered) > len(rules) and spec.next(spec.first - _SECOND) is None:
+    if len(ordered) > len(rules) and spec.next(spec.first - A_SECOND) is None:
         raise InvalidSpec(
             "the spec never fires",
             "nothing is left of its rules between its bounds",

@@ -16,7 +16,7 @@ from operator import or_
 
 from dateutil.easter import easter
 
-from pgcron_ha.spec.bounds import EARLIEST, LATEST
+from pgcron_ha.spec.bounds import A_DAY, EARLIEST, LATEST
 from pgcron_ha.spec.budget import spend
 
 DaysOfYear = Callable[[int], int]
@@ -25,8 +25,6 @@ DaysOfYear = Callable[[int], int]
 FIRST_YEAR, LAST_YEAR = EARLIEST.year, LATEST.year
 # The calendar repeats after so many years, and with it whatever is not a date.
 REPEATS_AFTER = 400
-
-_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def yearly(first: tuple[int, int], last: tuple[int, int], year: int) -> int:
 def around_easter(first: int, last: int, year: int) -> int:
     """Days of the year counted from (western) Easter Sunday."""
     sunday = easter(year)
-    return stretch(sunday + first * _DAY, sunday + last * _DAY, year)
+    return stretch(sunday + first * A_DAY, sunday + last * A_DAY, year)
 
 
 def nth_weekday(month: int | None, weekday: int, place: int, year: int) -> int:
@@ -65,9 +63,9 @@ def nth_weekday(month: int | None, weekday: int, place: int, year: int) -> int:
     first = date(year, month or 1, 1)
     last = date(year, month or 12, monthrange(year, month or 12)[1])
     if place > 0:
-        day = first + ((weekday - first.weekday()) % 7 + (place - 1) * 7) * _DAY
+        day = first + ((weekday - first.weekday()) % 7 + (place - 1) * 7) * A_DAY
     else:
-        day = last - ((last.weekday() - weekday) % 7 - (place + 1) * 7) * _DAY
+        day = last - ((last.weekday() - weekday) % 7 - (place + 1) * 7) * A_DAY
     return bit(day) if first <= day <= last else 0
 
 
@@ -145,7 +143,7 @@ def stretch(first: date, last: date, year: int) -> int:
     first, last = max(first, date(year, 1, 1)), min(last, date(year, 12, 31))
     if last < first:
         return 0
-    length = (last - first) // _DAY + 1
+    length = (last - first) // A_DAY + 1
     return ((1 << length) - 1) << (first.timetuple().tm_yday - 1)
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pgcron_ha.errors import UnknownZone
-from pgcron_ha.spec.bounds import naive_utc
+from pgcron_ha.spec.bounds import A_SECOND, naive_utc
 
 TZDATA: Final[str] = getattr(import_module("tzdata"), "IANA_VERSION", "0")
 """The version of the installed package, as ``2026f``. Text order is the order in time."""
@@ -31,7 +31,6 @@ CACHED_ZONE_YEARS = 8192
 # No data lists changes after 2087 (Morocco's); from then on they follow one rule, by days of weeks.
 LAST_LISTED_YEAR = 2128
 
-_SECOND = timedelta(seconds=1)
 # More than the largest jump of any zone (24 h), and less than half of what lies between two changes
 # of one (six days).
 NEAR = timedelta(days=2)
@@ -140,10 +139,10 @@ def _moment_of_change(zone: ZoneInfo, low: datetime, high: datetime, before: tim
     """The first second with another offset than ``low``."""
 
     def is_changed(second: int) -> bool:
-        at = low + second * _SECOND
+        at = low + second * A_SECOND
         return zone.fromutc(at) - at != before
 
-    return low + bisect_left(range((high - low) // _SECOND), True, key=is_changed) * _SECOND
+    return low + bisect_left(range((high - low) // A_SECOND), True, key=is_changed) * A_SECOND
 
 
 def _unknown(name: str) -> UnknownZone:

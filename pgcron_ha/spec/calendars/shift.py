@@ -20,7 +20,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 
 from pgcron_ha.errors import InvalidSpec
-from pgcron_ha.spec.bounds import LATEST, NextUntil
+from pgcron_ha.spec.bounds import A_DAY, AN_INSTANT, LATEST, NextUntil
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.calendars.calendar import Calendar
 from pgcron_ha.spec.exclusions import DaysExclusion, Exclusion
@@ -34,9 +34,7 @@ MOST_MOVED_A_DAY = 24
 # Target days with cached fires: a pass reads a few days again and again.
 CACHED_DAYS = 16
 
-_DAY = timedelta(days=1)
 _FAR = timedelta(days=MOST_DAYS_MOVED)
-_INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -117,8 +115,8 @@ class Moves:
             fire = self._fire_of(target, after)
             if fire is not None:
                 return fire if fire <= until else None
-            end = start_of(self.timezone, target + _DAY)
-            nominal = self._nominal(max(after, end - _INSTANT), reach)
+            end = start_of(self.timezone, target + A_DAY)
+            nominal = self._nominal(max(after, end - AN_INSTANT), reach)
             if nominal is None:
                 return None
             target = self._look_next(day_of(self.timezone, nominal), target)
@@ -148,22 +146,22 @@ class Moves:
         into = self._moved_into(target)
         place = bisect_right(into, after)
         moved = into[place] if place < len(into) else None
-        begin = start_of(self.timezone, target) - _INSTANT
-        end = start_of(self.timezone, target + _DAY)
-        own = self._nominal(max(after, begin), end - _INSTANT) if end > after else None
+        begin = start_of(self.timezone, target) - AN_INSTANT
+        end = start_of(self.timezone, target + A_DAY)
+        own = self._nominal(max(after, begin), end - AN_INSTANT) if end > after else None
         return min((fire for fire in (moved, own) if fire is not None), default=None)
 
     def _find_moved_into(self, target: date) -> tuple[datetime, ...]:
         """The fires of other days that come to this (allowed) day, ascending."""
         first, end = target - _FAR, target
         if self.is_forward:
-            before = self._allowed_before(target - _DAY)
-            first = first if before is None else before + _DAY
+            before = self._allowed_before(target - A_DAY)
+            first = first if before is None else before + A_DAY
         else:
-            following = self._allowed_from(target + _DAY)
-            first, end = target + _DAY, target + _FAR + _DAY
+            following = self._allowed_from(target + A_DAY)
+            first, end = target + A_DAY, target + _FAR + A_DAY
             end = end if following is None else min(end, following)
-        after, until = (start_of(self.timezone, day) - _INSTANT for day in (first, end))
+        after, until = (start_of(self.timezone, day) - AN_INSTANT for day in (first, end))
         times: set[time] = set()
         while (fire := self._nominal(after, until)) is not None:
             times.add(wall_time(self.timezone, fire).time())
@@ -187,7 +185,7 @@ class Moves:
         spend()
         last_year = max(line.last_year(since) for line in self.lines)
         day = first_day(self._allowed, since, last_year)
-        return None if day is None or day >= LATEST.date() - _DAY else day
+        return None if day is None or day >= LATEST.date() - A_DAY else day
 
     def _allowed_before(self, until: date) -> date | None:
         return last_day(self._allowed, until, until - _FAR)
@@ -204,4 +202,4 @@ def day_of(timezone: str, instant: datetime) -> date:
     midnight don't bring the day before back.
     """
     day = wall_time(timezone, instant).date()
-    return day + _DAY if start_of(timezone, day + _DAY) <= instant else day
+    return day + A_DAY if start_of(timezone, day + A_DAY) <= instant else day

@@ -10,13 +10,14 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 
 from croniter import croniter
 
 from pgcron_ha.errors import InvalidSpec
+from pgcron_ha.spec.bounds import A_SECOND
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.fields import RULES, SECOND, CronField, parse_field
 from pgcron_ha.spec.named_days import NamedDays
@@ -228,8 +229,6 @@ SMALLEST_STEP, LARGEST_STEP = 2, 10_000
 START = datetime(1970, 1, 1)
 """The wall time that is counted from when none is written."""
 
-_SECOND = timedelta(seconds=1)
-
 
 @dataclass(frozen=True)
 class NthExpression(CronExpression):
@@ -277,7 +276,7 @@ class NthExpression(CronExpression):
 
     @cached_property
     def _before_anchor(self) -> int:
-        return self._count_up_to(self.anchor - _SECOND)
+        return self._count_up_to(self.anchor - A_SECOND)
 
 
 def nth_of(expression: CronExpression, step: int, anchor: datetime) -> NthExpression:

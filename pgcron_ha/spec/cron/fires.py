@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from pgcron_ha.errors import InvalidInput
-from pgcron_ha.spec.bounds import naive_utc
+from pgcron_ha.spec.bounds import A_SECOND, naive_utc
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.cron.expression import WallTimes
 from pgcron_ha.spec.zones import NEAR, Change, first_change, load_zone, wall_clock
@@ -24,7 +24,6 @@ LARGEST_CORRECTED_JUMP = timedelta(hours=3)
 MOST_TURNS = 32
 
 _NEVER = datetime.max
-_SECOND = timedelta(seconds=1)
 
 
 class DstPolicy(StrEnum):
@@ -105,9 +104,9 @@ def _search(
         if fixed and is_skipped and is_run_late(change, dst):
             return change.at
         since, offset = change.at, change.after
-        wall = since + offset - _SECOND  # the change's own wall time is still to come
+        wall = since + offset - A_SECOND  # the change's own wall time is still to come
         if fixed and is_first_pass_only(-change.size, dst):
-            wall = since + change.before - _SECOND
+            wall = since + change.before - A_SECOND
     return None
 
 
@@ -116,7 +115,7 @@ def _past_repeated_time(name: str, wall: datetime, since: datetime, dst: DstPoli
     change = first_change(name, since - NEAR, since)
     if change is None or not is_first_pass_only(-change.size, dst):
         return wall
-    return max(wall, change.at + change.before - _SECOND)
+    return max(wall, change.at + change.before - A_SECOND)
 
 
 def is_run_late(change: Change, dst: DstPolicy) -> bool:
