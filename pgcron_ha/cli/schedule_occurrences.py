@@ -219,12 +219,10 @@ OCCURRENCE_COMMANDS = (
 
 def changed_lines(schedule: Mapping[str, Any], changed: Sequence[Mapping[str, Any]]) -> list[str]:
     """Fires to come that somebody has changed, and whether they still are fires."""
-    lines = []
-    for one in changed:
-        gone = "" if fires.is_fire(schedule, one["fire_at"]) else fires.NO_FIRE
-        at = output.instant_text(one["fire_at"])
-        lines.append(f"changed {at}  {fires.changed_words(one)}{gone}")
-    return lines
+    return [
+        f"changed {output.instant_text(one['fire_at'])}  {fires.changed_words(schedule, one)}"
+        for one in changed
+    ]
 
 
 async def _change(

@@ -5,6 +5,7 @@ why it did or did not run, with what rows alone can't show.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -12,8 +13,6 @@ from pgcron_ha.db.queries.reasons import Reason
 from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.preview import why_not
 from pgcron_ha.spec.spec import ScheduleRow, spec_of
-
-NO_FIRE: Final = "; the schedule does not fire then any more"
 
 INSTANT_EARLIER: Final = timedelta(microseconds=1)
 _UNDECIDED: Final = frozenset({"not_yet", "is_paused", "is_invalid"})
@@ -100,12 +99,17 @@ def is_fire(row: ScheduleRow, instant: datetime) -> bool:
         return True
 
 
-def changed_words(changed: Mapping[str, Any]) -> str:
-    """A person's change to a fire: a row of `changed_occurrences` in a few words."""
+def changed_words(row: ScheduleRow, changed: Mapping[str, Any]) -> str:
+    """A person's change to a fire: a row of `changed_occurrences` in a few words, and whether it
+    still is a fire of the schedule; nothing of that if this version can't read the spec.
+    """
     moved = [f"moved to {_shown(changed['due_at'])}"] if changed["due_at"] else []
     args = ["other args"] if changed["args"] is not None else []
     done = ", ".join(["skipped"] if changed["action"] == "skip" else moved + args)
-    return f"{done} by {changed['actor']}" + (f": {changed['note']}" if changed["note"] else "")
+    words = f"{done} by {changed['actor']}" + (f": {changed['note']}" if changed["note"] else "")
+    if not is_fire(row, changed["fire_at"]):
+        words += "; the schedule does not fire then any more"
+    return words
 
 
 def _shown(instant: datetime) -> str:

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from statistics import median, quantiles
-from types import SimpleNamespace
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client.fires import NO_FIRE, changed_words, is_fire
+from pgcron_ha.client.fires import changed_words
 from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.client.schedule_edits import texts_of
 from pgcron_ha.db.commands.functions import changed_occurrences
@@ -133,7 +132,7 @@ async def show_schedule(page_request: PageRequest) -> Response:
         fires=fires,
         # Later ones, or none any more.
         changed=[
-            _changed(one, "" if is_fire(row, one["fire_at"]) else NO_FIRE)
+            (one["fire_at"], changed_words(row, one))
             for one in row["changed"]
             if one["fire_at"] not in shown
         ],
@@ -179,7 +178,7 @@ async def _read_schedule(session: Session, name: str) -> Row:
 
 def future_fire_lines(
     row: Row, now: datetime
-) -> tuple[tuple[tuple[PreviewFire, SimpleNamespace | None], ...], str | None]:
+) -> tuple[tuple[tuple[PreviewFire, str | None], ...], str | None]:
     """The next fires, each with what somebody did to it, and a sentence when there is something to
     say.
     """
@@ -193,7 +192,7 @@ def future_fire_lines(
     note = "; ".join(ahead.notes) or None
     if not row["enabled"]:
         note = f"It is paused {pause_words(row)}; these fires would be, if it were resumed."
-    changes = {one["fire_at"]: _changed(one) for one in row.get("changed", ())}
+    changes = {one["fire_at"]: changed_words(row, one) for one in row.get("changed", ())}
     lines = tuple((fire, changes.get(fire.fire_at)) for fire in ahead.fires)
     if not lines and not ahead.is_over:
         waited_for = listed(row["waits_for_assets"] or ())
@@ -209,11 +208,6 @@ def schedule_sentence(row: Row) -> str | None:
         return sentence(spec_of(row), policies_in(row))
     except PgcronError:
         return None
-
-
-def _changed(one: Row, more: str = "") -> SimpleNamespace:
-    """What somebody did to one fire."""
-    return SimpleNamespace(at=one["fire_at"], words=changed_words(one) + more)
 
 
 def _settings(row: Row) -> list[tuple[str, str]]:
