@@ -51,12 +51,9 @@ LEFT JOIN LATERAL (
   JOIN pgcron.run r ON r.id = o.run_id AND r.state = 'running'
   WHERE o.schedule_id = s.id AND running.id IS NOT NULL ORDER BY o.run_id LIMIT 1) overrun ON true
 LEFT JOIN LATERAL (
-  SELECT array_agg(h.id ORDER BY h.finished_at DESC) AS ids,
-         array_agg(h.outcome ORDER BY h.finished_at DESC) AS outcomes,
-         array_agg(h.finished_at ORDER BY h.finished_at DESC) AS finished,
-         array_agg(extract(epoch FROM h.finished_at - h.started_at)::float8
-             ORDER BY h.finished_at DESC) AS durations,
-         array_agg(left(h.error, 300) ORDER BY h.finished_at DESC) AS errors
+  SELECT array_agg(h.id) AS ids, array_agg(h.outcome) AS outcomes,
+         array_agg(h.finished_at) AS finished, array_agg(left(h.error, 300)) AS errors,
+         array_agg(extract(epoch FROM h.finished_at - h.started_at)::float8) AS durations
   FROM (SELECT e.id, e.outcome, e.finished_at, e.started_at, e.error FROM pgcron.history e
         WHERE e.schedule_id = s.id AND e.finished_at <= now() ORDER BY e.finished_at DESC
         LIMIT :runs::int) h) last ON true
