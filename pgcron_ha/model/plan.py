@@ -111,8 +111,6 @@ def plan(
     fires: its age counts from then. A long outage costs no more than a short one. Raises
     `InvalidInput` for a catch-up policy that does not exist.
     """
-    if limit < 1:
-        raise ValueError("a plan that may not plan a fire would never advance")
     end = max(watermark, horizon_end)
     late_since, old_since = _before(now, grace + delay), _before(now, window + delay)
     late_end = min(max(late_since, watermark), end)

@@ -42,8 +42,6 @@ def last_before(next_until: NextUntil, before: datetime) -> datetime | None:
 
 def naive_utc(instant: datetime) -> datetime:
     """An aware instant as naive UTC, within the calendar."""
-    if instant.tzinfo is None:
-        raise ValueError("an instant needs an offset; naive datetimes are wall times")
     if instant <= EARLIEST:
         return EARLIEST.replace(tzinfo=None)
     if instant >= LATEST:

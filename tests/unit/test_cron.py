@@ -254,7 +254,7 @@ def test_fractions_of_a_second_do_not_hide_a_fire() -> None:
 
 
 def test_a_naive_instant_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="offset"):
+    with pytest.raises(TypeError, match="offset"):
         next_fire(parse_cron("* * * * *"), "UTC", datetime(2026, 1, 1))
 
 

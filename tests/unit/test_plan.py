@@ -169,8 +169,6 @@ def test_a_policy_that_does_not_exist_is_refused() -> None:
     for wrong in ("some", "latest 1", "latest 101", "latest few", "all 5", ""):
         with pytest.raises(InvalidInput, match=f'"{wrong}" is not a catch-up policy'):
             decide(catchup=wrong)
-    with pytest.raises(ValueError, match="advance"):
-        decide(limit=0)
     assert catchup_policy(" LATEST ") == "latest"
     assert catchup_policy("latest  100") == "latest 100"
 
