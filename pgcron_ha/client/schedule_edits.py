@@ -41,17 +41,17 @@ NEW_SCHEDULE: Final[Mapping[str, Any]] = MappingProxyType(
 
 def texts_of(row: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a schedule's row; one that has no value is empty."""
-    return {name: _text(row.get(name)) for name in FIELDS}
+    return {name: _text(row.get(name)).strip() for name in FIELDS}
 
 
 def typed_changes(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
-    """What `texts` (some of the fields) change of a schedule's row, judged; None: the default.
+    """What `texts` (some of the fields, without blanks around) change of a schedule's row, judged;
+    None: the default.
 
     Raises InvalidInput, InvalidSpec, UnknownZone and TooLarge.
     """
     before = texts_of(row)
-    plain = {field: text.replace("\r\n", "\n").strip() for field, text in texts.items()}
-    written = {field: text for field, text in plain.items() if text != before[field].strip()}
+    written = {field: text for field, text in texts.items() if text != before[field]}
     values = {field: _value(field, text) for field, text in written.items()}
     spec, handler = (values.get(key, row[key]) for key in ("spec", "handler"))
     for what, value in (("spec", spec), ("handler", handler)):

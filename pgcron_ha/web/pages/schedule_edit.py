@@ -133,7 +133,8 @@ async def save(page_request: PageRequest) -> Response:
             note=form.note or None,
         )
     except VersionConflict as conflict:
-        return await _met_another(page_request, name, version, texts, form.note, conflict)
+        form.error = conflict
+        return await _met_another(page_request, name, texts, form)
     except IN_FORM as error:
         form.blame(error, row, texts)
         return _page(page_request, form, status_in_form(page_request, error))
@@ -141,31 +142,25 @@ async def save(page_request: PageRequest) -> Response:
 
 
 async def _met_another(
-    page_request: PageRequest,
-    name: str,
-    version: int,
-    texts: Mapping[str, str],
-    note: str,
-    conflict: VersionConflict,
+    page_request: PageRequest, name: str, texts: Mapping[str, str], sent: DefinitionForm
 ) -> Response:
     """The form again: what was typed here, and what the other has changed since it was opened."""
     row, served = await page_request.act(lambda session: _read(session, name, {}))
     based_on = await page_request.act(
-        lambda session: session.call(ask.written_version, name, version)
+        lambda session: session.call(ask.written_version, name, sent.version)
     )
     current = texts_of(row)
     before = current if based_on is None else texts_of(based_on)
     mine = {field: texts.get(field, before[field]) for field in FIELDS}
     merged = {
-        field: current[field] if _same(mine[field], before[field]) else mine[field]
-        for field in FIELDS
+        field: current[field] if mine[field] == before[field] else mine[field] for field in FIELDS
     }
     changes: dict[str, Any] = {}
     with suppress(InvalidInput):  # the two edits don't go together: saving says so
         changes = typed_changes(name, row, merged)
     form = DefinitionForm(merged, served, edited=row)
-    form.error, form.preview = conflict, look_ahead(row, changes, await page_request.now())
-    form.note = note
+    form.preview = look_ahead(row, changes, await page_request.now())
+    form.error, form.note = sent.error, sent.note
     form.theirs = [
         {"field": field, "before": before[field], "now": current[field], "mine": mine[field]}
         for field in FIELDS
@@ -201,11 +196,8 @@ async def _read(session: Session, name: str, typed: Mapping[str, str]) -> tuple[
 
 
 def _typed(given: Mapping[str, str]) -> dict[str, str]:
-    return {field: given[field] for field in FIELDS if field in given}
-
-
-def _same(one: str, other: str) -> bool:
-    return one.replace("\r\n", "\n").strip() == other.strip()
+    found = {field: given[field] for field in FIELDS if field in given}
+    return {field: text.replace("\r\n", "\n").strip() for field, text in found.items()}
 
 
 async def show_versions(page_request: PageRequest) -> Response:

@@ -100,7 +100,7 @@ class DefinitionForm:
         self.managed = MANAGED.get(self.edited.get("managed_by", ""))
         self.fields = [_field(name, texts[name]) for name in FIRST]
         self.more = [_field(name, texts[name]) for name in _REST]
-        self.is_unfolded = any(texts[name].strip() != _DEFAULTS[name] for name in _POLICIES)
+        self.is_unfolded = any(texts[name] != _DEFAULTS[name] for name in _POLICIES)
         """Whether the fields that are not seen first are shown at once."""
         self.preview: Preview | None = None
         handler, queue = _placed(texts)
@@ -166,7 +166,7 @@ def _changed(row: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 def _placed(texts: Mapping[str, str]) -> tuple[str, str]:
     """The handler and the queue."""
-    return texts["handler"].strip(), texts["queue"].strip() or NEW_SCHEDULE["queue"]
+    return texts["handler"], texts["queue"] or NEW_SCHEDULE["queue"]
 
 
 def label_of(name: str) -> str:
