@@ -159,7 +159,7 @@ CREATE TABLE pgcron.schedule (
       OR (overlap IN ('skip', 'queue') AND coalesce(max_running, 1) = 1)
       OR pgcron.refuse('PC001',
         format('depends_on_previous with overlap %L%s', overlap,
-          CASE WHEN max_running > 1 THEN format(' and max_running %s', max_running) ELSE '' END),
+          ' and max_running ' || max_running),
         'Whether the fire before it succeeded is known when it is over: with overlap skip or '
         'queue, one run at a time.',
         'Use overlap ''skip'' or ''queue'', and leave max_running out.'))

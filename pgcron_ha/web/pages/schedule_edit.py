@@ -115,11 +115,10 @@ async def save(page_request: PageRequest) -> Response:
     given = await page_request.form(*FIELDS, "version", "note", "do", keep_empty=True)
     texts = _typed(given)
     row, served = await page_request.act(lambda session: _read(session, name, texts))
-    # Another version at saving is another editor's.
-    version = version_number(given.get("version") or None) or row["version"]
     form = DefinitionForm({**texts_of(row), **texts}, served, edited=row)
-    form.version, form.note = version, given.get("note", "")
-    form.is_preview = given.get("do") == "preview"
+    # Another version at saving is another editor's.
+    form.version = version_number(given.get("version") or None) or form.version
+    form.note, form.is_preview = given.get("note", ""), given.get("do") == "preview"
     try:
         now = await page_request.now()
         changes, form.preview = await judged(page_request, name, row, texts, now)
@@ -129,7 +128,7 @@ async def save(page_request: PageRequest) -> Response:
             ask.edit_schedule,
             name,
             changes_text(changes),
-            expected_version=version,
+            expected_version=form.version,
             note=form.note or None,
         )
     except VersionConflict as conflict:
