@@ -48,7 +48,9 @@ BEGIN
     RAISE NOTICE USING ERRCODE = '01PC1',
       MESSAGE = format('schedule %L is managed by %s, and was edited through %s', before.name,
           before.managed_by, interface),
-      DETAIL = pgcron.owner_puts_back(before.managed_by),
+      DETAIL = CASE WHEN after.name <> before.name AND before.managed_by IN ('code', 'file')
+                      THEN format('What declares %L there makes it anew.', before.name)
+                    ELSE pgcron.owner_puts_back(before.managed_by) END,
       HINT = format('Edit it there; or take it over: managed_by %L.', interface);
   END IF;
 END $$;

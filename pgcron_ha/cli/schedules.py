@@ -191,16 +191,12 @@ def resume_command(name: str) -> None:
 @schedules_group.command("rename")
 @click.argument("name")
 @click.argument("new_name")
-async def rename_command(session: Session, name: str, new_name: str) -> None:
+def rename_command(name: str, new_name: str) -> None:
     """Give a schedule another name.
 
     It keeps its history. What waits follows the name; what runs or has ended keeps the old one.
     """
-    await session.act(functions.rename_schedule, name, new_name)
-    managed_by = (await session.call(overview.schedule, new_name))["managed_by"]
-    if managed_by in ("code", "file"):
-        where = f"it is managed by {managed_by}: what declares '{name}' there makes it anew"
-        echo(f"note: {where}; rename it there, too", err=True)
+    act(functions.rename_schedule, name, new_name)
     document = {"schedule": new_name, "done": "renamed", "was": name}
     output.print_result(document, f"schedule '{name}' is now '{new_name}'")
 

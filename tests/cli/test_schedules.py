@@ -212,7 +212,8 @@ def test_a_schedule_is_renamed_and_its_code_is_remembered(cli: Cli, execute: Exe
     execute("UPDATE pgcron.schedule SET managed_by = 'code' WHERE name = 't'")
     noted = cli("schedules", "rename", "t", "u", "--json")
     assert noted.rows == [{"schedule": "u", "done": "renamed", "was": "t"}]
-    assert "note: it is managed by code" in noted.err
+    assert "schedule 't' is managed by code, and was edited through cli" in noted.err
+    assert "What declares 't' there makes it anew." in noted.err
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "delete", "run-now", "show", "why", "rename"])
