@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from pgcron_ha.db.queries.reasons import Reason
 from pgcron_ha.errors import InvalidInput, PgcronError
@@ -21,14 +21,10 @@ _NOT_THEN: Final = (
 )
 
 
-class Explained(NamedTuple):
-    """The answer for an instant; ``before`` and ``after`` are the nearest fires of the current
-    definition if that does not name the instant.
-    """
-
-    reported: Reason
-    before: datetime | None = None
-    after: datetime | None = None
+Explained: TypeAlias = tuple[Reason, datetime | None, datetime | None]
+"""The answer for an instant, and the nearest fires of the current definition, before and after it,
+if that does not name the instant.
+"""
 
 
 def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Explained:
@@ -38,11 +34,11 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
         after = spec.next(instant - INSTANT_EARLIER)
         before = None if after == instant else spec.previous(instant)
     except PgcronError:  # another version wrote it, or this tzdata lacks its zone
-        return Explained(reported)
+        return reported, None, None
     if after == instant:
         if reported.code == "not_an_instant":
             reported = reported._replace(meaning=_NOT_THEN)
-        return Explained(reported)
+        return reported, None, None
     left_out = why_not(spec, instant)
     if reported.code in _UNDECIDED:
         gone = ""
@@ -60,7 +56,7 @@ def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Expl
         )
     elif reported.code == "not_an_instant" and left_out:
         reported = reported._replace(reason=left_out)
-    return Explained(reported, before, after)
+    return reported, before, after
 
 
 def last_fire(row: Mapping[str, Any], instant: datetime) -> datetime | None:
