@@ -63,11 +63,6 @@ class Parts:
     """The wall time of UNTIL; a date lasts until the day is over."""
 
     @property
-    def canonical(self) -> str:
-        """As one text."""
-        return ";".join(f"{name}={text}" for name, text in self.texts.items())
-
-    @property
     def count(self) -> int | None:
         """How many wall times it has in all."""
         return int(self.texts["COUNT"]) if "COUNT" in self.texts else None
@@ -224,8 +219,9 @@ def read_recurrence(
         )
     first = wall_time(timezone, instant)
     begin = "" if begin_text is None else f" from {first:%Y-%m-%dT%H:%M:%S}"
-    canonical, times = f"rrule {parts.canonical}{begin}", parts.times(first)
-    found = WallRule(canonical, times, timezone, dst, parts.last_instant(timezone))
+    canonical = ";".join(f"{name}={text}" for name, text in parts.texts.items())
+    times, last = parts.times(first), parts.last_instant(timezone)
+    found = WallRule(f"rrule {canonical}{begin}", times, timezone, dst, last)
     since = instant - A_SECOND if parts.count is None else EARLIEST
     soon = min(instant, LATEST - FIRST_WITHIN) + FIRST_WITHIN
     fires = times.may_fire and found.next(since, soon) is not None
