@@ -28,9 +28,9 @@ BEGIN
                THEN format('It was written by %s through %s at %s.', edit.actor, edit.interface,
                       to_char(edit.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
              ELSE 'No two schedules have the same name.' END,
-        format('Read it again, and edit version %s; `pgcron-ha schedules diff` shows what was '
-          'changed.',
-          known.version));
+        CASE WHEN expected = 0 THEN 'Choose another name, or edit that one.'
+             ELSE format('Read it again, and edit version %s; `pgcron-ha schedules diff` shows '
+                    'what was changed.', known.version) END);
   END IF;
 END $$;
 

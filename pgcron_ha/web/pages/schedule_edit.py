@@ -84,11 +84,6 @@ async def create(page_request: PageRequest) -> Response:
         await page_request.do(
             functions.put_schedule, name, expected_version=0, enabled=not is_paused, **changes
         )
-    except VersionConflict as taken:
-        form.error = VersionConflict(taken.message, taken.detail, "Choose another name.")
-        if form.name is not None:
-            form.name.problem = form.error
-        return _page(page_request, form, 409)
     except IN_FORM as error:
         form.blame(error, row, texts)
         return _page(page_request, form, status_in_form(page_request, error))

@@ -26,7 +26,7 @@ from pgcron_ha.db.commands.calendars import calendars_of
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import Row
 from pgcron_ha.db.queries.pages import schedules as ask
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.errors import PgcronError, VersionConflict
 from pgcron_ha.spec.preview import Preview
 from pgcron_ha.spec.zones import zone_names
 from pgcron_ha.web.page_request import PageRequest
@@ -124,7 +124,9 @@ class DefinitionForm:
         self.error, self.preview = error, None
         wrong = wrong_field(row, texts, error)
         self.wrong = next((one for one in (*self.fields, *self.more) if one.name == wrong), None)
-        if self.wrong is None and "the schedule's name" in error.message:  # as `checks` calls it
+        # As `checks` calls it; and one that exists already.
+        is_name = "the schedule's name" in error.message or isinstance(error, VersionConflict)
+        if self.wrong is None and is_name:
             self.wrong = self.name
         if self.wrong is not None:
             self.wrong.problem = error
