@@ -222,7 +222,7 @@ CREATE TABLE pgcron.schedule (
     CONSTRAINT a_spec_is_readable CHECK ((((length(spec) <= 4096) AND (spec ~ '^[\x09\x0a\x0d\x20-\x7e]*$'::text) AND (spec ~ '[!-~]'::text) AND pgcron.lines_fit(spec, 32, 256)) OR pgcron.refuse('PC002'::text, format('the spec is empty, too long (%s characters), or not ASCII'::text, length(spec)), 'A spec has 1 to 4096 ASCII characters, in up to 32 lines of up to 256 characters.'::text, 'Write for example ''0 3 * * *''.'::text))),
     CONSTRAINT a_start_deadline_is_at_most_a_century CHECK (pgcron.is_within('start deadline'::text, start_deadline, '00:00:00.000001'::interval, '36525 days'::interval, 'A run that has not started this long after its fire time expires: more than nothing, at most 36525 days.'::text, 'Leave it out to wait for ever.'::text)),
     CONSTRAINT all_late_fires_are_those_of_31_days_at_most CHECK (((catchup <> 'all'::text) OR (catchup_window <= '31 days'::interval) OR pgcron.refuse('PC001'::text, format('catch-up all with a window of %s'::text, justify_hours(catchup_window)), 'All late fires run only within a bound: 31 days at most.'::text, 'Give a shorter catchup_window.'::text))),
-    CONSTRAINT an_overlap_policy_is_known CHECK (((overlap = ANY (ARRAY['skip'::text, 'allow'::text, 'queue'::text, 'replace'::text, 'terminate'::text])) OR pgcron.refuse_overlap(overlap))),
+    CONSTRAINT an_overlap_policy_is_known CHECK (pgcron.is_overlap(overlap)),
     CONSTRAINT only_a_pause_ends_by_itself CHECK (((paused_until IS NULL) OR (NOT enabled) OR pgcron.refuse('PC001'::text, format('paused_until %s of a schedule that is not paused'::text, paused_until), 'It says when a pause ends by itself.'::text, 'Pause it: pgcron.pause_schedule(name, until => …).'::text))),
     CONSTRAINT only_a_queue_has_a_length CHECK (((overlap = 'queue'::text) OR (num_nonnulls(max_queued, queue_drops) = 0) OR pgcron.refuse('PC001'::text, format('%s with overlap %L'::text,
 CASE
@@ -240,7 +240,7 @@ END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 
     CONSTRAINT schedule_owner_check CHECK (pgcron.is_label('owner'::text, owner, 'Name a team or a person, for example ''billing''.'::text)),
     CONSTRAINT schedule_paused_by_check CHECK (pgcron.is_short('paused_by'::text, paused_by, 300)),
     CONSTRAINT schedule_paused_note_check CHECK (pgcron.is_short('paused_note'::text, paused_note, 2000)),
-    CONSTRAINT schedule_paused_until_check CHECK (((paused_until IS NULL) OR (isfinite(paused_until) AND (paused_until < to_timestamp(('253370764800'::bigint)::double precision))) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when the schedule is resumed.'::text, 'Leave it out to pause until it is resumed.'::text))),
+    CONSTRAINT schedule_paused_until_check CHECK (((paused_until IS NULL) OR pgcron.is_in_calendar(paused_until) OR pgcron.refuse('PC001'::text, format('paused_until %s is outside of the calendar'::text, paused_until), 'A pause ends in the year 9998 at the latest, or when the schedule is resumed.'::text, 'Leave it out to pause until it is resumed.'::text))),
     CONSTRAINT schedule_probe_after_check CHECK (pgcron.is_within('probe_after'::text, probe_after, '00:00:01'::interval, '1 day'::interval, 'A schedule that failures have paused is resumed after 1 second to 1 day.'::text, 'Write for example ''10 minutes''; leave it out so that its next pause lasts until it is resumed.'::text)),
     CONSTRAINT schedule_queue_drops_check CHECK (pgcron.is_one_of('queue_drops'::text, queue_drops, '{newest,oldest}'::text[], 'A full queue drops the newest or the oldest of its runs.'::text, 'Leave it out for newest.'::text)),
     CONSTRAINT schedule_source_check CHECK (pgcron.is_label('name of the source'::text, source, 'A source is a file or a folder of schedules: name it for example ''billing''.'::text)),
@@ -249,11 +249,7 @@ END, overlap), 'Only with overlap queue is there a bound to what waits.'::text, 
     CONSTRAINT what_happens_after_a_pause_is_known CHECK (pgcron.is_one_of('after_pause'::text, after_pause, '{drop,catchup}'::text[], 'What a pause held back is dropped (drop), or the catch-up policy decides about it (catchup).'::text, 'Leave it out for drop.'::text)),
     CONSTRAINT what_replaces_runs_alone CHECK (((overlap <> ALL (ARRAY['replace'::text, 'terminate'::text])) OR (COALESCE(max_running, 1) = 1) OR pgcron.refuse_replacing(overlap, max_running))),
     CONSTRAINT who_catches_up_on_a_pause_catches_up CHECK (((after_pause <> 'catchup'::text) OR (catchup <> 'none'::text) OR pgcron.refuse('PC001'::text, 'after_pause ''catchup'' with catch-up policy ''none'''::text, 'The catch-up policy decides about what a pause held back, and none runs nothing late.'::text, 'Use after_pause ''drop'', or catch-up ''latest'' with a window as long as the pause.'::text))),
-    CONSTRAINT who_depends_on_the_last_run_waits_for_it CHECK (((NOT depends_on_previous) OR ((overlap = ANY (ARRAY['skip'::text, 'queue'::text])) AND (COALESCE(max_running, 1) = 1)) OR pgcron.refuse('PC001'::text, format('depends_on_previous with overlap %L%s'::text, overlap,
-CASE
-    WHEN (max_running > 1) THEN format(' and max_running %s'::text, max_running)
-    ELSE ''::text
-END), 'Whether the fire before it succeeded is known when it is over: with overlap skip or queue, one run at a time.'::text, 'Use overlap ''skip'' or ''queue'', and leave max_running out.'::text)))
+    CONSTRAINT who_depends_on_the_last_run_waits_for_it CHECK (((NOT depends_on_previous) OR ((overlap = ANY (ARRAY['skip'::text, 'queue'::text])) AND (COALESCE(max_running, 1) = 1)) OR pgcron.refuse('PC001'::text, format('depends_on_previous with overlap %L%s'::text, overlap, (' and max_running '::text || max_running)), 'Whether the fire before it succeeded is known when it is over: with overlap skip or queue, one run at a time.'::text, 'Use overlap ''skip'' or ''queue'', and leave max_running out.'::text)))
 )
 WITH (fillfactor='90');
 
