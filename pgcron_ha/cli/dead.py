@@ -14,8 +14,8 @@ from pgcron_ha.cli.output import columns, echo, print_result, print_rows, with_c
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.functions import MOST_AT_ONCE
 from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.errors import NotFound
 
 COLUMNS = columns(
@@ -86,8 +86,10 @@ def redrive_command(
 
     async def redrive(session: Session) -> list[tuple[int, int]]:
         if not run_ids:
-            options = {**filters, **(rate._asdict() if rate else {})}
-            return await _redrive_many(session, most, also_lost=also_lost, args=args, **options)
+            what = {"also_lost": also_lost, "args": args, **(rate._asdict() if rate else {})}
+            redrive_many = functions.redrive_many
+            found = await _in_batches(session, redrive_many, "redriven", most, **filters, **what)
+            return [(row["dead_letter"], row["run_id"]) for row in found]
         async with session.connection.transaction():
             return [(each, await session.act(functions.redrive, each, args)) for each in run_ids]
 
@@ -110,7 +112,9 @@ def archive_command(run_ids: tuple[int, ...], note: str | None, **filters: Any) 
     """
     _check_choice(run_ids, filters)
     options = {"run_ids": run_ids or None, "note": note, **filters}
-    archived = on_database(lambda session: _archive_all(session, options))
+    archive = functions.archive_dead_letters
+    found = on_database(lambda session: _in_batches(session, archive, "archived", **options))
+    archived = [row["dead_letter"] for row in found]
     for run_id in archived:
         print_result({"dead_letter": run_id}, f"dead letter {run_id} is archived")
     if left := [run_id for run_id in run_ids if run_id not in archived]:
@@ -134,32 +138,15 @@ def _check_choice(run_ids: tuple[int, ...], filters: dict[str, Any]) -> None:
         raise click.UsageError("name dead letters, or give a filter (--until now: all of them)")
 
 
-async def _archive_all(session: Session, options: dict[str, Any]) -> list[int]:
-    """Batch after batch, each its own transaction, until none is left of those open now."""
-    archived: list[int] = []
+async def _in_batches(
+    session: Session, command: Rows, word: str, most: int | None = None, **options: Any
+) -> list[Row]:
+    """What the command has done, as the `word` says, until none is left of those open now."""
+    done: list[Row] = []
     options["until"] = options["until"] or await session.call(overview.database_time)
     with Screen() as screen:
-        while True:
-            batch = await session.act(functions.archive_dead_letters, **options)
-            archived += batch
-            if len(batch) < MOST_AT_ONCE:
-                return archived
-            screen.show_progress("dead letters archived", len(archived))
-
-
-async def _redrive_many(
-    session: Session, most: int | None, **options: Any
-) -> list[tuple[int, int]]:
-    """Batch after batch, each its own transaction, until none is left of those open now."""
-    sent: list[tuple[int, int]] = []
-    options["until"] = options["until"] or await session.call(overview.database_time)
-    with Screen() as screen:
-        while most is None or len(sent) < most:
-            at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - len(sent))
-            batch = await session.act(functions.redrive_many, **options, at_most=at_most)
-            sent += zip(batch["letters"], batch["runs"], strict=True)
-            if len(batch["runs"]) < at_most:
-                break
-            screen.show_progress("dead letters redriven", len(sent), most)
-            options["starting"] = batch["next_due"]
-    return sent
+        async for batch in functions.in_batches(session.act, command, most, **options):
+            done += batch
+            if len(batch) == functions.MOST_AT_ONCE:
+                screen.show_progress(f"dead letters {word}", len(done), most)
+    return done

@@ -5,12 +5,12 @@ and ``sql/control.sql`` from Python. Instants are aware.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pgcron_ha.db.driver.calls import Call
-from pgcron_ha.db.queries.rows import Rows
+from pgcron_ha.db.queries.rows import Row, Rows
 
 KEY_LIFETIME: Final = timedelta(days=1)
 # Dead letters of one call: each is locked until all are redriven or archived.
@@ -80,21 +80,41 @@ redrive: Final = Call[int]("redrive", "run_id", args=None)
 
 redrive_many: Final = Rows(
     "redrive_many", also_lost=False, per=timedelta(minutes=1), at_most=MOST_AT_ONCE
-).the
-"""Runs the oldest open letters again that fit all filters, each once; up to `at_most` of them:
-``letters``, their new ``runs`` in the same order, and ``next_due``, when a run after them would be.
+)
+"""Runs the oldest open letters again that fit all filters, each once; up to `at_most` of them: of
+each the `dead_letter`, its new `run_id`, and when that is due (`due_at`).
 
 Filters are fingerprint, handler, queue, error_class, schedule, since and until. With `rate` so many
 become due in each interval `per`, the first at `starting` (now). Lost ones, which may have taken
 effect, only if `also_lost`. InvalidInput without any filter.
 """
 
-archive_dead_letters: Final = Call[list[int]]("archive_dead_letters", at_most=MOST_AT_ONCE)
-"""The ids of the open dead letters that it closed, the oldest first, up to `at_most` of them.
+archive_dead_letters: Final = Rows("archive_dead_letters", at_most=MOST_AT_ONCE)
+"""Closes the oldest open ones, up to `at_most`: the `dead_letter` of each.
 
 Those of `run_ids` (None: any) that fit all filters, which are those of `redrive_many`. `note` says
 why nobody sends them again.
 """
+
+
+async def in_batches(
+    act: Callable[..., Awaitable[list[Row]]], command: Rows, most: int | None, **options: Any
+) -> AsyncIterator[list[Row]]:
+    """What `redrive_many` or `archive_dead_letters` gives, batch after batch, each by `act` in a
+    transaction of its own: until no open letter is left that fits, or `most` are done. With a
+    `rate` and `per` the runs of all batches become due one after the other.
+    """
+    done = 0
+    while most is None or done < most:
+        at_most = MOST_AT_ONCE if most is None else min(MOST_AT_ONCE, most - done)
+        batch = await act(command, **options, at_most=at_most)
+        yield batch
+        done += len(batch)
+        if len(batch) < at_most:
+            break
+        if options.get("rate"):
+            options["starting"] = batch[-1]["due_at"] + options["per"] / options["rate"]
+
 
 _begin_operation: Final = Call["int | None"]("begin_operation", "key", "lifetime")
 _end_operation: Final = Call[None]("end_operation", "key", "run_id")

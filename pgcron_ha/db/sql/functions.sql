@@ -35,23 +35,12 @@ FROM pgcron.act_as(NULL, :interface::text);
 
 -- name: archive_dead_letters
 -- The oldest open ones that fit all that is given.
-SELECT pgcron.archive_dead_letters(
+SELECT pg_catalog.unnest(pgcron.archive_dead_letters(
   pgcron.hold_letters(:run_ids::bigint[], :fingerprint::text, :handler::text, :queue::text,
     :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz, :at_most::int),
-  :note::text, :actor::text) AS run_ids;
+  :note::text, :actor::text)) AS dead_letter;
 
 -- name: redrive_many
-SELECT coalesce(pg_catalog.array_agg(m.dead_letter ORDER BY m.run_id), '{}') AS letters,
-       coalesce(pg_catalog.array_agg(m.run_id ORDER BY m.run_id), '{}') AS runs,
-       pg_catalog.max(m.due_at) + coalesce(
-         pg_catalog.make_interval(secs => :per::float8) / nullif(:rate::int, 0), '0') AS next_due
-FROM pgcron.redrive_many(
-  fingerprint => :fingerprint::text, handler => :handler::text, queue => :queue::text,
-  error_class => :error_class::text, schedule => :schedule::text,
-  since => :since::timestamptz, until => :until::timestamptz, also_lost => :also_lost::boolean,
-  args => :args::text::jsonb, rate => :rate::int,
-  per => pg_catalog.make_interval(secs => :per::float8), starting => :starting::timestamptz,
-  at_most => :at_most::int, actor => :actor::text) m;
 
 -- name: begin_operation
 -- A twin waits here until the first of them has committed, and then gets its run.

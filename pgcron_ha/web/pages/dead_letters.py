@@ -4,7 +4,7 @@ closing it.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import timedelta
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import dead_letters as ask
 from pgcron_ha.db.queries.pages.overview import open_letters
-from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.web.address import choice, first_of, whole_cursor
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.verbs import run_verb
@@ -25,8 +25,8 @@ _CAUSE: Final = ("handler", "class", "group", "queue", "schedule")
 _FILTERS: Final[tuple[str, ...]] = ("state", *_CAUSE)
 # How many of them become due in a minute; without one all do at once.
 RATES: Final = ("1", "10", "60", "600")
-# A cause with more is redriven by pressing again; a batch is one transaction.
-_MOST_BATCHES: Final = 10
+# A cause with more is redriven by pressing again.
+_MOST_DONE: Final = 10 * functions.MOST_AT_ONCE
 _MOST_RUN: Final = 2**63 - 1
 
 
@@ -65,36 +65,25 @@ redrive = run_verb(functions.redrive, "redriven")
 async def redrive_cause(page_request: PageRequest) -> Response:
     """Runs the open letters of the cause that the address names again, each once."""
     wanted = _cause(page_request.query(*_CAUSE))
-    rate = (await page_request.form("rate")).get("rate")
-    choice(rate, RATES, "rate")
-    starting: datetime | None = None
-    redriven = 0
-    for _ in range(_MOST_BATCHES):
-        batch = await page_request.do(
-            functions.redrive_many,
-            **wanted,
-            rate=None if rate is None else int(rate),
-            starting=starting,
-        )
-        redriven += len(batch["runs"])
-        if len(batch["runs"]) < functions.MOST_AT_ONCE:
-            break
-        starting = batch["next_due"]
-    return page_request.redirect("dead", "redriven_cause" if redriven else "redriven_none")
+    rate = choice((await page_request.form("rate")).get("rate"), RATES, "rate")
+    wanted |= {"rate": rate and int(rate), "per": timedelta(minutes=1)}
+    is_any = await _has_done(page_request, functions.redrive_many, wanted)
+    return page_request.redirect("dead", "redriven_cause" if is_any else "redriven_none")
 
 
 async def archive(page_request: PageRequest) -> Response:
     """Closes one open dead letter, or those of the cause that the address names; then the list."""
     letter = page_request.segments.get("id")
     wanted = {"run_ids": [letter]} if letter else _cause(page_request.query(*_CAUSE))
-    note = (await page_request.form("note")).get("note")
-    archived = 0
-    for _ in range(_MOST_BATCHES):
-        batch = await page_request.do(functions.archive_dead_letters, **wanted, note=note)
-        archived += len(batch)
-        if len(batch) < functions.MOST_AT_ONCE:
-            break
-    return page_request.redirect("dead", "archived" if archived else "archived_none")
+    wanted["note"] = (await page_request.form("note")).get("note")
+    is_any = await _has_done(page_request, functions.archive_dead_letters, wanted)
+    return page_request.redirect("dead", "archived" if is_any else "archived_none")
+
+
+async def _has_done(page_request: PageRequest, command: Rows, wanted: dict[str, Any]) -> bool:
+    """Whether there was a letter that the command took."""
+    batches = functions.in_batches(page_request.do, command, _MOST_DONE, **wanted)
+    return any([batch async for batch in batches])
 
 
 def _cause(given: dict[str, str]) -> dict[str, Any]:
