@@ -110,39 +110,29 @@ class Completer(Service):
         return list(islice(due, RETRIES))
 
     async def _report_all(self, batch: list[Ended]) -> None:
-        await self._recorder.flush_lines_of([context for context, _, _ in batch])
-        if workflows := [ended for ended in batch if outcomes.is_workflow(ended)]:
-            for first in range(0, len(workflows), WORKFLOWS):
-                await self._report(workflows[first : first + WORKFLOWS], self._start)
-            batch = [ended for ended in batch if not outcomes.is_workflow(ended)]
-        successes = [ended for ended in batch if outcomes.is_success(ended)]
-        declaring = [ended for ended in successes if ended[0]._declared]
-        plain = [ended for ended in successes if not ended[0]._declared] if declaring else successes
-        await self._report(plain, self._finish)
-        for ended in declaring:
-            await self._report([ended], self._finish_declaring)
-        if len(successes) < len(batch):
-            others = await self._report_committed(
-                [ended for ended in batch if type(ended[1]) is not Succeeded]
-            )
-            released = [each for each in others if outcomes.is_release(each)]
-            failed = [each for each in others if not outcomes.is_release(each)]
-            await self._report(released, self._release)
-            await self._report(failed, self._fail)
-
-    async def _report_committed(self, batch: list[Ended]) -> list[Ended]:
-        """Settles what was completed by its handler's own transaction; returns the others.
-
-        A COMMIT without an answer is reported as a failure. The statement that ends the run waits
-        for the transaction if it is still under way. So a refusal means: check whether it was
+        """A COMMIT without an answer is reported as a failure. The statement that ends the run
+        waits for the transaction if it is still under way. So a refusal means: check whether it was
         committed.
         """
-        committed = [ended for ended in batch if type(ended[1]) is Committed]
-        if committed:
-            count_successes(committed)
-            self._settle(committed, {context.run_id for context, _, _ in committed})
-        self._resent.update(ended[0] for ended in batch if type(ended[1]) is Doubtful)
-        return [ended for ended in batch if type(ended[1]) is not Committed]
+        await self._recorder.flush_lines_of([context for context, _, _ in batch])
+        self._resent.update(context for context, outcome, _ in batch if type(outcome) is Doubtful)
+        by_way: dict[_Send, list[Ended]] = {}
+        for ended in batch:
+            by_way.setdefault(self._way_of(ended), []).append(ended)
+        for send, ends in by_way.items():
+            most = {self._start: WORKFLOWS, self._finish_declaring: 1}.get(send, BATCH)
+            for first in range(0, len(ends), most):
+                await self._report(ends[first : first + most], send)
+
+    def _way_of(self, ended: Ended) -> _Send:
+        context, outcome, _ = ended
+        if type(outcome) is Committed:
+            return self._acknowledge
+        if not outcomes.is_success(ended):
+            return self._release if outcomes.is_release(ended) else self._fail
+        if context.handler.startswith("workflow:"):
+            return self._start
+        return self._finish_declaring if context._declared else self._finish
 
     async def _report(self, batch: Sequence[Ended], send: _Send) -> None:
         """A run that is locked, too large or refused does not keep others from being reported."""
@@ -285,6 +275,11 @@ class Completer(Service):
         kept = {"results": outcomes.results_of(batch), "without_args": outcomes.without_args(batch)}
         claims = started_claims_of(ended[0] for ended in batch)
         return {**claims, **kept, "node": self._node, "node_name": self._node}
+
+    async def _acknowledge(self, batch: Sequence[Ended]) -> set[int]:
+        """What its handler's own transaction has completed."""
+        count_successes(batch)
+        return {context.run_id for context, _, _ in batch}
 
     async def _start(self, batch: Sequence[Ended]) -> set[int]:
         """Workflows: what was claimed becomes its steps."""

@@ -62,11 +62,6 @@ def is_success(ended: Ended) -> bool:
     return type(ended[1]) is Succeeded
 
 
-def is_workflow(ended: Ended) -> bool:
-    """A workflow that is to be turned into its steps."""
-    return ended[0].handler.startswith("workflow:") and is_success(ended)
-
-
 def kind_of(outcome: Outcome) -> str:
     """How the attempt is recorded."""
     if isinstance(outcome, Interrupted):
