@@ -20,7 +20,7 @@ LANGUAGE sql AS $$
 -- breaker is open, further failures change nothing: those attempts began before. While it is half
 -- open only its probe counts.
 CREATE FUNCTION pgcron.count_failures(given jsonb) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
 DECLARE
   row_found pgcron.breaker;
   failed record;

@@ -18,13 +18,6 @@ BEGIN ATOMIC
          history_of.node_name, r.cancel_reason, history_of.error, history_of.result;
 END;
 
--- Why each of these runs ends: `reason`, and the run that it had to wait for, if one is given.
-CREATE FUNCTION pgcron.reasons_of(run_ids bigint[], holders bigint[], reason text)
-  RETURNS TABLE (id bigint, reason text)
-LANGUAGE sql STABLE AS $$
-  SELECT DISTINCT ON (g.id) g.id, concat(reasons_of.reason, ' (run ' || g.holder || ')')
-  FROM unnest(run_ids, holders) g(id, holder) ORDER BY g.id $$;
-
 -- ready -> skipped, superseded, expired, cancelled, upstream_failed
 -- blocked -> skipped, superseded, expired, cancelled, upstream_failed
 -- Ends runs that are not running (a workflow is asked to stop, by_force at once); writes history
@@ -36,6 +29,7 @@ CREATE FUNCTION pgcron.end_waiting_runs(run_ids bigint[], outcome text, reason t
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   ending bigint[];
+  reasons text[];      -- in the same order, each with the run that it had to wait for
 BEGIN
   PERFORM pgcron.stop_workflow(r.id, CASE WHEN by_force THEN 'abort' ELSE 'cancel' END,
       end_waiting_runs.reason)
@@ -46,22 +40,23 @@ BEGIN
                     AND (outcome <> 'expired' OR r.attempt = 0)
                   ORDER BY r.id FOR UPDATE);
   IF ending = '{}' THEN RETURN; END IF;
+  reasons := ARRAY(
+      SELECT DISTINCT ON (id) concat(end_waiting_runs.reason, ' (run ' || holder || ')')
+      FROM unnest(run_ids, holders) given(id, holder) JOIN unnest(ending) e(id) USING (id)
+      ORDER BY id);
   UPDATE pgcron.occurrence o SET decision = outcome, reason = given.reason, decided_at = now()
-  FROM pgcron.run r JOIN pgcron.reasons_of(run_ids, holders, end_waiting_runs.reason) given
-    ON given.id = r.id
-  WHERE r.id = ANY(ending) AND r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
+  FROM unnest(ending, reasons) given(id, reason) JOIN pgcron.run r ON r.id = given.id
+  WHERE r.scheduled_for IS NOT NULL AND o.schedule_id = r.schedule_id
     AND o.fire_at = r.scheduled_for;
   BEGIN
     INSERT INTO pgcron.history
-    SELECT h.* FROM pgcron.run r
-    JOIN pgcron.reasons_of(run_ids, holders, end_waiting_runs.reason) given ON given.id = r.id
-    CROSS JOIN LATERAL pgcron.history_of(r, outcome, given.reason) h WHERE r.id = ANY(ending);
+    SELECT h.* FROM unnest(ending, reasons) given(id, reason) JOIN pgcron.run r ON r.id = given.id
+    CROSS JOIN LATERAL pgcron.history_of(r, outcome, given.reason) h;
   -- no partition for now(): a run must be able to end all the same
   EXCEPTION WHEN check_violation THEN
     INSERT INTO pgcron.history_overflow
-    SELECT h.* FROM pgcron.run r
-    JOIN pgcron.reasons_of(run_ids, holders, end_waiting_runs.reason) given ON given.id = r.id
-    CROSS JOIN LATERAL pgcron.history_of(r, outcome, given.reason) h WHERE r.id = ANY(ending);
+    SELECT h.* FROM unnest(ending, reasons) given(id, reason) JOIN pgcron.run r ON r.id = given.id
+    CROSS JOIN LATERAL pgcron.history_of(r, outcome, given.reason) h;
   END;
   IF outcome IN ('skipped', 'superseded') THEN
     INSERT INTO pgcron.given_back (schedule_id, runs)
@@ -174,7 +169,6 @@ DECLARE
   ending pgcron.run;
   judged record;
   broken_constraint text;
-  usual_lock_timeout text := current_setting('lock_timeout');
   failures jsonb := '[]';
 BEGIN
   FOR given IN SELECT e.* FROM unnest(ends) e ORDER BY e.run_id LOOP
@@ -239,9 +233,7 @@ BEGIN
   END LOOP;
   IF failures <> '[]' THEN
     BEGIN
-      PERFORM set_config('lock_timeout', '500ms', true);
       PERFORM pgcron.count_failures(failures);
-      PERFORM set_config('lock_timeout', usual_lock_timeout, true);
     -- a breaker that is locked, or that can't be written, keeps no run from ending
     EXCEPTION WHEN OTHERS THEN
       RAISE WARNING 'failures of % are not counted: %', failures -> 0 ->> 'handler', SQLERRM;
@@ -258,7 +250,8 @@ LANGUAGE sql AS $$
         'run_id', ending.id, 'uuid', pgcron.run_uuid(ending.uuid, ending.id, ending.created_at),
         'outcome', outcome, 'died_at', now(), 'attempts', ending.attempt,
         'max_attempts', ending.max_attempts - coalesce(ending.snoozes, 0),
-        'error_class', error_class, 'error', error, 'fingerprint', fingerprint)) letter
+        'error_class', error_class, 'error', error, 'fingerprint', coalesce(fingerprint,
+          left(md5(concat_ws(' ', error_class, ending.handler)), 16)))) letter
   ON CONFLICT DO NOTHING $$;
 
 -- One running row into history, and into the dead letters when it ended dead or lost; of a step its

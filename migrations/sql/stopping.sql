@@ -22,7 +22,7 @@ BEGIN
       PERFORM pgcron.end_run(waiting, 'dead', coalesce(last.error_class, 'GivenUp'),
           concat_ws(' ', waiting.last_error,
             format('(not retried: %s)', pgcron.given_up(waiting.time_limits))),
-          coalesce(last.fingerprint, left(md5('GivenUp ' || waiting.handler), 16)), NULL);
+          last.fingerprint, NULL);
     EXCEPTION WHEN others THEN
       IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
       PERFORM pgcron.end_refused_run(waiting.id, NULL, SQLERRM);

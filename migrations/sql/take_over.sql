@@ -21,8 +21,7 @@ BEGIN
   IF NOT FOUND THEN RETURN false; END IF;
   BEGIN
     SELECT r.* INTO STRICT ending FROM pgcron.run r WHERE r.id = end_refused_run.run;
-    PERFORM pgcron.end_run(ending, 'dead', class, reason,
-        left(md5(class || ' ' || ending.handler), 16), node_name);
+    PERFORM pgcron.end_run(ending, 'dead', class, reason, NULL, node_name);
   EXCEPTION WHEN others THEN
     IF NOT pgcron.is_fault_of_row(SQLSTATE) THEN RAISE; END IF;
     SELECT rest.* INTO STRICT ending
@@ -35,8 +34,7 @@ BEGIN
     IF ending.origin = 'step' THEN
       PERFORM pgcron.step_ended(ending.id, 'dead', NULL, reason);
     ELSE
-      PERFORM pgcron.write_letter(ending, 'dead', class, reason,
-          left(md5(class || ' ' || ending.handler), 16));
+      PERFORM pgcron.write_letter(ending, 'dead', class, reason, NULL);
     END IF;
     INSERT INTO pgcron.history_overflow
     SELECT h.* FROM pgcron.history_of(ending, 'dead', reason, node_name) h;
@@ -134,6 +132,7 @@ DECLARE
   ending pgcron.run;
   answer pgcron.callback;
   ends pgcron.attempt_end[];
+  class text;
 BEGIN
   held := ARRAY(
       SELECT r.id FROM pgcron.gone_owners() g(owner)
@@ -163,12 +162,11 @@ BEGIN
             format('Node %L ended (%s) while it executed this attempt.', orphan.node_name,
               orphan.ended_because),
             NULL, 'LeaseLost', NULL, orphan.node_name)::pgcron.attempt_end;
-    ELSIF answer.status = 'retry' THEN
-      ends := ends || ROW(ending.id, 'failed', true, answer.retry_after, 'Retry', answer.error,
-            NULL, 'Retry pgcron_ha.Retry', NULL, orphan.node_name)::pgcron.attempt_end;
     ELSE
+      class := CASE answer.status WHEN 'retry' THEN 'Retry' ELSE 'OperationFailed' END;
       ends := ends || ROW(ending.id, 'failed', answer.status <> 'discarded', answer.retry_after,
-            'OperationFailed', answer.error, NULL, 'OperationFailed', NULL,
+            class, answer.error, NULL,
+            concat_ws(' ', class, CASE class WHEN 'Retry' THEN 'pgcron_ha.Retry' END), NULL,
             orphan.node_name)::pgcron.attempt_end;
     END IF;
   END LOOP;
