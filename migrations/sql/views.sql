@@ -1,27 +1,29 @@
 -- What readers get: stable columns.
 
-CREATE VIEW pgcron.runs AS
-  SELECT r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at) AS uuid, r.origin, r.schedule,
-         r.schedule_id, r.scheduled_for, r.nominal_for, r.parent_run, r.handler, r.queue,
-         r.priority, r.state, r.gate, r.delivery, r.attempt,
-         pgcron.attempts_allowed(r.max_attempts, r.delivery) AS max_attempts, r.due_at,
-         r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, n.name AS node, r.owner,
-         r.last_error AS error, r.args, NULL::jsonb AS result, r.created_at, r.created_by,
-         r.cancel_at, r.concurrency_key, r.requires, coalesce(r.weight, 1) AS weight, r.tags,
-         CASE WHEN r.state = 'running'
-                THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = r.id) END AS
-           overrun_after,
-         (pgcron.waits(r)).waits_for, (pgcron.waits(r)).waits_detail, r.created_login
+-- Live and ended runs in the shape of history; ended_at is NULL for those that are alive.
+CREATE VIEW pgcron.every_run AS
+  SELECT h.*, NULL::timestamptz AS ended_at, r.gate, r.expire_at, r.overlap, r.cancel_at, r.kill_at,
+         coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease,
+         (pgcron.waits(r)).*
   FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
+  CROSS JOIN LATERAL pgcron.history_of(r, r.state, r.last_error, n.name) h
   UNION ALL
-  SELECT h.id, pgcron.run_uuid(h.uuid, h.id, h.created_at), h.origin, h.schedule,
-         h.schedule_id, h.scheduled_for, h.nominal_for, h.parent_run, h.handler, h.queue,
-         h.priority, h.outcome, NULL, h.delivery, h.attempt,
-         pgcron.attempts_allowed(h.max_attempts, h.delivery), h.due_at, h.claimed_at, h.started_at,
-         h.finished_at, h.node, h.owner, h.error, h.args, h.result, h.created_at, h.created_by,
-         NULL, h.concurrency_key, h.requires, coalesce(h.weight, 1), h.tags, NULL, NULL, NULL,
-         h.created_login
+  SELECT h.*, h.finished_at, NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
   FROM pgcron.ended_runs h;
+
+CREATE VIEW pgcron.runs AS
+  SELECT e.id, pgcron.run_uuid(e.uuid, e.id, e.created_at) AS uuid, e.origin, e.schedule,
+         e.schedule_id, e.scheduled_for, e.nominal_for, e.parent_run, e.handler, e.queue,
+         e.priority, e.outcome AS state, e.gate, e.delivery, e.attempt,
+         pgcron.attempts_allowed(e.max_attempts, e.delivery) AS max_attempts, e.due_at,
+         e.claimed_at, e.started_at, e.ended_at AS finished_at, e.node, e.owner, e.error, e.args,
+         e.result, e.created_at, e.created_by, e.cancel_at, e.concurrency_key, e.requires,
+         coalesce(e.weight, 1) AS weight, e.tags,
+         CASE WHEN e.outcome = 'running'
+                THEN (SELECT o.expected FROM pgcron.overrun o WHERE o.run_id = e.id) END AS
+           overrun_after,
+         e.waits_for, e.waits_detail, e.created_login
+  FROM pgcron.every_run e;
 COMMENT ON VIEW pgcron.runs IS
     'Live and ended runs; state is the live state or the outcome. waits_for and waits_detail: what '
     'keeps a run that is due from beginning, as a word and as a sentence.';

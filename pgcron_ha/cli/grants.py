@@ -34,8 +34,8 @@ _SHOWN_WORK = (
     "step_signal, timezone, workflow_definition, workflow_edge, workflow_run, workflow_step"
 )
 _READABLE = (
-    f"{_SHOWN_WORK}, audit_export, calendar, decided_fire, ended_runs, owned, reason, retention, "
-    "retention_rule, waiting"
+    f"{_SHOWN_WORK}, audit_export, calendar, decided_fire, ended_runs, every_run, owned, reason, "
+    "retention, retention_rule, waiting"
 )
 _READABLE_OF_RUN = (
     f"id, uuid, {_RUN}, origin, schedule_id, schedule, nominal_for, parent_run, overlap, "

@@ -5,7 +5,6 @@ why it did or did not run, with what rows alone can't show.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 

@@ -9,15 +9,15 @@ SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.ori
        f.handler, octet_length(long.args) AS args_bytes,
        left(CASE WHEN octet_length(long.args) <= :most::int THEN jsonb_pretty(f.args)
               ELSE long.args END, :most::int) AS args,
-       f.delivery, f.state, f.gate, f.due_at, f.expire_at, f.attempt,
+       f.delivery, f.outcome AS state, f.gate, f.due_at, f.expire_at, f.attempt,
        pgcron.attempts_allowed(f.max_attempts, f.delivery) AS max_attempts,
        date_part('epoch', pgcron.time_allowed(f.timeout)) AS timeout, f.overlap, f.claimed_at,
-       f.started_at, f.finished_at, f.cancel_at, f.kill_at, f.cancel_reason, f.error,
+       f.started_at, f.ended_at AS finished_at, f.cancel_at, f.kill_at, f.cancel_reason, f.error,
        octet_length(long.result) AS result_bytes,
        left(CASE WHEN octet_length(long.result) <= :most::int THEN jsonb_pretty(f.result)
               ELSE long.result END, :most::int) AS result,
        extract(epoch FROM f.started_at - greatest(f.due_at, f.created_at))::float8 AS delay,
-       coalesce(f.finished_at, CASE WHEN f.state = 'running' THEN now() END)
+       coalesce(f.ended_at, CASE WHEN f.outcome = 'running' THEN now() END)
          - f.started_at AS duration,
        f.created_at, f.created_by, f.created_login, f.node, f.has_lease,
        f.concurrency_key, f.requires, f.tags,
@@ -25,46 +25,26 @@ SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.ori
        (f.time_limits ->> 'give_up_after')::float8 AS give_up_after,
        (f.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
        (SELECT o.expected FROM pgcron.overrun o
-        WHERE o.run_id = f.id AND f.state = 'running') AS expected,
+        WHERE o.run_id = f.id AND f.outcome = 'running') AS expected,
        p.at AS progress_at, p.done, p.total, p.note
 FROM unnest(:run_ids::bigint[]) asked(id)
 CROSS JOIN LATERAL (SELECT e.* FROM (
-      (SELECT 1 AS place, r.id, r.uuid, r.origin, r.schedule_id, r.schedule, r.scheduled_for,
-              r.nominal_for, r.parent_run, r.queue, r.priority, r.handler, r.args, r.delivery,
-              r.state, r.gate, r.due_at, r.expire_at, r.attempt, r.max_attempts, r.timeout,
-              r.overlap, r.claimed_at, r.started_at, NULL::timestamptz AS finished_at, r.cancel_at,
-              r.kill_at, r.cancel_reason, r.last_error AS error, NULL::jsonb AS result,
-              r.created_at, r.created_by, r.created_login, n.name AS node,
-              coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease,
-              r.concurrency_key, r.requires, r.retry, r.snoozes, r.unique_key, r.unique_scope,
-              r.time_limits, r.tags
-       FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-       WHERE r.id = asked.id)
+      (SELECT CASE WHEN r.ended_at IS NULL THEN 1 ELSE 2 END AS place, r.* FROM pgcron.every_run r
+       WHERE r.id = asked.id
+         AND (r.ended_at IS NULL
+              OR (r.ended_at >= coalesce(:since::timestamptz, '-infinity')
+                  AND r.ended_at <= coalesce(:until::timestamptz, 'infinity'))))
       UNION ALL
-      (SELECT 2, h.id, h.uuid, h.origin, h.schedule_id, h.schedule, h.scheduled_for, h.nominal_for,
-              h.parent_run, h.queue, h.priority, h.handler, h.args, h.delivery, h.outcome, NULL,
-              h.due_at, NULL, h.attempt, h.max_attempts, h.timeout, NULL, h.claimed_at,
-              h.started_at, h.finished_at, NULL, NULL, h.cancel_reason, h.error, h.result,
-              h.created_at, h.created_by, h.created_login, h.node, false, h.concurrency_key,
-              h.requires, h.retry, h.snoozes, h.unique_key, h.unique_scope, h.time_limits, h.tags
-       FROM pgcron.ended_runs h
-       WHERE h.id = asked.id
-         AND h.finished_at >= coalesce(:since::timestamptz, '-infinity')
-         AND h.finished_at <= coalesce(:until::timestamptz, 'infinity'))
-      UNION ALL
-      (SELECT 3, d.run_id, d.uuid,
-              CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END, d.schedule_id,
-              d.schedule, d.scheduled_for, NULL, NULL, d.queue, d.priority, d.handler, d.args,
-              d.delivery, d.outcome, NULL, NULL, NULL, d.attempts, d.max_attempts, d.timeout, NULL,
-              NULL, NULL, d.died_at, NULL, NULL, NULL, d.error, NULL, NULL, d.created_by,
-              d.created_login, NULL, false,
-              d.concurrency_key, d.requires, d.retry, NULL, d.unique_key, d.unique_scope,
-              d.time_limits, d.tags
-       FROM pgcron.dead_letter d WHERE d.run_id = asked.id)) e ORDER BY e.place LIMIT 1) f
+      (SELECT 3, h.*, d.died_at, NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
+       FROM pgcron.dead_letter d
+       CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.history, to_jsonb(d)
+         || jsonb_build_object('id', d.run_id, 'attempt', d.attempts,
+              'origin', CASE WHEN d.scheduled_for IS NULL THEN 'enqueued' ELSE 'schedule' END)) h
+       WHERE d.run_id = asked.id)) e ORDER BY e.place LIMIT 1) f
 CROSS JOIN LATERAL (SELECT CASE WHEN :most::int > 0 THEN f.args::text END AS args,
                            CASE WHEN :most::int > 0 THEN f.result::text END AS result) long
 LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
-LEFT JOIN pgcron.progress p ON p.run_id = f.id AND p.attempt = f.attempt AND f.state = 'running'
+LEFT JOIN pgcron.progress p ON p.run_id = f.id AND p.attempt = f.attempt AND f.outcome = 'running'
 ORDER BY f.id DESC;
 
 -- name: waits_of_runs
@@ -79,12 +59,10 @@ FROM pgcron.dead_letter d WHERE d.run_id = :run_id::bigint;
 -- name: page_run_children
 -- Runs made from this one, the newest first, by the indexes on the parent; not sorted inside, or
 -- the index on the number might be walked.
-SELECT found.id, found.origin, found.state, found.at, found.created_by
-FROM ((SELECT r.id, r.origin, r.state, r.created_at AS at, r.created_by FROM pgcron.run r
-       WHERE r.parent_run = :run_id::bigint LIMIT :look::int)
-      UNION ALL
-      (SELECT h.id, h.origin, h.outcome, h.finished_at, h.created_by FROM pgcron.history h
-       WHERE h.parent_run = :run_id::bigint LIMIT :look::int)) found
+SELECT found.id, found.origin, found.outcome AS state,
+       coalesce(found.ended_at, found.created_at) AS at, found.created_by
+FROM (SELECT e.* FROM pgcron.every_run e WHERE e.parent_run = :run_id::bigint LIMIT :look::int)
+  found
 WHERE pgcron.run_in_scope(found.id)
 ORDER BY found.id DESC LIMIT :limit::int;
 
