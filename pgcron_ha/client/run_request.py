@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, NamedTuple, Required, TypedDict
 
 from pgcron_ha.client import checks
@@ -74,21 +73,10 @@ class RunRequest:
 
     def all_but_args(self) -> str:
         """The members of that object but for args."""
-        other = {
-            name: _in_hours(each)
-            for name, each in self.options.items()
-            if each != _DEFAULTS.get(name)
-        }
+        items = self.options.items()
+        other = {name: value for name, value in items if value != _DEFAULTS.get(name)}
         members = functions.as_json({"handler": self.handler, **other})
         return json.dumps(members, separators=(",", ":"))[1:-1]
-
-
-def _in_hours(value: Any) -> Any:
-    """A duration in hours, so that no time zone changes its length; anything else as it is."""
-    if not isinstance(value, timedelta):
-        return value
-    hours, rest = divmod(value, timedelta(hours=1))
-    return f"{hours} hours {rest.seconds} seconds {rest.microseconds} microseconds"
 
 
 def request_run(

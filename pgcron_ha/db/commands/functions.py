@@ -158,8 +158,9 @@ def as_json(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(name: str, value: Any) -> Any:
-    if isinstance(value, timedelta):
-        return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
+    if isinstance(value, timedelta):  # in hours, so that no time zone changes its length
+        hours, rest = divmod(value, timedelta(hours=1))
+        return f"{hours} hours {rest.seconds} seconds {rest.microseconds} microseconds"
     if isinstance(value, datetime):
         return value.isoformat()
     if name in JSON_COLUMNS and isinstance(value, str):
