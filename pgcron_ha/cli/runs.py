@@ -15,11 +15,11 @@ from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, Statement, call, on_database
 from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import functions
+from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS
 from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.spec.text import duration_text
-from pgcron_ha.web.run_words import reported_of_run
 
 
 def _shown_state(row: overview.Row) -> str:
@@ -96,7 +96,8 @@ def list_command(**given: Any) -> None:
 async def show_command(session: Session, run_id: int) -> None:
     """Show one run with its attempts that did not succeed."""
     found = await session.call(overview.run, run_id)
-    found |= await session.call(reported_of_run, run_id)
+    if diverted := await session.call(diversion_of_run, run_id):
+        found["diverted"] = diversion_words(diverted)
     attempts = (await session.call(overview.attempts, run_id))[::-1]
     reported = progress_of(found)
     output.report({**found, "progress": reported and reported._asdict(), "attempts": attempts})

@@ -8,7 +8,6 @@ import re
 from datetime import datetime
 from typing import Any, Final
 
-from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
 from pgcron_ha.db.queries.pages.run import waits_of
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.web.formats import capital, duration, expected_about, short, who_and_why
@@ -98,13 +97,6 @@ def _waiting(run: Row, waits: Row, word: str, now: datetime) -> str:
         return f"{tried}{what} in {duration(due_in)}, if nothing holds it up."
     why = waits.get("waits_detail") or "it waits for a free slot"
     return f"{tried}It has been due for {duration(due_in)}: {why}."
-
-
-async def reported_of_run(connection: Any, run_id: int, **options: Any) -> dict[str, str]:
-    """What a due run waits for, as `what_run_waits_for`, and what breaker ``diverted`` it."""
-    words = await what_run_waits_for(connection, run_id, **options)
-    diverted = await diversion_of_run(connection, run_id, **options)
-    return words if diverted is None else {**words, "diverted": diversion_words(diverted)}
 
 
 async def what_run_waits_for(connection: Any, run_id: int, **options: Any) -> dict[str, str]:

@@ -128,7 +128,7 @@ class Completer(Service):
         context, outcome, _ = ended
         if type(outcome) is Committed:
             return self._acknowledge
-        if not outcomes.is_success(ended):
+        if type(outcome) is not Succeeded:
             return self._release if outcomes.is_release(ended) else self._fail
         if context.handler.startswith("workflow:"):
             return self._start
@@ -198,7 +198,7 @@ class Completer(Service):
 
     async def _accept_late(self, refused: Sequence[Ended]) -> set[int]:
         """What this node finished while it was cut off is done, if nobody has begun it since."""
-        late = [each for each in refused if outcomes.is_success(each)]
+        late = [ended for ended in refused if type(ended[1]) is Succeeded]
         if not late:
             return set()
         try:

@@ -57,11 +57,6 @@ def characters_of(ended: Ended) -> int:
     return 0
 
 
-def is_success(ended: Ended) -> bool:
-    """Which its node completes; what a handler's own transaction completed is none."""
-    return type(ended[1]) is Succeeded
-
-
 def kind_of(outcome: Outcome) -> str:
     """How the attempt is recorded."""
     if isinstance(outcome, Interrupted):
