@@ -2,13 +2,13 @@
 
 -- Live and ended runs in the shape of history; ended_at is NULL for those that are alive.
 CREATE VIEW pgcron.every_run AS
-  SELECT h.*, NULL::timestamptz AS ended_at, r.gate, r.expire_at, r.overlap, r.cancel_at, r.kill_at,
+  SELECT h.*, NULL::timestamptz AS ended_at, r.gate, r.expire_at, r.cancel_at, r.kill_at,
          coalesce(n.state <> 'dead' AND n.lease_until > now(), false) AS has_lease,
          (pgcron.waits(r)).*
   FROM pgcron.run r LEFT JOIN pgcron.node n ON n.incarnation = r.owner
   CROSS JOIN LATERAL pgcron.history_of(r, r.state, r.last_error, n.name) h
   UNION ALL
-  SELECT h.*, h.finished_at, NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
+  SELECT h.*, h.finished_at, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
   FROM pgcron.ended_runs h;
 
 CREATE VIEW pgcron.runs AS

@@ -11,17 +11,16 @@ SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.ori
               ELSE long.args END, :most::int) AS args,
        f.delivery, f.outcome AS state, f.gate, f.due_at, f.expire_at, f.attempt,
        pgcron.attempts_allowed(f.max_attempts, f.delivery) AS max_attempts,
-       date_part('epoch', pgcron.time_allowed(f.timeout)) AS timeout, f.overlap, f.claimed_at,
-       f.started_at, f.ended_at AS finished_at, f.cancel_at, f.kill_at, f.cancel_reason, f.error,
+       date_part('epoch', pgcron.time_allowed(f.timeout)) AS timeout, f.claimed_at, f.started_at,
+       f.ended_at AS finished_at, f.cancel_at, f.kill_at, f.cancel_reason, f.error,
        octet_length(long.result) AS result_bytes,
        left(CASE WHEN octet_length(long.result) <= :most::int THEN jsonb_pretty(f.result)
               ELSE long.result END, :most::int) AS result,
        extract(epoch FROM f.started_at - greatest(f.due_at, f.created_at))::float8 AS delay,
        coalesce(f.ended_at, CASE WHEN f.outcome = 'running' THEN now() END)
          - f.started_at AS duration,
-       f.created_at, f.created_by, f.created_login, f.node, f.has_lease,
-       f.concurrency_key, f.requires, f.tags,
-       f.retry::text AS retry, f.snoozes, f.unique_key, f.unique_scope,
+       f.created_at, f.created_by, f.created_login, f.node, f.has_lease, f.concurrency_key,
+       f.requires, f.tags, f.retry::text AS retry, f.snoozes, f.unique_key, f.unique_scope,
        (f.time_limits ->> 'give_up_after')::float8 AS give_up_after,
        (f.time_limits ->> 'silence_timeout')::float8 AS silence_timeout,
        (SELECT o.expected FROM pgcron.overrun o
@@ -35,7 +34,7 @@ CROSS JOIN LATERAL (SELECT e.* FROM (
               OR (r.ended_at >= coalesce(:since::timestamptz, '-infinity')
                   AND r.ended_at <= coalesce(:until::timestamptz, 'infinity'))))
       UNION ALL
-      (SELECT 3, h.*, d.died_at, NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
+      (SELECT 3, h.*, d.died_at, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
        FROM pgcron.dead_letter d
        CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.history, to_jsonb(d)
          || jsonb_build_object('id', d.run_id, 'attempt', d.attempts,
