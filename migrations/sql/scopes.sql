@@ -75,8 +75,8 @@ BEGIN
        WHERE s.name = reaches.name)
     WHEN kind IN ('runs', 'dead') THEN
       (SELECT pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags, NULL, scopes)
-       FROM (SELECT v.schedule_id, v.queue, v.handler, v.schedule, v.tags FROM pgcron.runs v
-             WHERE v.id = reaches.name::bigint
+       FROM (SELECT e.schedule_id, e.queue, e.handler, e.schedule, e.tags FROM pgcron.every_run e
+             WHERE e.id = reaches.name::bigint
              UNION ALL
              SELECT d.schedule_id, d.queue, d.handler, d.schedule, d.tags FROM pgcron.dead_letter d
              WHERE d.run_id = reaches.name::bigint) r LIMIT 1)
