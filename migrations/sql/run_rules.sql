@@ -82,10 +82,9 @@ BEGIN
       OR pgcron.refuse('PC001', format('priority %s is out of range', r.priority),
         'A priority is a number from 0 (first) to 9 (last).', 'Leave it out for 5.'))
     AND (pgcron.args_are_fine(r.args) OR pgcron.refuse_args(r.args))
-    AND (r.delivery IN ('at_least_once', 'at_most_once', 'transactional')
-      OR pgcron.refuse('PC001', format('delivery %L is not known', left(r.delivery, 100)),
+    AND pgcron.is_one_of('delivery', r.delivery, '{at_least_once,at_most_once,transactional}',
         'This version knows at_least_once, at_most_once and transactional.',
-        'Leave it out for at_least_once.'))
+        'Leave it out for at_least_once.')
     AND (r.delivery <> 'transactional' OR r.handler ~ '^(py|sql):'
       OR pgcron.refuse('PC001',
         format('delivery transactional with handler %L', left(r.handler, 200)),

@@ -50,11 +50,8 @@ RETURN CASE WHEN pgcron.is_within('start_within', start_within, '1 microsecond',
 CREATE FUNCTION pgcron.time_limits_are_fine(limits jsonb) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF jsonb_typeof(limits) <> 'object'
-      OR limits - '{give_up_after,give_up_at,silence_timeout}'::text[] <> '{}' THEN
-    RETURN false;
-  END IF;
-  RETURN jsonb_typeof(coalesce(limits -> 'give_up_after', '1')) = 'number'
+  RETURN limits - '{give_up_after,give_up_at,silence_timeout}'::text[] = '{}'
+    AND jsonb_typeof(coalesce(limits -> 'give_up_after', '1')) = 'number'
     AND jsonb_typeof(coalesce(limits -> 'silence_timeout', '1')) = 'number'
     AND (limits ? 'give_up_after') = (limits ? 'give_up_at')
     AND coalesce(limits ->> 'give_up_at', '2000-01-01T00:00')
@@ -62,6 +59,6 @@ BEGIN
     AND coalesce((limits ->> 'give_up_after')::float8, 1) BETWEEN 1e-6 AND 31622400
     AND coalesce((limits ->> 'silence_timeout')::float8, 1) BETWEEN 1 AND 2592000
     AND coalesce(isfinite(pgcron.give_up_at(limits)), true);
-EXCEPTION WHEN data_exception THEN
+EXCEPTION WHEN data_exception THEN      -- it is no object, or a value is out of range
   RETURN false;
 END $$;

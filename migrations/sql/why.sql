@@ -17,6 +17,9 @@ BEGIN
   FROM pgcron.occurrence o WHERE o.schedule_id = known AND o.fire_at = instant;
   SELECT * INTO changed FROM pgcron.occurrence_override o
   WHERE o.schedule_id = known AND o.fire_at = instant;
+  SELECT * INTO dropped FROM pgcron.missed m
+  WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at
+  ORDER BY m.first_at DESC LIMIT 1;
   IF decision IS NOT NULL THEN
     SELECT reported.* INTO outcome, code, due_at, late_by
     FROM pgcron.why_of_run(run_id, instant, changed.due_at) reported;
@@ -34,30 +37,22 @@ BEGIN
       SELECT b.created_by, b.note INTO actor, note FROM pgcron.backfills b
       WHERE b.id = substring(reason FROM '^backfill ([0-9]+)$')::bigint;
     END IF;
+  ELSIF dropped.schedule_id IS NOT NULL THEN
+    decision := 'missed'; reason := concat_ws(': ', dropped.reason, dropped.note);
+    decided_at := dropped.decided_at;
+    code := pgcron.reason_code(decision, dropped.reason);
+    -- that of a pause is kept as 'anna: a holiday'
+    actor := CASE dropped.reason WHEN 'paused' THEN split_part(dropped.note, ': ', 1) END;
+    note := nullif(substr(dropped.note, coalesce(length(actor) + 3, 1)), '');
   ELSE
-    SELECT * INTO dropped FROM pgcron.missed m
-    WHERE m.schedule_id = known AND instant BETWEEN m.first_at AND m.last_at
-    ORDER BY m.first_at DESC LIMIT 1;
-    IF dropped.schedule_id IS NOT NULL THEN
-      decision := 'missed'; reason := concat_ws(': ', dropped.reason, dropped.note);
-      decided_at := dropped.decided_at;
-      code := pgcron.reason_code(decision, dropped.reason);
-      IF dropped.reason = 'paused' THEN      -- kept as 'anna: a holiday'
-        actor := split_part(dropped.note, ': ', 1);
-        note := nullif(substr(dropped.note, length(actor) + 3), '');
-      ELSE
-        note := dropped.note;
-      END IF;
-    ELSE
-      SELECT reported.* INTO decision, code, reason, actor, note, until
-      FROM pgcron.why_undecided(known, instant) reported;
-      IF code = 'not_yet' AND changed.action IS NOT NULL THEN
-        reason := CASE changed.action
-            WHEN 'skip' THEN 'it is to be skipped'
-            WHEN 'move' THEN 'it is to run at ' || changed.due_at
-            ELSE 'it is to run with other args' END;
-        actor := changed.actor; note := changed.note; due_at := changed.due_at;
-      END IF;
+    SELECT reported.* INTO decision, code, reason, actor, note, until
+    FROM pgcron.why_undecided(known, instant) reported;
+    IF code = 'not_yet' AND changed.action IS NOT NULL THEN
+      reason := CASE changed.action
+          WHEN 'skip' THEN 'it is to be skipped'
+          WHEN 'move' THEN 'it is to run at ' || changed.due_at
+          ELSE 'it is to run with other args' END;
+      actor := changed.actor; note := changed.note; due_at := changed.due_at;
     END IF;
   END IF;
   -- else it was deleted long ago, and nothing is left of it
