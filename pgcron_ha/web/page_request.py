@@ -108,14 +108,7 @@ class PageRequest:
         return {name: text for name, text in found.items() if text or keep_empty}
 
     async def read(
-        self,
-        view: str,
-        ask: Ask[T],
-        /,
-        *given: Any,
-        life: float | None = None,
-        is_kept: bool = True,
-        **more: Any,
+        self, view: str, ask: Ask[T], /, *given: Any, life: float | None = None, **more: Any
     ) -> Snapshot[T]:
         """What `ask(connection, *given, schema=…)` gives, shared with other viewers of this view
         who ask for the same: see `Reader.snapshot`.
@@ -130,18 +123,17 @@ class PageRequest:
             (view, *values, *more.items(), SCOPES.get()),
             lambda connection: Session(connection, self.schema).call(ask, *given, **more),
             life=life,
-            is_kept=is_kept,
         )
 
     async def gather(
-        self, view: str, read: Ask[T], /, *given: Any, is_kept: bool = True
+        self, view: str, read: Ask[T], /, *given: Any, life: float | None = None
     ) -> Snapshot[T]:
         """As `read`, what `read(session, *given)` asks."""
 
         async def ask(connection: Any, *given: Any, schema: str) -> T:
             return await read(Session(connection, schema), *given)
 
-        return await self.read(view, ask, *given, is_kept=is_kept)
+        return await self.read(view, ask, *given, life=life)
 
     async def now(self) -> datetime:
         """What the database's clock shows, the only one that several hosts share."""

@@ -76,11 +76,9 @@ class Reader:
         self._read_at = -inf
         self.last_success: datetime | None = None
 
-    async def snapshot(
-        self, key: Key, read: Read[T], *, life: float = LIFE_SECONDS, is_kept: bool = True
-    ) -> Snapshot[T]:
-        """What `read` gives for `key`, at most `life` seconds old; where it is not `is_kept`, as it
-        is large, it is forgotten as soon as those have it who asked while it was read.
+    async def snapshot(self, key: Key, read: Read[T], *, life: float = LIFE_SECONDS) -> Snapshot[T]:
+        """What `read` gives for `key`, at most `life` seconds old. What is large has a life of 0:
+        it is forgotten as soon as those have it who asked while it was read.
 
         `key` names the view and everything that chose its rows; its first item is a word for
         metrics. When the database is away, the last snapshot with the reason, or the reason is
@@ -91,7 +89,7 @@ class Reader:
         if entry is not None and monotonic() - entry.read < life and entry.read > self._written:
             return self._shown(key, entry)
         try:
-            return self._shown(key, await self._read(key, read, is_kept))
+            return self._shown(key, await self._read(key, read, is_kept=life > 0))
         except _AWAY as problem:
             if entry is None:
                 raise

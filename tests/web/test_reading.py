@@ -125,7 +125,7 @@ async def test_what_is_too_large_to_keep_is_read_again_and_shared_while_it_is_re
         return reads
 
     async def asked() -> int:
-        return (await reader.snapshot(("log", 1), read, is_kept=False)).value
+        return (await reader.snapshot(("log", 1), read, life=0)).value
 
     together = await asyncio.gather(asked(), asked())
     later = await asked()

@@ -47,7 +47,7 @@ async def show_log(page_request: PageRequest) -> Response:
     """The lines with instant, attempt, number and stream; the last line says if there are more."""
     run_id = page_request.id
     page_request.query()
-    snapshot = await page_request.gather("run_log", _read_log, run_id, is_kept=False)
+    snapshot = await page_request.gather("run_log", _read_log, run_id, life=0)
     headers = {"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'}
     return PlainTextResponse(snapshot.value, headers=headers)
 
