@@ -102,11 +102,9 @@ CREATE FUNCTION pgcron.run_again(origin text, ended pgcron.history, due_at times
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint;
-  limits jsonb := ended.time_limits
-    || CASE WHEN ended.time_limits ? 'give_up_after' THEN jsonb_build_object('give_up_at',
-              run_again.due_at
-                + make_interval(secs => (ended.time_limits ->> 'give_up_after')::float8))
-            ELSE '{}' END;
+  limits jsonb := pgcron.time_limits(
+      make_interval(secs => (ended.time_limits ->> 'give_up_after')::float8),
+      make_interval(secs => (ended.time_limits ->> 'silence_timeout')::float8), run_again.due_at);
 BEGIN
   IF ended.args IS NULL THEN
     PERFORM pgcron.refuse('PC011', format('run %s can''t be run again', ended.id),

@@ -34,9 +34,9 @@ async def show_runs(page_request: PageRequest) -> Response:
     if "find" in given:
         return await _jump(page_request, given["find"])
     wanted, position = _wanted(given), _position(given.get("before"))
-    times, zone = (given.get("since"), given.get("until")), page_request.zone
     choices = await page_request.read("run_choices", ask.choices, life=_CHOICES_LIFE_SECONDS)
-    snapshot = await page_request.gather("runs", _read_listing, wanted, times, zone, position)
+    zone = page_request.zone
+    snapshot = await page_request.gather("runs", _read_listing, wanted, given, zone, position)
     page = snapshot.value
     filters = {name: given[name] for name in _FILTERS if name in given}
     return page_request.page(
@@ -59,14 +59,11 @@ async def show_runs(page_request: PageRequest) -> Response:
 
 
 async def _read_listing(
-    session: Session,
-    wanted: RunFilter,
-    times: tuple[str | None, str | None],
-    zone: ZoneInfo,
-    position: Position,
+    session: Session, wanted: RunFilter, given: dict[str, str], zone: ZoneInfo, position: Position
 ) -> RunPage:
-    """One page of runs since and until some `times`. InvalidInput."""
+    """One page of runs since and until what is given. InvalidInput."""
     now = await session.call(database_time)
+    times = (given.get("since"), given.get("until"))
     since, until = (text and written_instant(text, zone, now) for text in times)
     wanted = replace(wanted, since=since or ask.LONG_AGO, until=until or ask.FAR_AHEAD)
     known = await session.call(ask.schedule_id, name=wanted.schedule)
