@@ -93,8 +93,7 @@ class Notifications:
         listens = await self._link.listen(self._hear, "end_channel", self._insists)
         async with self._connection() as connection:
             await probe_ends(connection, schema=self._schema)
-        await wait_at_most(self._heard_probe, PROBE_SECONDS if listens else 0)
-        if not self._heard_probe.is_set():
+        if not await wait_at_most(self._heard_probe, PROBE_SECONDS if listens else 0):
             if not self._is_reported:
                 self._is_reported = True
                 emit(EndsAreNotNotified(PROBE_SECONDS))
@@ -185,20 +184,16 @@ class Waiting:
         """Whether there is a new waiter."""
         self._poked.clear()
         self._pause = FIRST_PAUSE_SECONDS
-        return await self._poked_within(LINGER_SECONDS)
+        return await wait_at_most(self._poked, LINGER_SECONDS)
 
     async def _rest(self) -> None:
         """Until the next query: soon, if there is a new waiter."""
-        if await self._poked_within(self._pause):
+        if await wait_at_most(self._poked, self._pause):
             # A query costs more for more runs.
             await asyncio.sleep(FIRST_PAUSE_SECONDS + len(self._waiters) * _SECONDS_FOR_EACH)
             self._pause = FIRST_PAUSE_SECONDS
         else:
             self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 1.5)
-
-    async def _poked_within(self, seconds: float) -> bool:
-        await wait_at_most(self._poked, seconds)
-        return self._poked.is_set()
 
     async def _look_once(self) -> None:
         now = monotonic()

@@ -45,11 +45,12 @@ def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any], *argumen
     return False
 
 
-async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
-    """Until the event is set, or the time is over."""
+async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
+    """Until the event is set, or the time is over; whether it is set."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
+    return event.is_set()
 
 
 async def wait_uncancelled(future: asyncio.Future[Any]) -> None:
