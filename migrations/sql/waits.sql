@@ -93,16 +93,13 @@ BEGIN
       waits_detail := format('every slot of its concurrency key %s is taken',
             left(r.concurrency_key, 60));
     ELSE
-      SELECT format('%s has used up its rate; the next starts in %s', w.words,
-                 pgcron.time_left(w.next_at)) INTO waits_detail
-      FROM (SELECT format('queue %s', r.queue) AS words, o.next_at, o.room
-            FROM pgcron.rate_room('queue', q.name, q.rate, q.per, clock_timestamp()) o
-            WHERE q.rate IS NOT NULL
-            UNION ALL
-            SELECT format('concurrency key %s', left(r.concurrency_key, 60)), o.next_at, o.room
-            FROM pgcron.rate_room('key', r.concurrency_key, k.rate, k.per, clock_timestamp()) o
-            WHERE k.rate IS NOT NULL) w
-      WHERE w.room = 0 ORDER BY w.next_at DESC LIMIT 1;
+      SELECT format('%s %s has used up its rate; the next starts in %s', w.words, left(w.name, 100),
+                 pgcron.time_left(o.next_at)) INTO waits_detail
+      FROM (VALUES ('queue', 'queue', r.queue, q.rate, q.per),
+                   ('key', 'concurrency key', r.concurrency_key, k.rate, k.per))
+             w(kind, words, name, rate, per)
+      CROSS JOIN LATERAL pgcron.rate_room(w.kind, w.name, w.rate, w.per, clock_timestamp()) o
+      WHERE w.rate IS NOT NULL AND o.room = 0 ORDER BY o.next_at DESC LIMIT 1;
       IF FOUND THEN
         waits_for := 'rate';
       ELSE

@@ -150,19 +150,16 @@ class Waiting:
         except TimeoutError:
             raise timed_out(run_id, timeout) from None
         finally:
-            self._leave(run_id, waiter)
+            waiters = self._waiters[run_id]
+            waiters.discard(waiter)
+            if not waiters:
+                del self._waiters[run_id]
+                self._reported.discard(run_id)
 
     async def close(self) -> None:
         """Every waiter gets an error; returns when nothing of it uses a connection."""
         self._report_all(PgcronError("the App was closed while a run was waited for"))
         await _stop(self._task, self._listening)
-
-    def _leave(self, run_id: int, waiter: asyncio.Future[None]) -> None:
-        others = self._waiters.get(run_id, set())
-        others.discard(waiter)
-        if not others:
-            self._waiters.pop(run_id, None)
-            self._reported.discard(run_id)
 
     async def _keep_looking(self) -> None:
         while self._waiters:  # one may have come while the last listening was stopped
