@@ -76,13 +76,16 @@ class Rows(Named):
         """The `name` of each."""
         return [row["name"] for row in await self(connection, *values, **options)]
 
-    def existing(self, message: str, detail: str, hint: str) -> Callable[..., Awaitable[Row]]:
-        """As `one`, of a name or number, the required parameter, that `message` has a place for;
-        NotFound with these sentences if there is none.
+    def existing(
+        self, message: str, detail: str, hint: str, *, in_array: bool = False
+    ) -> Callable[..., Awaitable[Row]]:
+        """As `one`, of a name or number, the required parameter (an array of it), that `message`
+        has a place for; NotFound with these sentences if there is none.
         """
 
         async def the_one(connection: Any, which: Any, **options: Any) -> Row:
-            found = await self.one(connection, **{self.required[0]: which}, **options)
+            given = {self.required[0]: [which] if in_array else which}
+            found = await self.one(connection, **given, **options)
             if found is None:
                 raise NotFound(message.format(which), detail, hint)
             return found

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from pgcron_ha.db.queries.rows import Query, Row, Rows
-from pgcron_ha.errors import NotFound
+from pgcron_ha.db.queries.rows import Query, Rows
 
 # Characters of args and of a result that are read; of the rest only the size is shown.
 MOST_JSON: Final = 30_000
@@ -37,14 +36,8 @@ then `due_at`, `created_at` and `max_attempts` may be None.
 """
 
 
-async def run(connection: Any, run_id: int, **options: Any) -> Row:
-    """As `runs_of_ids`, of one run; NotFound."""
-    found = await runs_of_ids.one(connection, [run_id], most=MOST_JSON, **options)
-    if found is None:
-        message, *more = NO_RUN
-        raise NotFound(message.format(run_id), *more)
-    return found
-
+run: Final = Query("runs_of_ids", "run_ids", most=MOST_JSON).existing(*NO_RUN, in_array=True)
+"""As `runs_of_ids`, of one run; NotFound."""
 
 waits_of: Final = Rows("waits_of_runs", "run_ids")
 """What keeps each of these waiting runs from starting: `waits_for` is a word, `waits_detail` a
