@@ -58,11 +58,8 @@ LANGUAGE plpgsql AS $$
 BEGIN
   IF asked.unique_key IS NULL THEN
     PERFORM pgcron.refuse_unique(format('%s is given without unique_key',
-          CASE WHEN asked.debounce IS NOT NULL THEN 'debounce'
-               WHEN asked.debounce_max IS NOT NULL THEN 'debounce_max'
-               WHEN asked.unique_for IS NOT NULL THEN 'unique_for'
-               WHEN asked.on_conflict IS NOT NULL THEN 'on_conflict'
-               ELSE 'unique_scope' END),
+          (SELECT min(option) FROM jsonb_object_keys(jsonb_strip_nulls(to_jsonb(asked))) option
+           WHERE option ~ '^(debounce|on_conflict|unique_)')),
         'It says what happens to a second run with the same unique key.',
         'Give the key, for example unique_key => ''customer-7''.');
   ELSIF NOT pgcron.unique_key_is_fine(asked.unique_key)
@@ -93,9 +90,8 @@ BEGIN
   ELSIF asked.debounce IS NOT NULL
       AND num_nonnulls(asked.unique_scope, asked.unique_for, asked.on_conflict) > 0 THEN
     PERFORM pgcron.refuse_unique(format('debounce is given with %s',
-          CASE WHEN asked.unique_scope IS NOT NULL THEN 'unique_scope'
-               WHEN asked.unique_for IS NOT NULL THEN 'unique_for'
-               ELSE 'on_conflict' END),
+          (SELECT min(option) FROM jsonb_object_keys(jsonb_strip_nulls(to_jsonb(asked))) option
+           WHERE option ~ '^(on_conflict|unique_scope|unique_for)')),
         'A debounced run is pushed on, with the newest args, for as long as it waits: that is '
         'all it can be.');
   ELSIF asked.due_at IS NOT NULL
