@@ -88,6 +88,26 @@ async def test_a_group_runs_again_at_a_rate(connection: Connection) -> None:
     assert letter["redriven_as"] == second[-1]["run_id"]
 
 
+async def test_batches_of_a_group_are_due_one_after_the_other(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await die(connection, 5, "aa")
+    monkeypatch.setattr(functions, "MOST_AT_ONCE", 2)
+    options = {"fingerprint": "aa", "rate": 2, "per": timedelta(seconds=10)}
+
+    async def act(command: Any, **options: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await command(connection, **options)
+        return found
+
+    batches = [
+        batch async for batch in functions.in_batches(act, functions.redrive_many, 4, **options)
+    ]
+
+    assert [letters(batch) for batch in batches] == [ids[:2], ids[2:4]]
+    due = [row["due_at"] for batch in batches for row in batch]
+    assert [(each - due[0]).total_seconds() for each in due] == [0, 5, 10, 15]
+
+
 @pytest.mark.parametrize(
     ("filters", "wanted"),
     [
