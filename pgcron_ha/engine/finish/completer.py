@@ -117,10 +117,11 @@ class Completer(Service):
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
         self._resent.update(context for context, outcome, _ in batch if type(outcome) is Doubtful)
         by_way: dict[_Send, list[Ended]] = {}
+        at_once: dict[_Send, int] = {self._start: WORKFLOWS, self._finish_declaring: 1}
         for ended in batch:
             by_way.setdefault(self._way_of(ended), []).append(ended)
         for send, ends in by_way.items():
-            most = {self._start: WORKFLOWS, self._finish_declaring: 1}.get(send, BATCH)
+            most = at_once.get(send, BATCH)
             for first in range(0, len(ends), most):
                 await self._report(ends[first : first + most], send)
 
