@@ -110,8 +110,10 @@ class Completer(Service):
         return list(islice(due, RETRIES))
 
     async def _report_all(self, batch: list[Ended]) -> None:
-        """A COMMIT without an answer is reported as a failure. The statement that ends the run
-        waits for the transaction if it is still under way. So a refusal means: check whether it was
+        """Each kind of end in its own way.
+
+        A COMMIT without an answer is reported as a failure. The statement that ends the run waits
+        for the transaction if it is still under way. So a refusal means: check whether it was
         committed.
         """
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
