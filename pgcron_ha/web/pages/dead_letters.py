@@ -75,7 +75,8 @@ async def archive(page_request: PageRequest) -> Response:
     """Closes one open dead letter, or those of the cause that the address names; then the list."""
     letter = page_request.segments.get("id")
     wanted = {"run_ids": [letter]} if letter else _cause(page_request.query(*_CAUSE))
-    wanted["note"] = (await page_request.form("note")).get("note")
+    note = (await page_request.form("note")).get("note")
+    wanted = {**wanted, "note": note}
     is_any = await _has_done(page_request, functions.archive_dead_letters, wanted)
     return page_request.redirect("dead", "archived" if is_any else "archived_none")
 
