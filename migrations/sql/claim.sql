@@ -93,7 +93,6 @@ DECLARE
   slots int[];
   heavy bigint[];
   claimed pgcron.claim[] := '{}';
-  blocked int;
   at timestamptz := clock_timestamp();
 BEGIN
   PERFORM pgcron.require_read_committed('limits');
@@ -149,14 +148,8 @@ BEGIN
     PERFORM pgcron.count_claimed(ARRAY(SELECT c.id FROM unnest(claimed) c),
         (search.places).limited, at);
   END IF;
-  IF cardinality(claimed) < free AND kept.id IS NULL AND (search.places).pair_keys <> '{}' THEN
-    blocked := pgcron.block_keys((search.places).pair_queues, (search.places).pair_keys,
-        (search.places).pair_priorities, handlers);
-    IF blocked > 0 THEN RETURN NEXT pgcron.no_claim('blocked', due => blocked); END IF;
-  END IF;
   IF heavy IS NOT NULL AND kept.id IS NULL THEN
-    RETURN QUERY SELECT (pgcron.no_claim('await', a.id, weight => a.weight)).*
-      FROM pgcron.choose_awaited(incarnation, heavy) a WHERE a.id IS NOT NULL;
+    RETURN QUERY SELECT a.* FROM pgcron.choose_awaited(incarnation, heavy) a;
   END IF;
 END $$;
 

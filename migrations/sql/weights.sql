@@ -1,12 +1,11 @@
--- Runs that take several slots of a node, and keys that no node serves: what a claim does beside.
+-- Runs that take several slots of a node, and whether a node has so many.
 
 -- A run that takes more slots than are free would wait for ever behind a flow of light ones, which
 -- take each slot as it gets free. So one node that is large enough keeps what gets free until it
 -- has enough: after two seconds, in which a node with room may be found. No other node does the
 -- same for that run, and the first node with room claims it; a node awaits one run at a time, and
 -- claims others before it awaits the next.
-CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[], OUT id bigint,
-    OUT weight int)
+CREATE FUNCTION pgcron.choose_awaited(incarnation uuid, heavy bigint[]) RETURNS SETOF pgcron.claim
 LANGUAGE sql VOLATILE AS $$
   UPDATE pgcron.node mine SET awaits = chosen.id
   FROM (SELECT r.id, r.weight FROM unnest(choose_awaited.heavy) WITH ORDINALITY given(id, place)
@@ -19,31 +18,7 @@ LANGUAGE sql VOLATILE AS $$
                             AND other.lease_until > now())
         ORDER BY given.place LIMIT 1) chosen
   WHERE mine.incarnation = choose_awaited.incarnation AND mine.state = 'alive'
-  RETURNING chosen.id, chosen.weight $$;
-
--- Due runs at the heads of keys that no live node may take leave the claim index: else they would
--- be in front of others of their key, and read in each round. Of each key those among the first
--- thousand that need the same, a thousand in a call. A node that joins and may take them releases
--- them. Returns how many were blocked.
-CREATE FUNCTION pgcron.block_keys(queues text[], keys text[], priorities smallint[],
-    handlers text[]) RETURNS int
-LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-  RETURN (SELECT count(*)
-          FROM pgcron.block_ready(ARRAY(
-                SELECT alike.id
-                FROM unnest(block_keys.queues, block_keys.keys, block_keys.priorities)
-                  pair(queue, concurrency_key, priority)
-                CROSS JOIN LATERAL pgcron.key_candidates(pair.queue, pair.concurrency_key,
-                    pair.priority, 1) head
-                CROSS JOIN LATERAL pgcron.key_candidates(pair.queue, pair.concurrency_key,
-                    pair.priority, 1000) alike
-                WHERE (head.handler <> ALL(block_keys.handlers) OR head.requires IS NOT NULL)
-                  AND NOT pgcron.is_served(head.handler, pair.queue, head.requires)
-                  AND alike.handler = head.handler
-                  AND alike.requires IS NOT DISTINCT FROM head.requires
-                LIMIT 1000), 'no_node'));
-END $$;
+  RETURNING (pgcron.no_claim('await', chosen.id, weight => chosen.weight)).* $$;
 
 -- How many slots the largest node has that lives, offers the handler for the queue and has the
 -- labels; NULL when none does.

@@ -56,9 +56,9 @@ SCRIPTS = (
     # Claims.
     "breaker_tables",
     "placement",
-    "weights",
     "limits",
     "claim_search",
+    "weights",
     "claim",
     "overlap",
     "breakers",

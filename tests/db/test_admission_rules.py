@@ -89,10 +89,7 @@ async def test_1_a_restart_of_all_nodes_rewrites_nothing(connection: Connection)
 
     again = await join(connection, labels={"gpu": "a100"})
     await call(connection, "unblock", at_most=10)
-    levels = list(range(10))
-    queues = ["default"] * 10
-    await call(connection, "block_unserved", queues=queues, priorities=levels, look=10)
-    await call(connection, "block_unplaced", queues=["default"], look=10)
+    await call(connection, "block_unserved", queues=["default"], look=10)
 
     assert await connection.fetch(VERSIONS) == before
     assert len(await claim(connection, again)) == 2

@@ -255,7 +255,7 @@ async def test_a_run_nobody_can_serve_is_parked_and_goes_when_somebody_can(
     [served] = await enqueue(connection)
     unserved = await enqueue(connection, 2, handler="py:rare")
     careful = await enqueue(connection, handler="py:rare", delivery="at_most_once")
-    look: dict[str, Any] = {"queues": ["default"], "priorities": [5], "look": 10}
+    look: dict[str, Any] = {"queues": ["default"], "look": 10}
 
     blocked = await call(connection, "block_unserved", **look)
 

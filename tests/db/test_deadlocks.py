@@ -81,8 +81,7 @@ async def tidy(own: Connection, node: Node, chance: random.Random) -> None:
     expired = await call(own, "expired_runs", at_most=10)
     ids = [row["id"] for row in expired]
     await call(own, "expire_runs", run_ids=ids, reason="late")
-    look = {"queues": ["default"], "priorities": [5], "look": 10}
-    await call(own, "block_unserved", **look)
+    await call(own, "block_unserved", queues=["default"], look=10)
     await call(own, "unblock", at_most=10)
     await own.execute("SELECT pgcron.ensure_partitions()")
 

@@ -115,7 +115,7 @@ async def test_what_nobody_satisfies_is_put_aside_until_somebody_does(
         "SELECT pgcron.enqueue($1, due_at => now() + interval '1 h', requires => '{gpu}')", HANDLER
     )
 
-    blocked = await call(connection, "block_unplaced", queues=["default"], look=100)
+    blocked = await call(connection, "block_unserved", queues=["default"], look=100)
     assert sorted(row["id"] for row in blocked) == waiting + elsewhere
     assert await call(connection, "unblock", at_most=100) == []
 
@@ -134,9 +134,9 @@ async def test_the_node_that_died_satisfies_nothing_any_more(connection: Connect
     await enqueue(connection, requires=["gpu=a100"])
     look: dict[str, Any] = {"queues": ["default"], "look": 100}
 
-    assert await call(connection, "block_unplaced", **look) == []
+    assert await call(connection, "block_unserved", **look) == []
     await kill(connection, right)
-    assert len(await call(connection, "block_unplaced", **look)) == 1
+    assert len(await call(connection, "block_unserved", **look)) == 1
 
 
 async def test_each_requirement_has_its_turn_whatever_waits_before_it(

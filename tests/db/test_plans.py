@@ -32,8 +32,8 @@ MOST_ROWS_OF_A_SCHEDULE = 100
 """That is decided: its runs, those who could start them, and what a row that is written is judged
 by.
 """
-OF_QUEUES = ("next_due", "block_unplaced")
-MAY_FIND_NOTHING = ("block_unserved", "unblock", "expired_runs", "ended_by_fence")
+OF_QUEUES = ("next_due", "block_unserved")
+MAY_FIND_NOTHING = ("unblock", "expired_runs", "ended_by_fence")
 
 FILL = f"""
     INSERT INTO pgcron.node (incarnation, name, host, process_id, version, lease_until, lease_ttl,
@@ -216,7 +216,6 @@ HOT = pytest.mark.parametrize(
         "look_at_gates",
         "admit_overlap",
         "block_unserved",
-        "block_unplaced",
         "unblock",
         "finish_runs",
         "mark_started",

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -336,10 +337,11 @@ async def test_a_run_that_is_let_go_after_its_time_is_claimed_at_once(
     assert late in workshop.executor.executing
 
 
+@pytest.mark.parametrize("gate", [{}, {"concurrency_key": "a"}, {"requires": ["gpu"]}])
 async def test_a_run_nobody_can_execute_is_parked_and_told(
-    workshop: Workshop, connection: Connection, events: list[Event]
+    workshop: Workshop, connection: Connection, events: list[Event], gate: dict[str, Any]
 ) -> None:
-    nobodys = await control.enqueue(connection, 3, handler="py:unknown")
+    nobodys = await control.enqueue(connection, 3, handler="py:unknown", **gate)
     await control.enqueue(connection, 1)
 
     await workshop.step()

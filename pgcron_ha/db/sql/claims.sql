@@ -10,8 +10,8 @@ SELECT * FROM pgcron.claim(:incarnation, :handlers, :plain, :queues, :priorities
 -- ready -> running
 -- As `claim`, of runs with a capacity gate. Besides: `walked` for each queue with keys
 -- (`concurrency_key` is where the search ended, NULL: it saw all of them; `due` the seconds until
--- the next of its runs), `again` where other nodes took some at the same moment, `await` for a
--- heavy run that room is kept for, and `blocked` for so many (`due`) that no node offers.
+-- the next of its runs), `again` where other nodes took some at the same moment, and `await` for a
+-- heavy run that room is kept for.
 SELECT * FROM pgcron.claim_gated(:incarnation, :queues, :beyond, :handlers, :gated, :ahead, :look,
                                  :aged, :probes);
 
@@ -53,31 +53,17 @@ ORDER BY priority, queue;
 
 -- name: block_unserved
 -- ready -> blocked
--- Due runs whose handler no live node offers for their queue leave the claim index, so that they
--- delay no others.
+-- Due runs that no live node may take leave the claim indexes, so that they delay no others: of
+-- each priority the first `look`, and of each key and requirement its part of as many. Those that
+-- need the same are judged together.
 SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
-  SELECT head.id
-  FROM unnest(:queues::text[], :priorities::smallint[]) AS path(queue, priority)
-  CROSS JOIN LATERAL pgcron.path_candidates(path.queue, path.priority, :look::int) head
-  WHERE NOT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                    WHERE o.handler = head.handler AND n.state = 'alive'
-                      AND path.queue = ANY(n.queues))), 'no_node');
-
--- name: block_unplaced
--- ready -> blocked
--- The same for runs that require labels: by requirement, so that none delays another.
-SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
-  SELECT head.id
-  FROM unnest(:queues::text[]) asked(queue)
-  CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, NULL) place
-  CROSS JOIN LATERAL (
-    SELECT c.id, c.handler FROM pgcron.run c
-    WHERE c.state = 'ready' AND c.concurrency_key IS NULL AND c.requires IS NOT NULL
-      AND c.queue = asked.queue AND c.requires = place.requires
-      AND c.priority = place.priority AND c.due_at <= now() ORDER BY c.due_at, c.id
-          LIMIT :look) head
-  WHERE place.due_at <= now() AND NOT pgcron.is_served(head.handler, asked.queue, place.requires)
-  LIMIT :look), 'no_node');
+  SELECT unnest(alike.runs)
+  FROM (SELECT asked.queue, head.handler, head.requires, array_agg(head.id) AS runs
+        FROM unnest(:queues::text[]) AS asked(queue)
+        CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int, true)
+          head
+        GROUP BY asked.queue, head.handler, head.requires) alike
+  WHERE NOT pgcron.is_served(alike.handler, alike.queue, alike.requires)), 'no_node');
 
 -- name: unblock
 -- ready -> blocked

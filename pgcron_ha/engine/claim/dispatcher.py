@@ -24,8 +24,6 @@ from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.base import Succeeded
 from pgcron_ha.telemetry.counters import COUNTERS
-from pgcron_ha.telemetry.events import RunsBlocked
-from pgcron_ha.telemetry.log import emit
 
 CLAIM_BATCH: Final = 500
 """Rows of one claim: beyond this a statement's own time outweighs what is saved."""
@@ -280,7 +278,7 @@ class Dispatcher(Service):
             self._order.sweep()
             if await self._claim(min(max(1, self._wanted()), CLAIM_BATCH)):
                 return 0
-            await self._block(due)
+            await self._block()
             return self.interval
         if due:
             return self.interval
@@ -300,25 +298,22 @@ class Dispatcher(Service):
         return self._gated_wait() and self._gated.is_due()
 
     async def _claim_gated(self) -> int:
-        """How many runs were claimed for the free slots, or moved out of the way of others."""
+        """How many runs were claimed for the free slots."""
         free = min(self._unused(), CLAIM_BATCH)
         if not free:
             return 0
         incarnation = self._session.incarnation
-        found = await self.claims.settle(self._gated.claim(free))
-        COUNTERS.claimed(len(found.claimed), free, self.claims.answered_after)
-        if found.blocked:
-            emit(RunsBlocked(found.blocked))
-        await self._acceptance.take(found.claimed, incarnation)
-        if not found.claimed and not found.is_contested:
-            await self._gated.block()
-        return len(found.claimed) + found.blocked
+        claimed, is_contested = await self.claims.settle(self._gated.claim(free))
+        COUNTERS.claimed(len(claimed), free, self.claims.answered_after)
+        await self._acceptance.take(claimed, incarnation)
+        if len(claimed) < free and not is_contested:
+            await self._block()
+        return len(claimed)
 
-    async def _block(self, due: Sequence[Row]) -> None:
-        """What is due and could not be claimed may wait for a handler that no node offers."""
-        paths = {(row["queue"], row["priority"]) for row in due}
-        queues, priorities = [path[0] for path in paths], [path[1] for path in paths]
-        if await self.claims.block("block_unserved", queues=queues, priorities=priorities):
+    async def _block(self) -> None:
+        """What is due and could not be claimed may wait for what no node has."""
+        if await self.claims.block():
+            self._gated.wake()
             self.wake()
 
     async def _say_idle(self, is_idle: bool) -> None:

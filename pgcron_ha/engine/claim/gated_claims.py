@@ -13,7 +13,7 @@ from typing import Final
 
 from pgcron_ha.db.driver.link import Row
 from pgcron_ha.engine.batches import isolate
-from pgcron_ha.engine.claim.isolated_claims import Decided, IsolatedClaims
+from pgcron_ha.engine.claim.isolated_claims import IsolatedClaims
 from pgcron_ha.engine.claim.prefetch import Prefetch
 from pgcron_ha.engine.claim.search_order import AGEING_EVERY
 from pgcron_ha.errors import PgcronError
@@ -84,9 +84,10 @@ class GatedClaims:
             self._claimed -= over
             self.wake()
 
-    async def claim(self, free: int) -> Decided:
+    async def claim(self, free: int) -> tuple[list[Row], bool]:
         """One round for the free slots, and some ahead where no rate counts them. Now and then the
-        longest overdue goes first.
+        longest overdue goes first. The claimed, and whether other nodes took some of the runs or
+        their slots at the same moment.
         """
         self._rounds += 1
         ahead = self.ahead
@@ -118,20 +119,17 @@ class GatedClaims:
 
         queues = [queue for queue in self._queues if not aside.waits(_named(queue))]
         await isolate(queues, send, refuse, delay)
-        decided = Decided(verdicts)
+        claimed = [row for row in verdicts if row["verdict"] == "claim"]
+        is_contested = any(row["verdict"] == "again" for row in verdicts)
         awaited = [row["weight"] for row in verdicts if row["verdict"] == "await"]
         self.awaits = max(awaited, default=0)
-        self._claimed.update(row["id"] for row in decided.claimed)
-        self._yields = free <= sum(row["weight"] for row in decided.claimed)
-        self._lap_found |= bool(decided.claimed)
+        self._claimed.update(row["id"] for row in claimed)
+        self._yields = free <= sum(row["weight"] for row in claimed)
+        self._lap_found |= bool(claimed)
         self._plan(verdicts, is_full=self._yields or has_ended_some)
-        if decided.is_contested:
+        if is_contested:
             self.look_at = min(self.look_at, monotonic() + _SHORTEST_REST)
-        return decided
-
-    async def block(self) -> None:
-        """Puts aside runs that require labels and that no living node may take."""
-        await self._claims.block("block_unplaced", queues=self._queues)
+        return claimed, is_contested
 
     def _plan(self, verdicts: Sequence[Row], is_full: bool) -> None:
         """Where the next walk begins, and when."""

@@ -37,17 +37,6 @@ _SEARCH_EVERY: Final = 1.0
 """Seconds between two searches that found nothing."""
 
 
-class Decided:
-    """What the database decided in one round, by its verdicts on runs."""
-
-    def __init__(self, verdicts: Sequence[Row]) -> None:
-        self.claimed = [row for row in verdicts if row["verdict"] == "claim"]
-        self.blocked = sum(int(row["due"]) for row in verdicts if row["verdict"] == "blocked")
-        """Runs whose handler no node offers."""
-        self.is_contested = any(row["verdict"] == "again" for row in verdicts)
-        """Whether other nodes took some of the runs or their slots at the same moment."""
-
-
 @dataclass(eq=False)
 class IsolatedClaims:
     """Sends the claims of a dispatcher, and keeps those that fail apart. ``_handlers`` are full
@@ -64,6 +53,7 @@ class IsolatedClaims:
     """How long the last claim took, in seconds."""
     _sent_at: float | None = None
     _searched_at: float = float("-inf")
+    _unserved_at: float = float("-inf")
 
     def settled_at(self) -> float:
         """Every claim sent before this CLOCK_BOOTTIME instant has been answered, or its rows are
@@ -111,11 +101,17 @@ class IsolatedClaims:
                 return rows
         return []
 
-    async def block(self, statement: str, /, **parameters: Any) -> bool:
-        """Set aside due runs that no living node may take; whether there were any."""
-        blocked = await self.rows("runs that no node serves", statement, look=LOOK, **parameters)
-        if blocked:
+    async def block(self) -> bool:
+        """Set aside due runs that no living node may take; whether there were any. After a search
+        that found none there is another a second later.
+        """
+        if monotonic() - self._unserved_at < _SEARCH_EVERY:
+            return False
+        kind, queues = "runs that no node serves", list(self._queues)
+        if blocked := await self.rows(kind, "block_unserved", look=LOOK, queues=queues):
             emit(RunsBlocked(len(blocked)))
+        else:
+            self._unserved_at = monotonic()
         return bool(blocked)
 
     async def end_refused(self, queues: Sequence[str]) -> int:
