@@ -28,7 +28,7 @@ SWITCH: Final = "CHAOS_SWITCH"
 LOSABLE: Final = frozenset(
     {
         *("claim", "claim_gated", "admit_overlap", "finish_runs", "fail_runs"),
-        *("release_runs", "expire_runs", "materialize", "beat", "reap_runs", "append_lines"),
+        *("release_runs", "expire_runs", "materialize", "beat", "reap_these", "append_lines"),
         *("start_claimed_workflows", "advance_workflow"),
     }
 )

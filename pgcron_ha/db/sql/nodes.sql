@@ -149,10 +149,12 @@ WHERE incarnation = :incarnation AND state <> 'dead' RETURNING incarnation;
 SELECT run_id, verdict FROM pgcron.reap_runs(:at_most);
 
 -- name: orphaned_runs
--- What reap_runs would end, when it could not end all of it together.
+-- What runs under a session that is not alive; rows that somebody has locked are in front of no
+-- others.
 SELECT r.id, r.token FROM pgcron.gone_owners() g(owner)
 CROSS JOIN LATERAL (SELECT r.id, r.token FROM pgcron.run r
-WHERE r.state = 'running' AND r.owner = g.owner AND r.id <> ALL(:but::bigint[]) LIMIT :at_most) r
+WHERE r.state = 'running' AND r.owner = g.owner AND r.id <> ALL(:but::bigint[])
+LIMIT :at_most FOR UPDATE SKIP LOCKED) r
 LIMIT :at_most;
 
 -- name: reap_these

@@ -68,27 +68,15 @@ class Reaper(Service):
         """How many attempts were ended. One run that can't be judged does not keep the others from
         being ended.
         """
-        reaped: list[Row] = []
-        try:
-            if len(self.aside):
-                reaped = await self._reap_in_parts()
-            else:
-                reaped = await self._link.rows("reap_runs", at_most=BATCH)
-        except DatabaseUnavailable:
-            raise
-        except PgcronError:
-            reaped = await self._reap_in_parts()
-        if reaped:
-            await self._link.rows("wake_idle_nodes")
-            emit(RunsReaped(dict(Counter(row["verdict"] for row in reaped))))
-        return len(reaped)
-
-    async def _reap_in_parts(self) -> list[Row]:
         waiting = self.aside.waiting()
         orphans = await self._link.rows("orphaned_runs", at_most=BATCH, but=waiting)
         self.aside.keep({*waiting, *(row["id"] for row in orphans)})
         parts = await isolate(orphans, self._reap_these, self._end_refused, self._delay)
-        return [row for part in parts for row in part]
+        verdicts = Counter(row["verdict"] for part in parts for row in part)
+        if verdicts:
+            await self._link.rows("wake_idle_nodes")
+            emit(RunsReaped(dict(verdicts)))
+        return verdicts.total()
 
     async def _reap_these(self, orphans: Sequence[Row]) -> list[Row]:
         reaped = await self._link.rows("reap_these", run_ids=[row["id"] for row in orphans])
