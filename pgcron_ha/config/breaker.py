@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -79,34 +79,28 @@ def declare(said: Mapping[str, Breaker | str]) -> list[dict[str, Any]]:
     Raises `ConfigError` for a handler that shares a breaker which is not there, and for a fallback
     that has the same breaker.
     """
-    for handler, shared in said.items():
-        if isinstance(shared, Breaker):
-            _check_fallback(handler, shared, said)
-        if isinstance(shared, str) and not isinstance(said.get(shared), Breaker):
+    declared = {
+        name: {"name": name, **breaker.declaration(), "handlers": [name]}
+        for name, breaker in sorted(said.items())
+        if isinstance(breaker, Breaker)
+    }
+    for handler, shared in sorted(said.items()):
+        if isinstance(shared, str) and shared not in declared:
             raise ConfigError(
                 f"'{handler}' shares the breaker of '{shared}', which has none here",
                 "A shared breaker is defined with the handler that it is named after.",
                 f"Give '{shared}' a breaker of its own.",
             )
-    return [
-        {"name": name, **breaker.declaration(), "handlers": _sharing(name, said)}
-        for name, breaker in sorted(said.items())
-        if isinstance(breaker, Breaker)
-    ]
-
-
-def _check_fallback(name: str, breaker: Breaker, said: Mapping[str, Breaker | str]) -> None:
-    fallback = breaker.declaration()["fallback_handler"]
-    if fallback in _sharing(name, said):
-        raise ConfigError(
-            f"the fallback of '{name}' is '{fallback}', which has the same breaker",
-            "While a breaker is open none of its handlers is executed.",
-            "Name another handler, or a queue, or leave it out: then the runs wait.",
-        )
-
-
-def _sharing(name: str, said: Mapping[str, Breaker | str]) -> Sequence[str]:
-    return sorted({name, *(handler for handler, shared in said.items() if shared == name)})
+        if isinstance(shared, str):
+            declared[shared]["handlers"].append(handler)
+    for name, breaker in declared.items():
+        if (fallback := breaker["fallback_handler"]) in breaker["handlers"]:
+            raise ConfigError(
+                f"the fallback of '{name}' is '{fallback}', which has the same breaker",
+                "While a breaker is open none of its handlers is executed.",
+                "Name another handler, or a queue, or leave it out: then the runs wait.",
+            )
+    return list(declared.values())
 
 
 def _fallback(fallback: object) -> dict[str, str | None]:
