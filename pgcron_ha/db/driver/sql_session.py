@@ -217,10 +217,10 @@ class SqlSession(HeldConnection):
             with suppress(asyncpg.InterfaceError):  # the connection is gone
                 self.connection.remove_log_listener(heard)
 
-    async def finish(self, *values: Any, **options: Any) -> None:
+    async def finish(self, **values: Any) -> None:
         """As its base, and nobody cancels it."""
         await self._hush()
-        await super().finish(*values, **options)
+        await super().finish(**values)
 
     async def commit(self) -> None:
         """As its base, and nobody cancels it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 from uuid import UUID
@@ -61,30 +61,14 @@ class HeldConnection:
         """Whether somebody ended the transaction with a statement of their own."""
         return not has_ended(self.connection) and not self.connection.is_in_transaction()
 
-    async def finish(
-        self,
-        declared: Mapping[str, Any] | None,
-        *,
-        run_id: int,
-        token: UUID,
-        elapsed: float,
-        result: Any,
-        keep_args: bool,
-    ) -> None:
-        """The fenced completion, in this transaction, with what the run has declared. Raises what
-        `_reported` makes of the refusal when the token does not hold the run any more,
-        TransactionEnded, and Unanswered.
+    async def finish(self, **values: Any) -> None:
+        """The fenced completion, in this transaction, with what the run has declared: `values` are
+        the parameters of ``finish_run`` but the node's name. Raises what `_reported` makes of the
+        refusal when the token does not hold the run any more, TransactionEnded, and Unanswered.
         """
         finish = self._pool.statements["finish_run"]
-        values = {
-            "run_id": run_id,
-            "token": str(token),
-            "elapsed": elapsed,
-            "result": result,
-            "node": self._pool.node,
-            "keep_args": keep_args,
-            "declared": declared and json.dumps(declared),
-        }
+        values |= {"token": str(values["token"]), "node": self._pool.node}
+        values["declared"] = json.dumps(values["declared"]) if values["declared"] else None
         arguments = [values[name] for name in finish.parameters]
         row = await self._answer(self.connection.fetchrow(finish.sql, *arguments))
         if not row["is_same"]:

@@ -237,7 +237,7 @@ async def complete(
         if held.was_ended:
             raise TransactionEnded("a statement of the run's own ended its transaction")
         await held.finish(
-            declared_of(context),
+            declared=declared_of(context),
             run_id=context.run_id,
             token=context.token,
             elapsed=context.elapsed,
