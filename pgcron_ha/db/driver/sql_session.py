@@ -249,8 +249,7 @@ class SqlSession(HeldConnection):
         cut(self.connection)
         try:
             async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:
-                await self._fetch(other, "end_session")
-                while await self._fetch(other, "session_lives"):  # noqa: ASYNC110 (a server's)
+                while await self._fetch(other, "end_session"):  # noqa: ASYNC110 (a server's)
                     await asyncio.sleep(_LOOK_SECONDS)
         except _UNREACHABLE:
             return False

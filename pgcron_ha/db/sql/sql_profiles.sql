@@ -18,9 +18,6 @@ SELECT pg_cancel_backend(a.pid) FROM pg_catalog.pg_stat_activity a
 WHERE a.pid = :pid AND extract(epoch FROM a.backend_start)::text = :began AND a.state = 'active';
 
 -- name: end_session
+-- No row when it is gone.
 SELECT pg_terminate_backend(a.pid) FROM pg_catalog.pg_stat_activity a
 WHERE a.pid = :pid AND extract(epoch FROM a.backend_start)::text = :began;
-
--- name: session_lives
-SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a
-WHERE a.pid = :pid AND extract(epoch FROM a.backend_start)::text = :began);
