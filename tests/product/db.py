@@ -52,7 +52,6 @@ from pgcron_ha.db.driver.transactions import Isolation, Transactions
 from pgcron_ha.db.queries import health, overview, pages, storage
 from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.db.queries.node_health import NodeHealth, Trouble, written
-from pgcron_ha.db.queries.overview import LISTED_NODES
 from pgcron_ha.db.queries.overview import runs as overview_runs
 from pgcron_ha.db.queries.pages import runs as pages_runs
 from pgcron_ha.db.queries.reasons import Reason, why
@@ -67,7 +66,6 @@ __all__ = [
     "COMMAND",
     "CONTROL",
     "HANDLER",
-    "LISTED_NODES",
     "MIGRATION_KEY",
     "NEWEST",
     "PAUSE_SECONDS",

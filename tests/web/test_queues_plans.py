@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.product.db import LISTED_NODES, ReadPool, load
+from tests.product.db import ReadPool, load
 from tests.sessions import own_session
 from tests.web.test_page_plans import rows_read
 
@@ -62,7 +62,7 @@ FILL = """
         ("page_letters", 600, {"state": "open", "before": 10_000}),
         ("page_letters", 600, {"state": "redriven", "before": 30_000}),
         ("page_occurrences", 700, {}),
-        ("list_nodes", 300, {**LISTED_NODES, "is_dead": False, "queue": "default"}),
+        ("list_nodes", 300, {}),
     ],
 )
 async def test_a_page_reads_no_more_than_its_bounds(

@@ -153,17 +153,7 @@ def _bounded(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 FEW: Final = 5
-
-UNRESPONSIVE: Final[Mapping[str, Any]] = {
-    # Seconds: longer than a node needs to hear of a kill and to end what it can, which has no grace
-    # then; and as long a grace as anybody asks for: what still runs has not heard of its cancel.
-    "killed_for": 10.0,
-    "asked_for": 300.0,
-    "few": FEW,
-    # Runs of one node; more than any holds.
-    "look_unresponsive": 1_000,
-}
-"""Parameters of statements whose rows have ``unresponsive_runs``: the first few runs, by id."""
+"""How many of them a row has."""
 
 
 def unresponsive_words(runs: Sequence[int]) -> str:

@@ -6,14 +6,13 @@ Every row is a dictionary of plain values: aware UTC datetimes, `UUID`, and JSON
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
-from pgcron_ha.db.queries.node_health import UNRESPONSIVE
 from pgcron_ha.db.queries.pages.run import GONE, NO_RUN
 from pgcron_ha.db.queries.pages.runs import (
     STATE_GROUPS,
@@ -33,8 +32,6 @@ LOOK: Final = 20_000
 UNCUT: Final = 2**31 - 1
 # Due runs that are counted when the demand is asked for: some milliseconds.
 DEMAND_CAP: Final = 5000
-# All nodes with all that they offer.
-LISTED_NODES: Final[Mapping[str, Any]] = {**UNRESPONSIVE, "names": 10_000}
 
 
 attempts: Final = Rows("list_attempts", "run_id", most=UNCUT, limit=100)
@@ -82,7 +79,7 @@ lines: Final = Rows(
 demand: Final = Call[int]("scale_demand", queue=None, at_most=DEMAND_CAP)
 """How many slots the queue (None: all) could use now, on all nodes together."""
 
-nodes: Final = Rows("list_nodes", **{**LISTED_NODES, "is_dead": False, "limit": DEFAULT_LIMIT})
+nodes: Final = Rows("list_nodes", names=10_000, is_dead=False, limit=DEFAULT_LIMIT)
 """Nodes with lease, slots, queues and handlers; with `is_dead` None the dead after the living.
 
 `lease_ttl` is in seconds, `runs` is how many a node holds, `unresponsive_runs` are the first that

@@ -125,7 +125,9 @@ SELECT has_table_privilege(session_user, 'pgcron.history', 'SELECT') AS reads_hi
 -- name: list_nodes
 -- The living by name, then the dead, the newest first (the janitor forgets them after a day).
 -- :is_dead chooses one of both, :ended_within how long ago the dead may have ended. At most :names
--- handlers of each node; with 0 its offers are not read.
+-- handlers of each node; with 0 its offers are not read. unresponsive_runs: the first few, by id, of
+-- those that were killed or cancelled longer ago than a node needs to hear of a kill and to end what
+-- it can, which has no grace then, or than the longest grace that anybody asks for.
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until,
        extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl, n.slots, n.slots_used, n.queues,
        ARRAY(SELECT o.handler FROM pgcron.offer o WHERE o.incarnation = n.incarnation
@@ -144,7 +146,7 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_le
        (SELECT e.beat_sequence FROM pgcron.node e WHERE e.incarnation = n.incarnation) AS beats,
        n.tzdata,
        (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata, held.runs,
-       held.unresponsive[1 : :few::int] AS unresponsive_runs
+       held.unresponsive[1 : 5] AS unresponsive_runs
 FROM (SELECT * FROM pgcron.nodes e
       WHERE (:incarnation::uuid IS NULL OR e.incarnation = :incarnation::uuid)
         AND (:is_dead::boolean IS NULL OR (e.state = 'dead') = :is_dead::boolean)
@@ -159,10 +161,9 @@ CROSS JOIN LATERAL (
   SELECT count(*) AS runs,
          coalesce(array_agg(r.id ORDER BY r.id) FILTER (
              WHERE n.state <> 'dead' AND pgcron.in_scope(NULL, NULL, NULL, NULL, NULL)
-               AND (r.kill_at < now() - make_interval(secs => :killed_for::float8)
-                    OR r.cancel_at < now() - make_interval(secs => :asked_for::float8))),
+               AND (r.kill_at < now() - interval '10 seconds'
+                    OR r.cancel_at < now() - interval '5 minutes')),
                   '{}') AS unresponsive
   FROM (SELECT e.id, e.cancel_at, e.kill_at FROM pgcron.run e
-        WHERE e.state = 'running' AND e.owner = n.incarnation
-        LIMIT :look_unresponsive::int) r) held
+        WHERE e.state = 'running' AND e.owner = n.incarnation LIMIT 1000) r) held
 ORDER BY n.ended_at DESC NULLS FIRST, n.name, n.started_at DESC;
