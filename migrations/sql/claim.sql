@@ -38,9 +38,7 @@ BEGIN
              l.slots, l.runs, l.quota, l.open,
              CASE WHEN d.is_once OR l.quota IS NOT NULL OR d.queue = ANY(rated)
                   THEN free ELSE free + ahead END AS room
-      FROM pgcron.gated_candidates(places.pair_queues, places.pair_keys, places.pair_priorities,
-          places.pair_rooms, places.limited, places.open_queues, handlers, free + ahead, labels,
-          places.placed_queues, probes) d
+      FROM pgcron.gated_candidates(places, handlers, free + ahead, labels, probes) d
       LEFT JOIN held l ON l.concurrency_key = d.concurrency_key
       WHERE (d.concurrency_key IS NULL OR l.concurrency_key IS NOT NULL)
         AND (places.kept_for IS NULL OR d.id = places.kept_for)),
@@ -121,17 +119,17 @@ BEGIN
     IF kept.queue <> ALL ((search.places).open_queues || (search.places).limited) THEN
       RETURN;  -- it is paused, full or over its rate
     END IF;
-    search.places := ROW(ARRAY[kept.queue], ARRAY[kept.concurrency_key], ARRAY[kept.priority],
-          ARRAY[free], (search.places).limited, (search.places).rooms, '{}', '{}',
-          kept.id)::pgcron.gated_search;
+    search.places := ROW(
+        ARRAY[ROW(kept.queue, kept.concurrency_key, kept.priority, free)::pgcron.gated_pair],
+        (search.places).limited, (search.places).rooms, '{}', '{}', kept.id)::pgcron.gated_search;
   END IF;
   IF kept.id IS NULL THEN RETURN QUERY SELECT w.* FROM unnest(search.walked) w; END IF;
-  IF (search.places).pair_keys = '{}' AND (search.places).limited = '{}'
+  IF (search.places).pairs = '{}' AND (search.places).limited = '{}'
     AND (search.places).placed_queues = '{}' AND probes = '{}' THEN
     RETURN;
   END IF;
   keys := pgcron.lock_rates(ARRAY(
-      SELECT unnest((search.places).pair_keys)
+      SELECT pair.concurrency_key FROM unnest((search.places).pairs) pair
       UNION SELECT p.concurrency_key FROM pgcron.run p
       WHERE p.id = ANY(probes) AND p.concurrency_key IS NOT NULL), at);
   at := clock_timestamp();

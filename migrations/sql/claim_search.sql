@@ -28,20 +28,27 @@ RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, N
          NULL, due, NULL, concurrency_key COLLATE "C", weight, NULL, NULL, NULL,
          NULL)::pgcron.claim;
 
--- Where runs with a capacity gate could be claimed now: in keys (pairs of key and priority of a
--- queue), in limited queues, and where the required labels are this node's; `probes` are asked for
--- by name. Of each no more than there seems to be room for. Nothing here is locked. STABLE: it has
--- the snapshot of the statement that calls it.
-CREATE FUNCTION pgcron.gated_candidates(pair_queues text[], pair_keys text[],
-    pair_priorities smallint[], pair_rooms int[], limited_queues text[], open_queues text[],
-    handlers text[], room int, labels text[], placed_queues text[], probes bigint[])
+-- A key and a priority of a queue with a due run, and how many of its runs seem to have room.
+CREATE TYPE pgcron.gated_pair AS (queue text, concurrency_key text COLLATE "C", priority smallint,
+  room int);
+
+-- Where runs with a capacity gate are looked for: in keys, in limited queues with their room, in
+-- queues that are open without a limit, in queues where runs wait that require labels; kept_for:
+-- only this run.
+CREATE TYPE pgcron.gated_search AS (pairs pgcron.gated_pair[], limited text[], rooms int[],
+  open_queues text[], placed_queues text[], kept_for bigint);
+
+-- What could be claimed now in these places; `probes` are asked for by name. Of each no more than
+-- there seems to be room for. Nothing here is locked. STABLE: it has the snapshot of the statement
+-- that calls it.
+CREATE FUNCTION pgcron.gated_candidates(places pgcron.gated_search, handlers text[], room int,
+    labels text[], probes bigint[])
   RETURNS TABLE (id bigint, queue text, concurrency_key text, priority smallint, due_at timestamptz,
       weight int, is_once boolean)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
   SELECT w.*
-  FROM unnest(pair_queues, pair_keys, pair_priorities, pair_rooms)
-    pair(queue, concurrency_key, priority, room)
+  FROM unnest((gated_candidates.places).pairs) pair
   CROSS JOIN LATERAL (
       -- The first thousand of a key and no more, whatever their handlers are.
       SELECT h.id, pair.queue, pair.concurrency_key, pair.priority, h.due_at, h.weight, h.is_once
@@ -52,11 +59,11 @@ BEGIN ATOMIC
       LIMIT least(pair.room, gated_candidates.room)) w
   UNION ALL
   SELECT r.id, asked.queue, NULL::text, level::smallint, r.due_at, 1, r.is_once
-  FROM unnest(limited_queues) asked(queue) CROSS JOIN generate_series(0, 9) level
+  FROM unnest((gated_candidates.places).limited) asked(queue) CROSS JOIN generate_series(0, 9) level
   CROSS JOIN LATERAL pgcron.path_candidates(asked.queue, level::smallint, gated_candidates.room,
       gated_candidates.handlers) r
   UNION ALL
-  SELECT w.* FROM unnest(placed_queues) asked(queue)
+  SELECT w.* FROM unnest((gated_candidates.places).placed_queues) asked(queue)
   CROSS JOIN LATERAL pgcron.walk_requirements(asked.queue, gated_candidates.labels) place
   CROSS JOIN LATERAL (
       SELECT h.id, h.queue, NULL::text, h.priority, h.due_at, 1, h.delivery <> 'at_least_once'
@@ -74,7 +81,7 @@ BEGIN ATOMIC
          p.delivery <> 'at_least_once'
   FROM pgcron.run p
   WHERE p.id = ANY(gated_candidates.probes) AND p.state = 'ready' AND p.due_at <= now()
-    AND p.queue = ANY(open_queues || limited_queues)
+    AND p.queue = ANY((gated_candidates.places).open_queues || (gated_candidates.places).limited)
     AND (p.expire_at IS NULL OR p.expire_at > now())
     AND (p.requires IS NULL OR p.requires <@ gated_candidates.labels);
 END;
@@ -83,8 +90,8 @@ END;
 -- the index from key to key, never along their runs, until `most` are found; a longer walk than
 -- 2,000 steps is taken in several statements. Nothing here is locked or decided. In PL/pgSQL, as
 -- that keeps the plan.
-CREATE FUNCTION pgcron.walk_keys(queue text, beyond text, most int, OUT keys text[],
-    OUT priorities smallint[], OUT rooms int[], OUT ended_at text, OUT next_due timestamptz)
+CREATE FUNCTION pgcron.walk_keys(queue text, beyond text, most int,
+    OUT pairs pgcron.gated_pair[], OUT ended_at text, OUT next_due timestamptz)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
@@ -118,21 +125,13 @@ BEGIN
         UNION ALL
         SELECT 0, next.due_at WHERE next.due_at > now()) seen(room, next_at)
     WHERE walk.found < walk_keys.most AND walk.steps < 2000)
-  SELECT coalesce(array_agg(w.concurrency_key) FILTER (WHERE w.room > 0), '{}'),
-         coalesce(array_agg(w.priority) FILTER (WHERE w.room > 0), '{}'),
-         coalesce(array_agg(w.room) FILTER (WHERE w.room > 0), '{}'),
+  SELECT coalesce(array_agg(ROW(walk_keys.queue, w.concurrency_key, w.priority,
+             w.room)::pgcron.gated_pair) FILTER (WHERE w.room > 0), '{}'),
          CASE WHEN max(w.found) >= walk_keys.most OR max(w.steps) >= 2000
                 THEN max(w.concurrency_key) END,
          min(w.next_at) FILTER (WHERE w.room <= 0)
-  INTO keys, priorities, rooms, ended_at, next_due FROM walk w WHERE w.steps > 0;
+  INTO pairs, ended_at, next_due FROM walk w WHERE w.steps > 0;
 END $$;
-
--- Where runs with a capacity gate are looked for: keys (pairs of key and priority of a queue, with
--- the room that each seems to have), limited queues with their room, queues that are open without
--- a limit, queues where runs wait that require labels; kept_for: only this run.
-CREATE TYPE pgcron.gated_search AS (pair_queues text[], pair_keys text[],
-  pair_priorities smallint[], pair_rooms int[], limited text[], rooms int[], open_queues text[],
-  placed_queues text[], kept_for bigint);
 
 -- The limited queues among these that are open, as far as nobody else has their rows locked: a
 -- node that claims from one has it for that moment. `room` runs may start now, and if none may for
@@ -203,7 +202,7 @@ DECLARE
   keyed record;
   placed record;
 BEGIN
-  places := ROW('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', NULL)::pgcron.gated_search;
+  places := ROW('{}', '{}', '{}', '{}', '{}', NULL)::pgcron.gated_search;
   walked := '{}';
   places.open_queues := ARRAY(SELECT a FROM unnest(queues) a
                              WHERE NOT EXISTS (SELECT FROM pgcron.queue q
@@ -226,12 +225,8 @@ BEGIN
     INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
     IF placed.is_due THEN places.placed_queues := places.placed_queues || asked.queue; END IF;
     keyed.next_due := least(keyed.next_due, placed.next_due);
-    CONTINUE WHEN keyed.ended_at IS NULL AND keyed.keys = '{}' AND keyed.next_due IS NULL;
-    places.pair_queues := places.pair_queues
-      || array_fill(asked.queue, ARRAY[cardinality(keyed.keys)]);
-    places.pair_keys := places.pair_keys || keyed.keys;
-    places.pair_priorities := places.pair_priorities || keyed.priorities;
-    places.pair_rooms := places.pair_rooms || keyed.rooms;
+    CONTINUE WHEN keyed.ended_at IS NULL AND keyed.pairs = '{}' AND keyed.next_due IS NULL;
+    places.pairs := places.pairs || keyed.pairs;
     walked := walked || pgcron.no_claim('walked', queue => asked.queue,
           concurrency_key => keyed.ended_at,
           due => date_part('epoch', least(keyed.next_due, to_timestamp(253370764800)) - now()));

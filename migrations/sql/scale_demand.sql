@@ -49,8 +49,7 @@ BEGIN
               SELECT pair.concurrency_key, pair.room, found.weight,
                      coalesce(found.expire_at > now(), true)
               FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most) walked
-              CROSS JOIN LATERAL unnest(walked.keys, walked.priorities, walked.rooms)
-                pair(concurrency_key, priority, room)
+              CROSS JOIN LATERAL unnest(walked.pairs) pair
               CROSS JOIN LATERAL pgcron.key_candidates(due_demand.queue, pair.concurrency_key,
                   pair.priority, least(pair.room, due_demand.most)) found
               LIMIT due_demand.most) d

@@ -325,7 +325,7 @@ async def test_a_walk_over_keys_reads_no_more_keys_than_it_is_asked_for(
     assert walked is not None
     assert walked["ended_at"] == "key-014"
     assert 15 <= after - before <= 20
-    assert await connection.fetchval("SELECT keys FROM pgcron.walk_keys('default', '', 0)") == []
+    assert await connection.fetchval("SELECT pairs FROM pgcron.walk_keys('default', '', 0)") == []
 
 
 async def test_a_key_whose_runs_are_to_come_hides_none_that_is_due(connection: Connection) -> None:
