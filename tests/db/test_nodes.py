@@ -228,18 +228,19 @@ async def test_beats_find_another_server_and_another_setting_and_claims_wait_unt
     await call(connection, "note_timeline")
     await enqueue(connection)
     [row] = await beat(connection, node)
-    assert (row["is_another_server"], row["is_otherwise_synchronous"]) == (False, False)
+    assert not row["must_note_server"]
 
     await connection.execute("UPDATE pgcron.cluster SET is_synchronous = true")
     [row] = await beat(connection, node)
-    assert row["is_otherwise_synchronous"]
-    await call(connection, "note_synchronous")
+    assert row["must_note_server"]
+    await call(connection, "note_timeline")
+    assert await connection.fetchval("SELECT quarantine_until <= now() FROM pgcron.cluster")
     [row] = await beat(connection, node)
-    assert not row["is_otherwise_synchronous"]
+    assert not row["must_note_server"]
 
     await connection.execute("UPDATE pgcron.cluster SET timeline = timeline + 1")
     [row] = await beat(connection, node)
-    assert row["is_another_server"]
+    assert row["must_note_server"]
     assert await claim(connection, node) == []
 
 

@@ -110,8 +110,7 @@ class RealStore:
 
     async def _connect(self, dsn: str) -> asyncpg.Connection:
         connection = await connect(dsn)
-        for noted in ("note_timeline", "note_synchronous"):
-            await connection.execute(self._statements[noted].sql)
+        await connection.execute(self._statements["note_timeline"].sql)
         # A whole test is one transaction here.
         await connection.execute(_WITHOUT_TIMEOUT)
         await connection.execute(_SHADOW)

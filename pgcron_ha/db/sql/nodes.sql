@@ -44,12 +44,14 @@ INSERT INTO pgcron.timezone (name) SELECT unnest(:names::text[]) ON CONFLICT DO 
 -- still executes what the old server gave it stops itself in that time. Not where the old server
 -- waited for its standby with each commit, as the beats recorded: then nothing that it gave out is
 -- missing here. The record is believed if a beat came here within the last minute; one that stopped
--- being synchronous before that could not say so. A server that is new to us, or the first start,
--- changes nothing but the record.
+-- being synchronous before that could not say so. A server that is new to us, the first start, or
+-- that the same server waits for a standby now, or no more, changes nothing but the record.
 UPDATE pgcron.cluster
 SET timeline = found.timeline, system_identifier = found.system_identifier,
     is_synchronous = found.is_synchronous,
        quarantine_until = CASE WHEN cluster.timeline IS NULL
+                               OR (cluster.timeline, cluster.system_identifier)
+                                 = (found.timeline, found.system_identifier)
                                OR (cluster.is_synchronous AND found.was_heard) THEN quarantine_until
                                ELSE now() + coalesce((SELECT max(lease_ttl) FROM pgcron.node
                                    WHERE state <> 'dead' AND lease_ttl <= '1 day'),
@@ -60,14 +62,9 @@ FROM (SELECT pgcron.server_timeline() AS timeline,
              EXISTS (SELECT FROM pgcron.node
                  WHERE extract(epoch FROM lease_until) - extract(epoch FROM lease_ttl)
                      > extract(epoch FROM now()) - 60) AS was_heard) found
-WHERE cluster.timeline IS DISTINCT FROM found.timeline
-  OR cluster.system_identifier IS DISTINCT FROM found.system_identifier
+WHERE (cluster.timeline, cluster.system_identifier, cluster.is_synchronous)
+  IS DISTINCT FROM (found.timeline, found.system_identifier, found.is_synchronous)
 RETURNING quarantine_until;
-
--- name: note_synchronous
--- For the server that may be promoted after this one.
-UPDATE pgcron.cluster SET is_synchronous = current_setting('synchronous_standby_names') <> ''
-WHERE timeline = pgcron.server_timeline();
 
 -- name: beat
 -- One statement renews the lease (no row: this incarnation is dead for ever) and returns this
@@ -88,9 +85,8 @@ SELECT mine.run_ids, mine.tokens, mine.cancelled_ids, mine.killed_ids, peer.peer
            ORDER BY b.name) AS breakers,
        renewed.state = 'cordoned' AS is_cordoned,
        (SELECT max(a.version_num) FROM pgcron.alembic_version a) AS revision,
-       k.timeline IS DISTINCT FROM pgcron.server_timeline() AS is_another_server,
-       k.is_synchronous IS DISTINCT FROM (current_setting('synchronous_standby_names') <> '')
-         AS is_otherwise_synchronous
+       (k.timeline, k.is_synchronous) IS DISTINCT FROM (pgcron.server_timeline(),
+         current_setting('synchronous_standby_names') <> '') AS must_note_server
 FROM renewed LEFT JOIN pgcron.cluster k ON true
 CROSS JOIN LATERAL (
   SELECT coalesce(array_agg(r.id ORDER BY r.id), '{}') AS run_ids,

@@ -263,10 +263,8 @@ class Session(threading.Thread):
         peers = dict(zip(row["peers"], leases, strict=True))
         rest = tuple(row["breakers"]), row["is_cordoned"], killed, row["revision"]
         self._hooks.beat(Beat(sent, boottime(), runs, cancelled, peers, *rest))
-        if row["is_another_server"]:
+        if row["must_note_server"]:
             await self._link.rows("note_timeline")
-        elif row["is_otherwise_synchronous"]:
-            await self._link.rows("note_synchronous")
         if self._must_bury and self.incarnation is not None:
             COUNTERS.takeovers["restarted"] += await self._bury(self.incarnation)
 
