@@ -268,12 +268,11 @@ COMMENT ON FUNCTION pgcron.set_breaker IS
 
 CREATE FUNCTION pgcron.require_breaker(name text) RETURNS pgcron.breaker
 LANGUAGE sql AS $$
-  SELECT FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE;
   SELECT pgcron.refuse('PC010',
            format('breaker %L does not exist', left(require_breaker.name, 200)),
            'A breaker is named as the handler it was set for.',
            '`pgcron-ha breakers list` lists them.')
-  WHERE NOT EXISTS (SELECT FROM pgcron.breaker b WHERE b.name = require_breaker.name);
+  WHERE NOT EXISTS (SELECT FROM pgcron.breaker b WHERE b.name = require_breaker.name FOR UPDATE);
   SELECT b.* FROM pgcron.breaker b WHERE b.name = require_breaker.name $$;
 
 -- Closes a breaker by hand, whatever its state: what waits for it goes. True when it was not
