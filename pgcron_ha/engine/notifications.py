@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.telemetry.counters import COUNTERS
 from pgcron_ha.telemetry.events import NotificationsAreLost, NotificationsArrive
 from pgcron_ha.telemetry.log import emit
@@ -75,7 +76,8 @@ class Listener(Service):
         try:
             self._heard_probe.clear()
             await self._probing.rows("probe_listeners")
-            if not await self._is_proved():
+            await wait_at_most(self._heard_probe, PROBE_SECONDS)
+            if not self._heard_probe.is_set() and self._link.is_open:
                 await self._stop_listening()
                 return _UNRESPONSIVE_SECONDS
             await self._link.wait_closed()
@@ -89,6 +91,7 @@ class Listener(Service):
     def stop(self) -> None:
         """Ends the connection, and with it the pass under way."""
         super().stop()
+        self._heard_probe.set()  # it is waited for no more
         self._link.drop()
 
     async def _listen(self) -> bool:
@@ -98,19 +101,6 @@ class Listener(Service):
             if self.has_own_dsn:
                 self._lose(f"listen_dsn can't be used ({error.message})")
             raise
-
-    async def _is_proved(self) -> bool:
-        """Whether the probe arrived, or the connection broke before that could be known."""
-        heard = asyncio.ensure_future(self._heard_probe.wait())
-        closed = asyncio.ensure_future(self._link.wait_closed())
-        try:
-            done, _ = await asyncio.wait(
-                {heard, closed}, timeout=PROBE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-            return bool(done)
-        finally:
-            heard.cancel()
-            closed.cancel()
 
     async def _stop_listening(self) -> None:
         self._lose(f"nothing was heard within {PROBE_SECONDS:g} s of LISTEN")
