@@ -164,9 +164,7 @@ CREATE FUNCTION pgcron.blocked_groups(most int)
 LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
   WITH RECURSIVE blocked(handler, queue, requires, steps) AS (
-    (SELECT r.handler, r.queue, coalesce(r.requires, '{}'), 1 FROM pgcron.run r
-     WHERE r.gate IN ('breaker', 'no_node')
-     ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1)
+    SELECT '', '', '{}'::text[] COLLATE "C", 0
     UNION ALL
     SELECT next.*, blocked.steps + 1 FROM blocked
     CROSS JOIN LATERAL (SELECT r.handler, r.queue, coalesce(r.requires, '{}') AS requires
@@ -176,5 +174,5 @@ BEGIN ATOMIC
                               > (blocked.handler, blocked.queue, blocked.requires)
                         ORDER BY r.handler, r.queue, coalesce(r.requires, '{}') LIMIT 1) next
     WHERE blocked.steps < blocked_groups.most)
-  SELECT blocked.handler, blocked.queue, blocked.requires FROM blocked;
+  SELECT blocked.handler, blocked.queue, blocked.requires FROM blocked WHERE blocked.steps > 0;
 END;

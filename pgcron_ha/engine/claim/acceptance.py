@@ -64,9 +64,7 @@ class Acceptance:
                 await self._link.rows("release_runs", **_claims(rows), weights=None)
             return
         wrong = [row for row in rows if row["handler"] in self._weights and row["id"] not in heavy]
-        if wrong:
-            gone = {row["id"] for row in wrong}
-            rows = [row for row in rows if row["id"] not in gone]
+        rows = [row for row in rows if row not in wrong]
         if rows and not self._runner.waiting:
             self.progress_at = monotonic()
             if not self._runner.executing:
