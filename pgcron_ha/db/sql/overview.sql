@@ -148,7 +148,7 @@ SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_le
        (SELECT k.tzdata FROM pgcron.cluster k) AS cluster_tzdata, held.runs,
        held.unresponsive[1 : 5] AS unresponsive_runs
 FROM (SELECT * FROM pgcron.nodes e
-      WHERE (:incarnation::uuid IS NULL OR e.incarnation = :incarnation::uuid)
+      WHERE (:incarnation::text IS NULL OR e.incarnation::text = :incarnation::text)
         AND (:is_dead::boolean IS NULL OR (e.state = 'dead') = :is_dead::boolean)
         AND (e.state <> 'dead' OR :ended_within::float8 IS NULL
              OR e.ended_at > now() - make_interval(secs => :ended_within::float8))

@@ -7,7 +7,6 @@ from collections import Counter
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
 from starlette.responses import Response
 
@@ -150,15 +149,14 @@ def _failing_words(each: Trouble) -> str:
 
 async def _read_node(session: Session, given: str) -> tuple[Row, list[Row]]:
     """The node and its runs. NotFound."""
-    incarnation = _incarnation(given)
-    node = await session.call(ask.node, incarnation=incarnation) if incarnation else None
+    node = await session.call(ask.node, incarnation=given)
     if not node:
         rule = (
             "A page of a node is named by its incarnation: each start of a process is another."
             " Those that died are forgotten after a day."
         )
         raise NoSuch("node", given, rule)
-    held = {"incarnation": incarnation, "limit": ask.SHOWN_RUNS}
+    held = {"incarnation": node["incarnation"], "limit": ask.SHOWN_RUNS}
     return node, await session.call(ask_overview.running, **held)
 
 
@@ -182,10 +180,3 @@ def _sentence(row: Row) -> str | None:
         case "gone":
             return capital(row["ended_because"] or "")
     return None
-
-
-def _incarnation(text: str) -> UUID | None:
-    try:
-        return UUID(text) if len(text) == len(str(UUID(int=0))) else None
-    except ValueError:
-        return None

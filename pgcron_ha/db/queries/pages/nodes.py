@@ -22,4 +22,4 @@ though asked to stop. `labels` and `health` are JSON text.
 """
 
 node: Final = Query("list_nodes", names=1_000, limit=1).one
-"""One ``incarnation`` with all it offers."""
+"""The one whose ``incarnation``, as text, is this, with all it offers."""
