@@ -68,6 +68,7 @@ class Node:
         self._version = version
         self._stop = asyncio.Event()
         self._is_hurried = False
+        self._was_cordoned = False
         self._revision: str | None = None
         self._unknown: dict[int, tuple[UUID, float]] = {}
         self._unresponsive: str | None = None
@@ -321,8 +322,10 @@ class Node:
             service.retry()
         self._reaper.peers.observe(beat)
         self._breakers.observe(beat.breakers)
-        if self._dispatcher.may_take_runs(beat.is_cordoned):
-            self._janitor.wake()  # what was blocked for want of this node
+        if beat.is_cordoned != self._was_cordoned:
+            self._was_cordoned = beat.is_cordoned
+            self._dispatcher.wake()
+            self._admission.look()  # at what was blocked for want of this node
         settled_at = self._dispatcher.claims.settled_at()
         result = reconcile(beat, self.runner.held(), self._unknown, settled_at)
         self._unknown = result.unknown

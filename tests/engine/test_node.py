@@ -23,6 +23,7 @@ from tests.engine.proxy import Proxy
 from tests.product.config import AuditSettings, Settings, load_settings, read_sources
 from tests.product.db import connect
 from tests.product.engine import Node
+from tests.product.engine import admission as admissions
 from tests.product.telemetry import Event, NodeLeft, RunsReleased
 from tests.product.web import why_run_waits
 from tests.waiting import slowness, until
@@ -386,6 +387,23 @@ async def test_a_cordoned_node_ends_what_it_runs_and_gives_the_rest_back(
         await connection.execute("SELECT pgcron.uncordon_node('n1', 'ann')")
         for run in (runs[1], *later):
             await until("the others run", is_in(connection, run, "succeeded"))
+
+
+async def test_what_was_blocked_for_want_of_a_node_goes_on_when_that_is_uncordoned(
+    settings: Start, handlers: Handlers, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once: no sweep has to come."""
+    monkeypatch.setattr(admissions, "SWEEP_SECONDS", 3600.0)
+    async with living(settings(), handlers) as node:
+        await connection.execute("SELECT pgcron.cordon_node('n1')")
+        await until("the node knows", lambda: node.session.is_cordoned)
+        [run] = await control.enqueue(
+            connection, handler="py:fine", state="blocked", gate="no_node"
+        )
+
+        await connection.execute("SELECT pgcron.uncordon_node('n1')")
+
+        await until("it runs", is_in(connection, run, "succeeded"))
 
 
 async def test_only_a_node_with_the_labels_runs_what_requires_them(

@@ -89,7 +89,6 @@ class Dispatcher(Service):
         self._idle_interval = poll_interval
         self._is_idle = False
         self._is_woken = False
-        self._is_cordoned = False
         self._may_have_retries = False
         self._full_claims = 0
         self._claims_begun = 0
@@ -119,13 +118,6 @@ class Dispatcher(Service):
         """A new incarnation: the database knows nothing of it yet."""
         self._is_idle = False
         self.wake()
-
-    def may_take_runs(self, is_cordoned: bool) -> bool:
-        """Every beat says it; True when the node was cordoned until now."""
-        was_cordoned, self._is_cordoned = self._is_cordoned, is_cordoned
-        if was_cordoned != is_cordoned:
-            self.wake()
-        return was_cordoned and not is_cordoned
 
     def trust_notifications(self, are_heard: bool) -> None:
         """Whether notifications are known to arrive: then an idle node need not look as often."""
@@ -271,16 +263,15 @@ class Dispatcher(Service):
         return len(rows)
 
     async def _look_ahead(self) -> float:
-        due = [row for row in await self._due_index.look() if row["is_due"]]
+        is_due = any(row["is_due"] for row in await self._due_index.look())
         if self._gated_are_due() and await self._claim_gated():
             return 0
-        if due and self._free():
-            self._order.sweep()
-            if await self._claim(min(max(1, self._wanted()), CLAIM_BATCH)):
-                return 0
-            await self._block()
-            return self.interval
-        if due:
+        if is_due:
+            if self._free():
+                self._order.sweep()
+                if await self._claim(min(max(1, self._wanted()), CLAIM_BATCH)):
+                    return 0
+                await self._block()
             return self.interval
         if not self._is_idle:
             await self._say_idle(True)
