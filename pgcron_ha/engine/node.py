@@ -322,8 +322,8 @@ class Node:
             service.retry()
         self._reaper.peers.observe(beat)
         self._breakers.observe(beat.breakers)
-        if beat.is_cordoned != self._was_cordoned:
-            self._was_cordoned = beat.is_cordoned
+        if self.session.is_cordoned != self._was_cordoned:
+            self._was_cordoned = self.session.is_cordoned
             self._dispatcher.wake()
             self._admission.look()  # at what was blocked for want of this node
         settled_at = self._dispatcher.claims.settled_at()

@@ -25,7 +25,6 @@ class Beat:
     """incarnation → (beat sequence, time to live in seconds)"""
     breakers: tuple[str, ...] = ()
     """Names of the circuit breakers that are not closed."""
-    is_cordoned: bool = False
     killed: frozenset[int] = frozenset()
     """Those of the cancelled that shall end by force."""
     revision: str | None = None

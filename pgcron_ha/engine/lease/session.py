@@ -261,7 +261,7 @@ class Session(threading.Thread):
         cancelled, killed = frozenset(row["cancelled_ids"]), frozenset(row["killed_ids"])
         leases = zip(row["peer_sequences"], row["peer_ttls"], strict=True)
         peers = dict(zip(row["peers"], leases, strict=True))
-        rest = tuple(row["breakers"]), row["is_cordoned"], killed, row["revision"]
+        rest = tuple(row["breakers"]), killed, row["revision"]
         self._hooks.beat(Beat(sent, boottime(), runs, cancelled, peers, *rest))
         if row["must_note_server"]:
             await self._link.rows("note_timeline")
