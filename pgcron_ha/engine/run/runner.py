@@ -60,9 +60,6 @@ class Runner:
         self._may_start = may_start
         self._collect = collect
         self._loop = asyncio.get_running_loop()
-        self._executors: Mapping[str, Executor] = {}
-        self._kinds: dict[str, str] = {}
-        self._waiting: dict[str, deque[Context]] = {}  # by kind, or by handler that takes batches
         self._held: dict[int, Context] = {}
         self._since: dict[int, float] = {}
         self._ending: set[Context] = set()
@@ -70,14 +67,13 @@ class Runner:
         self._is_collecting = False
         self._is_starting = False
         self._stopped_at: dict[int, float] = {}
-        self._batches: Mapping[str, int] = {}
-        self._lines: list[tuple[str, str]] = []  # of what waits, each with the executor's name
         self._turns = 0
         self._failure: BaseException | None = None
         self.prepare: Callable[[list[Context]], None] = self.begin
         """Gets runs that were tried before, when they have their slots; `begin` is to follow."""
         self.owed = 0
         """Slots that new runs don't get, since too many ends are not acknowledged."""
+        self.use({})
 
     def use(
         self, executors: Mapping[str, Executor], policies: Mapping[str, HandlerPolicy] | None = None
@@ -89,8 +85,10 @@ class Runner:
         self._kinds = {name: kind for kind, each in executors.items() for name in each.handlers()}
         self._policies = policies or {}
         self._batches = {name: each.batch for name, each in self._policies.items() if each.batch}
-        self._waiting = {line: deque() for line in (*executors, *self._batches)}
-        self._lines = [(line, self._kind(line)) for line in self._waiting]
+        # By kind, or by handler that takes batches.
+        lines = (*executors, *self._batches)
+        self._waiting: dict[str, deque[Context]] = {line: deque() for line in lines}
+        self._lines = [(line, self._kind(line)) for line in lines]  # with the executor's name
 
     # What the engine's loop asks and does.
 
