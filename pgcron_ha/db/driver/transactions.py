@@ -56,11 +56,6 @@ class HeldConnection:
         await savepoint.start()
         return savepoint
 
-    @property
-    def was_ended(self) -> bool:
-        """Whether somebody ended the transaction with a statement of their own."""
-        return not has_ended(self.connection) and not self.connection.is_in_transaction()
-
     async def finish(self, **values: Any) -> None:
         """The fenced completion, in this transaction, with what the run has declared: `values` are
         the parameters of ``finish_run`` but the node's name. Raises what `_reported` makes of the
@@ -70,8 +65,11 @@ class HeldConnection:
         values |= {"token": str(values["token"]), "node": self._pool.node}
         values["declared"] = json.dumps(values["declared"]) if values["declared"] else None
         arguments = [values[name] for name in finish.parameters]
-        row = await self._answer(self.connection.fetchrow(finish.sql, *arguments))
-        if not row["is_same"]:
+        row = None
+        # Outside of a transaction nothing is sent: it would be committed at once.
+        if has_ended(self.connection) or self.connection.is_in_transaction():
+            row = await self._answer(self.connection.fetchrow(finish.sql, *arguments))
+        if row is None or not row["is_same"]:
             raise TransactionEnded("a statement of the run's own ended its transaction")
 
     async def commit(self) -> None:
