@@ -14,8 +14,6 @@ from pgcron_ha.spec.text import type_words
 MOST_FAILURES: Final = 100
 _LONGEST: Final = {"within": 86400.0, "open_for": 86400.0, "open_for_at_most": 7 * 86400.0}
 
-_HANDLER: Final = re.compile(HANDLER_NAME)
-_QUEUE: Final = re.compile(QUEUE_NAME)
 _HINT: Final = (
     'Write for example failures = 5, within = "1m", open_for = "30s", '
     'fallback = { handler = "py:later" }.'
@@ -61,7 +59,7 @@ def read_breaker(raw: object) -> Breaker | str:
     if isinstance(raw, Breaker):
         return raw
     if isinstance(raw, str):
-        if not _HANDLER.fullmatch(raw):
+        if not re.fullmatch(HANDLER_NAME, raw):
             raise _refusal(f"{raw[:100]!r} is no handler", "A text names whose breaker is shared.")
         return raw
     keys = [each.name for each in fields(Breaker)]
@@ -109,8 +107,8 @@ def _fallback(fallback: object) -> dict[str, str | None]:
         return none
     if isinstance(fallback, Mapping) and len(fallback) == 1:
         ((key, value),) = fallback.items()
-        pattern = {"handler": _HANDLER, "queue": _QUEUE}.get(str(key))
-        if pattern is not None and isinstance(value, str) and pattern.fullmatch(value):
+        pattern = {"handler": HANDLER_NAME, "queue": QUEUE_NAME}.get(str(key))
+        if pattern is not None and isinstance(value, str) and re.fullmatch(pattern, value):
             return none | {f"fallback_{key}": value}
     rule = 'It is { handler = "kind:name" } or { queue = "name" }.'
     raise _refusal(f"fallback is {str(fallback)[:100]}", rule)
