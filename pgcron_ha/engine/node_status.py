@@ -44,8 +44,7 @@ class ServiceHealth:
         """From the engine's loop only: services belong to it."""
         health = self._health()
         self.text = written(health)
-        troubles = (*health.failing, *health.without)
-        causes = frozenset((each.service, each.what or each.error) for each in troubles)
+        causes = frozenset((each.service, each.what or each.error) for each in health.troubles)
         if causes != self._last and monotonic() - self._published_at > _PUBLISH_SECONDS:
             self._last, self._published_at = causes, monotonic()
             self._changed()
@@ -66,7 +65,7 @@ class ServiceHealth:
         ]
         without.sort(key=lambda each: -each.seconds)
         more = sum(len(service.aside) for service in self._services) - len(without)
-        return NodeHealth(tuple(failing), tuple(without), more)
+        return NodeHealth((*failing, *without), more)
 
 
 def snapshot(

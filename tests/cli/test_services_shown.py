@@ -20,8 +20,10 @@ NODE = """
 
 def test_failing_services_and_what_is_set_aside_are_told(cli: Cli, database: str) -> None:
     health = NodeHealth(
-        (Trouble("dispatcher", "canceling statement due to lock timeout", 41.0),),
-        (Trouble("completer", "the row is locked", 3.0, "run 7", 4),),
+        (
+            Trouble("dispatcher", "canceling statement due to lock timeout", 41.0),
+            Trouble("completer", "the row is locked", 3.0, "run 7", 4),
+        )
     )
     with psycopg.connect(database, autocommit=True) as connection:
         for name in ("n1", "n2"):
@@ -49,7 +51,7 @@ def test_a_node_that_is_well_says_nothing(cli: Cli, database: str) -> None:
 def test_what_is_set_aside_for_long_is_a_failure(
     cli: Cli, database: str, seconds: float, code: int
 ) -> None:
-    health = NodeHealth((), (Trouble("completer", "the row is locked", seconds, "run 7", 4),))
+    health = NodeHealth((Trouble("completer", "the row is locked", seconds, "run 7", 4),))
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(NODE, ("n1", written(health)))
 

@@ -110,9 +110,7 @@ async def _add(connection: asyncpg.Connection[asyncpg.Record], team: str) -> Ten
     options = f"queue => '{queue}', tags => '{{{team}-tag}}', actor => '{team}-ann'"
     await _define(connection, team, queue)
     trouble = Trouble("dispatcher", f"{team} is locked", 5.0, f"schedule '{team}-nightly'")
-    await connection.execute(
-        "UPDATE pgcron.node SET health = $1", written(NodeHealth((), (trouble,)))
-    )
+    await connection.execute("UPDATE pgcron.node SET health = $1", written(NodeHealth((trouble,))))
     executed = await _execute(connection, team, queue, node, options)
     waiting = await _wait(connection, team, queue, options)
     backfill = await connection.fetchval(

@@ -125,8 +125,10 @@ def test_it_is_said_what_does_not_happen_while_a_service_fails() -> None:
 
 async def test_one_cause_on_several_nodes_is_one_row(site: Site, connection: Connection) -> None:
     health = NodeHealth(
-        (Trouble("dispatcher", "canceling statement", 40.0),),
-        (Trouble("reaper", "locked", 4.0, "run 5", 3),),
+        (
+            Trouble("dispatcher", "canceling statement", 40.0),
+            Trouble("reaper", "locked", 4.0, "run 5", 3),
+        )
     )
     for number in range(5):
         await connection.execute(

@@ -65,21 +65,20 @@ class Trouble:
 class NodeHealth:
     """Empty: nothing is wrong."""
 
-    failing: tuple[Trouble, ...] = ()
-    without: tuple[Trouble, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    """Services that fail first."""
     more: int = 0
     """How many more things are set aside."""
 
 
 def written(health: NodeHealth) -> str | None:
     """As the node's row keeps it, bounded; None when nothing is wrong."""
-    if not (health.failing or health.without):
+    if not health.troubles:
         return None
-    failing = [_bounded(asdict(each)) for each in health.failing[:MOST_ENTRIES]]
-    room = MOST_ENTRIES - len(failing)
-    fair = in_turns(health.without, lambda each: each.kind)
-    without = [_bounded(asdict(each)) for each in fair[:room]]
-    more = health.more + len(health.without) - len(without)
+    fair = in_turns(health.troubles, lambda each: each.kind)[:MOST_ENTRIES]
+    failing = [_bounded(asdict(each)) for each in fair if not each.what]
+    without = [_bounded(asdict(each)) for each in fair if each.what]
+    more = health.more + len(health.troubles) - len(fair)
     return json.dumps({"failing": failing, "without": without, "more": more})
 
 
@@ -94,11 +93,8 @@ def read_health(row: Mapping[str, Any]) -> NodeHealth:
         return NodeHealth()
     age = min(max(0.0, row["health_age"]), _LONGEST_SECONDS)
     try:
-        return NodeHealth(
-            tuple(_read(each, age) for each in found["failing"]),
-            tuple(_read(each, age) for each in found["without"]),
-            int(found["more"]),
-        )
+        entries = (*found["failing"], *found["without"])
+        return NodeHealth(tuple(_read(each, age) for each in entries), int(found["more"]))
     except (TypeError, ValueError, KeyError) as error:
         unread = f"what it reports of its services can't be read: {type(error).__name__}: {error}"
         return NodeHealth((Trouble("node", unread, age),))
@@ -137,7 +133,7 @@ def merged(health: Iterable[tuple[str, NodeHealth]]) -> Sequence[tuple[tuple[str
     """
     causes: dict[tuple[str, str], tuple[list[str], Trouble]] = {}
     for node, found in health:
-        for cause in (*found.failing, *found.without):
+        for cause in found.troubles:
             key = cause.service, cause.what or cause.error
             nodes, longest = causes.get(key, ([], cause))
             causes[key] = [*nodes, node], max(longest, cause, key=lambda each: each.seconds)

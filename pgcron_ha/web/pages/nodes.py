@@ -127,10 +127,7 @@ def node_row(facts: Row, now: datetime) -> Row:
         "cordon": cordon,
         "reason": facts["ended_because"] if cordon is None else cordon,
         "services": services,
-        "troubles": [
-            *map(_failing_words, services.failing),
-            *(f"{capital(each.what)}: {without_words(each)}" for each in services.without),
-        ],
+        "troubles": [_trouble_words(each) for each in services.troubles],
         "labels": [f"{key}={value}" for key, value in json.loads(facts["labels"]).items()],
     }
     unresponsive = facts["unresponsive_runs"]
@@ -142,7 +139,9 @@ def node_row(facts: Row, now: datetime) -> Row:
     return {**row, "sentence": " ".join(filter(None, said)) or None}
 
 
-def _failing_words(each: Trouble) -> str:
+def _trouble_words(each: Trouble) -> str:
+    if each.what:
+        return f"{capital(each.what)}: {without_words(each)}"
     fails = f"no pass has succeeded for {duration(each.seconds)}"
     return f"{capital(each.service)}: {fails}: {each.error}"
 
