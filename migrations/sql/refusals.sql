@@ -152,16 +152,13 @@ END $$;
 -- known.
 CREATE FUNCTION pgcron.claim_trouble(queue text) RETURNS text
 LANGUAGE sql STABLE AS $$
-  SELECT found.words FROM pgcron.node n
-  CROSS JOIN LATERAL (
-      SELECT 1 AS place, format('node %s claims nothing: %s', n.name, failing.error) AS words
-      FROM jsonb_to_recordset(n.health -> 'failing') failing(service text, error text)
-      WHERE failing.service = 'dispatcher'
-      UNION ALL
-      SELECT 2, format('node %s goes on without %s: %s', n.name, aside.what, aside.error)
-      FROM jsonb_to_recordset(n.health -> 'without') aside(service text, what text, error text)
-      WHERE aside.service = 'dispatcher'
-        AND (NOT starts_with(aside.what, 'limits of queue ')
-             OR aside.what = 'limits of queue ' || quote_literal(claim_trouble.queue))) found
+  SELECT format('node %s %s: %s', n.name, CASE trouble.what WHEN '' THEN 'claims nothing'
+                    ELSE 'goes on without ' || trouble.what END, trouble.error)
+  FROM pgcron.node n
+  CROSS JOIN LATERAL jsonb_to_recordset((n.health -> 'failing') || (n.health -> 'without'))
+    trouble(service text, what text, error text)
   WHERE n.state = 'alive' AND n.lease_until > now() AND pgcron.scopes() IS NULL
-  ORDER BY found.place, found.words LIMIT 1 $$;
+    AND trouble.service = 'dispatcher'
+    AND (NOT starts_with(trouble.what, 'limits of queue ')
+         OR trouble.what = 'limits of queue ' || quote_literal(claim_trouble.queue))
+  ORDER BY trouble.what <> '', 1 LIMIT 1 $$;

@@ -117,7 +117,8 @@ async def over_the_rate_of_its_key(connection: Connection) -> int:
 async def beside_a_node_that_claims_nothing(connection: Connection) -> int:
     await connection.execute(
         """UPDATE pgcron.node SET name = 'n1', health =
-           '{"failing": [{"service": "dispatcher", "error": "no rights"}]}'"""
+           '{"failing": [{"service": "dispatcher", "error": "no rights", "what": ""}],
+             "without": []}'"""
     )
     return await one(connection)
 
