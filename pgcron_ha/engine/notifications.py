@@ -65,7 +65,7 @@ class Listener(Service):
         """
         if not await self._listen():
             self._link.drop()
-            self._lose(_POOLED)
+            self._report(_POOLED)
             return _POOLED_SECONDS
         if self._stopping:  # stopped while connecting, when there was nothing to end yet
             self._link.drop()
@@ -99,19 +99,20 @@ class Listener(Service):
             return await self._link.listen(self._pass_on, insists=self.has_own_dsn)
         except PgcronError as error:
             if self.has_own_dsn:
-                self._lose(f"listen_dsn can't be used ({error.message})")
+                self._report(f"listen_dsn can't be used ({error.message})")
             raise
 
     async def _stop_listening(self) -> None:
-        self._lose(f"nothing was heard within {PROBE_SECONDS:g} s of LISTEN")
+        self._report(f"nothing was heard within {PROBE_SECONDS:g} s of LISTEN")
         if self._link.is_pooled:  # the server session that listens may belong to another client now
             await self._link.rows("stop_listening")
         self._link.drop()
 
-    def _lose(self, why: str) -> None:
+    def _report(self, why: str | None) -> None:
+        """Why no notification arrives, or that they do (None); it is said once."""
         if self._unresponsive_because != why:
             self._unresponsive_because = why
-            emit(NotificationsAreLost(self.name, why))
+            emit(NotificationsAreLost(self.name, why) if why else NotificationsArrive(self.name))
             self._changed()
 
     def _pass_on(self, payload: str) -> None:
@@ -120,9 +121,6 @@ class Listener(Service):
             self._heard_probe.set()
             self._proved(True)
             self.went_well()
-            if self._unresponsive_because is not None:
-                self._unresponsive_because = None
-                emit(NotificationsArrive(self.name))
-                self._changed()
+            self._report(None)
         if payload in self._heard:
             self._heard[payload]()
