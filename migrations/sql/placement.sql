@@ -77,31 +77,12 @@ BEGIN ATOMIC
   WHERE walk.is_satisfied AND walk.steps > 0;
 END;
 
--- The same of concurrency keys.
-CREATE FUNCTION pgcron.walk_pairs(queue text)
-  RETURNS TABLE (concurrency_key text, priority smallint, due_at timestamptz)
-LANGUAGE sql STABLE ROWS 10
-BEGIN ATOMIC
-  WITH RECURSIVE walk(concurrency_key, priority, due_at, steps) AS (
-    SELECT '' COLLATE "C", (-32768)::smallint, NULL::timestamptz, 0
-    UNION ALL
-    SELECT next.*, walk.steps + 1
-    FROM walk
-    CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
-                        WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
-                          AND r.queue = walk_pairs.queue
-                          AND (r.concurrency_key, r.priority) > (walk.concurrency_key,
-                              walk.priority)
-                        ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next
-    WHERE walk.steps < 1000)
-  SELECT walk.concurrency_key, walk.priority, walk.due_at FROM walk WHERE walk.steps > 0;
-END;
-
 -- What waits in a queue and is due from `since` up to `until`: the first runs of each of the ways
 -- that they are claimed by, at most `look` of each priority. Runs with a key, and those that
--- require labels, are read key by key and requirement by requirement, at most 500 of either (or
--- `look`, if that is more); with is_fair an equal part of `look` of each, so that none hides
--- another. `place` numbers the runs of a way.
+-- require labels, are read key by key and requirement by requirement, of each kind at most 500 runs
+-- (or `look`, if that is more); with is_fair an equal part of `look` of each key, so that none hides
+-- another. The keys are walked as the requirements are, a thousand steps at most. `place` numbers
+-- the runs of a way.
 CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int,
     is_fair boolean DEFAULT false)
   RETURNS TABLE (id bigint, priority smallint, handler text, schedule_id bigint,
@@ -114,8 +95,20 @@ BEGIN ATOMIC
   CROSS JOIN LATERAL pgcron.path_candidates(waiting_runs.queue, level::smallint,
       waiting_runs.look, NULL, waiting_runs.since, waiting_runs.until) c
   UNION ALL
-  (WITH pair AS MATERIALIZED (
-     SELECT p.* FROM pgcron.walk_pairs(waiting_runs.queue) p WHERE p.due_at <= waiting_runs.until)
+  (WITH RECURSIVE walk(concurrency_key, priority, due_at, steps) AS (
+     SELECT '' COLLATE "C", (-32768)::smallint, NULL::timestamptz, 0
+     UNION ALL
+     SELECT next.*, walk.steps + 1
+     FROM walk
+     CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
+                         WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
+                           AND r.queue = waiting_runs.queue
+                           AND (r.concurrency_key, r.priority) > (walk.concurrency_key,
+                               walk.priority)
+                         ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next
+     WHERE walk.steps < 1000),
+   pair AS MATERIALIZED (
+     SELECT w.* FROM walk w WHERE w.steps > 0 AND w.due_at <= waiting_runs.until)
    SELECT keyed.* FROM pair
    CROSS JOIN LATERAL (
        SELECT r.id, r.priority, r.handler, r.schedule_id, r.due_at, r.requires, r.weight,
