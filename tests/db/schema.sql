@@ -58,11 +58,15 @@ CREATE TYPE pgcron.erasure AS (
 	args jsonb
 );
 
+CREATE TYPE pgcron.gated_pair AS (
+	queue text,
+	concurrency_key text COLLATE pg_catalog."C",
+	priority smallint,
+	room integer
+);
+
 CREATE TYPE pgcron.gated_search AS (
-	pair_queues text[],
-	pair_keys text[],
-	pair_priorities smallint[],
-	pair_rooms integer[],
+	pairs pgcron.gated_pair[],
 	limited text[],
 	rooms integer[],
 	open_queues text[],
