@@ -79,8 +79,8 @@ END;
 
 -- What waits in a queue and is due from `since` up to `until`: the first runs of each of the ways
 -- that they are claimed by, at most `look` of each priority. Runs with a key, and those that
--- require labels, are read key by key and requirement by requirement, of each kind at most 500 runs
--- (or `look`, if that is more); with is_fair an equal part of `look` of each key, so that none hides
+-- require labels, are read key by key and requirement by requirement, at most 500 of either (or
+-- `look`, if that is more); with is_fair an equal part of `look` of each, so that none hides
 -- another. The keys are walked as the requirements are, a thousand steps at most. `place` numbers
 -- the runs of a way.
 CREATE FUNCTION pgcron.waiting_runs(queue text, since timestamptz, until timestamptz, look int,

@@ -147,11 +147,14 @@ SELECT run_id, verdict FROM pgcron.reap_runs(:at_most);
 -- name: orphaned_runs
 -- What runs under a session that is not alive; rows that somebody has locked are in front of no
 -- others.
-SELECT r.id, r.token FROM pgcron.gone_owners() g(owner)
-CROSS JOIN LATERAL (SELECT r.id, r.token FROM pgcron.run r
-WHERE r.state = 'running' AND r.owner = g.owner AND r.id <> ALL(:but::bigint[])
-LIMIT :at_most FOR UPDATE SKIP LOCKED) r
-LIMIT :at_most;
+WITH orphan AS MATERIALIZED (
+  SELECT r.* FROM pgcron.gone_owners() g(owner)
+  CROSS JOIN LATERAL (SELECT e.id, e.token FROM pgcron.run e
+                      WHERE e.state = 'running' AND e.owner = g.owner
+                        AND e.id <> ALL(:but::bigint[])
+                      LIMIT :at_most FOR UPDATE SKIP LOCKED) r
+  LIMIT :at_most)
+SELECT o.* FROM orphan o;
 
 -- name: reap_these
 -- running -> ready

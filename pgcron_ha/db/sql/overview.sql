@@ -125,9 +125,9 @@ SELECT has_table_privilege(session_user, 'pgcron.history', 'SELECT') AS reads_hi
 -- name: list_nodes
 -- The living by name, then the dead, the newest first (the janitor forgets them after a day).
 -- :is_dead chooses one of both, :ended_within how long ago the dead may have ended. At most :names
--- handlers of each node; with 0 its offers are not read. unresponsive_runs: the first few, by id, of
--- those that were killed or cancelled longer ago than a node needs to hear of a kill and to end what
--- it can, which has no grace then, or than the longest grace that anybody asks for.
+-- handlers of each node; with 0 its offers are not read. unresponsive_runs: the first few, by id,
+-- that were killed longer ago than a node needs to hear of that and to end what it can (it has no
+-- grace then), or cancelled longer ago than the longest grace that anybody asks for.
 SELECT n.incarnation, n.name, n.host, n.process_id, n.version, n.state, n.has_lease, n.lease_until,
        extract(epoch FROM n.lease_ttl)::float8 AS lease_ttl, n.slots, n.slots_used, n.queues,
        ARRAY(SELECT o.handler FROM pgcron.offer o WHERE o.incarnation = n.incarnation
