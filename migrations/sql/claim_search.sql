@@ -147,7 +147,7 @@ DECLARE
 BEGIN
   IF locked = '{}' THEN RETURN; END IF;
   at := clock_timestamp();  -- who had the lock before may have counted later than this began
-  PERFORM pgcron.count_starts('queue', q.name, q.per, at, 0) FROM pgcron.queue q
+  PERFORM pgcron.settle_window('queue', q.name, q.per, at) FROM pgcron.queue q
     WHERE q.name = ANY(locked) AND q.rate IS NOT NULL;
   RETURN QUERY SELECT q.name,
            least(coalesce(CASE WHEN q.max_running < 0 THEN 0 ELSE q.max_running END - running.runs,
@@ -185,7 +185,7 @@ BEGIN
                   WHERE w.kind = 'key' AND w.name = ANY(rated) ORDER BY w.name
                   FOR UPDATE SKIP LOCKED);
   at := clock_timestamp();  -- see lock_queues
-  PERFORM pgcron.count_starts('key', l.concurrency_key, l.per, at, 0)
+  PERFORM pgcron.settle_window('key', l.concurrency_key, l.per, at)
     FROM pgcron.concurrency_slots(locked) l;
   RETURN ARRAY(SELECT k FROM unnest(keys) k WHERE k <> ALL (rated) OR k = ANY(locked));
 END $$;

@@ -36,20 +36,12 @@ LANGUAGE sql STABLE AS $$
                        AND s.slice >= now_slice.number - 256) counted ON true
   GROUP BY now_slice.number $$;
 
--- Counts what starts now. What was counted under another time is forgotten, and what lies in the
--- future, as the clock was set back, counts from now on: nothing closes a rate for longer than its
--- time. With 0 starts nothing but that is done, and only where it is to be done.
 CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamptz, starts int)
   RETURNS void
 LANGUAGE sql AS $$
   INSERT INTO pgcron.rate_window AS w (kind, name, per, slices, starts)
-  SELECT count_starts.kind, count_starts.name, count_starts.per,
-         ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts]
-  WHERE count_starts.starts > 0
-    OR EXISTS (SELECT FROM pgcron.rate_window ahead
-               WHERE ahead.kind = count_starts.kind AND ahead.name = count_starts.name
-                 AND ahead.per = count_starts.per
-                 AND pgcron.rate_slice(count_starts.at, ahead.per) < ANY(ahead.slices))
+  VALUES (count_starts.kind, count_starts.name, count_starts.per,
+          ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
   ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (per, slices, starts) = (
       SELECT EXCLUDED.per, array_agg(kept.slice ORDER BY kept.slice),
              array_agg(kept.starts ORDER BY kept.slice)
@@ -60,6 +52,22 @@ LANGUAGE sql AS $$
                   SELECT * FROM unnest(w.slices, w.starts) WHERE w.per = EXCLUDED.per)
               s(slice, starts)
             WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
+
+-- Forgets what was counted under another time, and lets what lies in the future, as the clock was
+-- set back, count from now on: nothing closes a rate for longer than its time. The caller counts
+-- starts of it.
+CREATE FUNCTION pgcron.settle_window(kind text, name text, per interval, at timestamptz)
+  RETURNS void
+LANGUAGE sql AS $$
+  UPDATE pgcron.rate_window w
+  SET per = settle_window.per,
+      slices = CASE WHEN w.per = settle_window.per
+                      THEN ARRAY(SELECT least(s, now_slice.number) FROM unnest(w.slices) s)
+                    ELSE '{}' END,
+      starts = CASE WHEN w.per = settle_window.per THEN w.starts ELSE '{}' END
+  FROM (SELECT pgcron.rate_slice(settle_window.at, settle_window.per) AS number) now_slice
+  WHERE w.kind = settle_window.kind AND w.name = settle_window.name
+    AND (w.per <> settle_window.per OR now_slice.number < ANY(w.slices)) $$;
 
 -- How many runs of one concurrency key may execute at once, and start in a time; NULL is no limit.
 -- A key of a weight has none, whatever was set for others.
