@@ -1,5 +1,5 @@
 """A node's connections: six here and the session's. A node never uses more for itself, whatever
-its load; handlers' transactions and SQL profiles have their own.
+its load; what handlers ask, their transactions and SQL profiles have their own.
 
 In ``pg_stat_activity`` each has its own name: ``pgcron_ha claims NODE``, and so on.
 """

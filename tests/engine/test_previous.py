@@ -21,7 +21,7 @@ from tests.db.control import (
     materialize,
     put_schedule,
 )
-from tests.product.db import Transactions
+from tests.product.db import Link
 from tests.product.engine import _OF_A_CLAIM
 from tests.product.executors import Attempt, Previous, PythonExecutor, PythonHandler
 from tests.waiting import until
@@ -53,8 +53,7 @@ async def run(database: str) -> AsyncIterator[Run]:
             ExecutorServices(
                 lambda context, outcome: outcomes.append(outcome), lambda: None, Sink(), 4
             ),
-            Transactions(database, 2),
-            lambda context: None,  # type: ignore[arg-type,return-value]
+            Link(database),
         )
         made.append(executor)
         executor.start([Context(*_OF_A_CLAIM(row)) for row in rows])

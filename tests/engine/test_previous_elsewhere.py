@@ -32,7 +32,7 @@ from tests.executors.test_sql import profile
 from tests.product.cli import statements
 from tests.product.client import child_program
 from tests.product.config import HttpDestination, ShellTemplate, read_tables
-from tests.product.db import Transactions
+from tests.product.db import Link
 from tests.product.engine import _OF_A_CLAIM
 from tests.product.executors import ChildPool, ShellExecutor
 from tests.waiting import until
@@ -82,7 +82,7 @@ async def expected(connection: Connection, fires: tuple[Row, Row]) -> dict[str, 
 async def run_program(dsn: str, run: Context, **settings: Any) -> tuple[Any, Record]:
     record = Record()
     offered = template("sh", "-c", REPORTS, previous=True, **settings)
-    running = ShellExecutor({"t": offered}, record.services(), transactions=Transactions(dsn, 1))
+    running = ShellExecutor({"t": offered}, record.services(), Link(dsn))
     try:
         running.start([run])
         return await asyncio.to_thread(record.outcome, run), record
@@ -123,9 +123,7 @@ async def test_the_file_goes_with_its_run(
 ) -> None:
     record = Record()
     offered = template("sh", "-c", "echo $PGCRON_PREVIOUS_FILE", previous=True)
-    running = ShellExecutor(
-        {"t": offered}, record.services(directory=tmp_path), transactions=Transactions(database, 1),
-    )  # fmt: skip
+    running = ShellExecutor({"t": offered}, record.services(directory=tmp_path), Link(database))
     run = context_of(fires[1], "shell:t")
     running.start([run])
     await asyncio.to_thread(record.outcome, run)
@@ -152,7 +150,7 @@ class Silent:
 
     is_asked = False
 
-    async def previous(self, run: int) -> Any:
+    async def rows(self, name: str, **parameters: Any) -> Any:
         self.is_asked = True
         await asyncio.Event().wait()
 
@@ -167,7 +165,7 @@ async def test_a_run_that_waits_for_the_answer_can_be_stopped(
     offered = template("echo", "started", previous=True)
     running = ShellExecutor(
         {"t": offered}, record.services(),
-        transactions=silent,  # type: ignore[arg-type]
+        silent,  # type: ignore[arg-type]
     )  # fmt: skip
     run = context_of(fires[1], "shell:t")
     running.start([run])
@@ -204,7 +202,7 @@ async def test_a_service_has_the_facts_in_headers_and_all_in_the_body(
     reported, first = context_of(fires[1], "http:d"), context_of(fires[0], "http:d")
     with Service(ECHO) as service:
         offered = destination(service.url, previous=True, **table)
-        async with http_executor(offered, transactions=Transactions(database, 1)) as place_of_work:
+        async with http_executor(offered, dsn=database) as place_of_work:
             for run in (reported, first):
                 assert isinstance(await outcome_of(*place_of_work, run), Succeeded)
     found, nothing = (json.loads(request.body) for request in service.requests)
@@ -226,7 +224,7 @@ async def test_a_service_is_not_called_while_the_database_does_not_say(
     run = context_of(fires[1], "http:d")
     with Service(ECHO) as service:
         offered = destination(service.url, previous=True)
-        async with http_executor(offered, transactions=Transactions(NOWHERE, 1)) as place_of_work:
+        async with http_executor(offered, dsn=NOWHERE) as place_of_work:
             outcome = await outcome_of(*place_of_work, run)
 
     assert isinstance(outcome, Failed)

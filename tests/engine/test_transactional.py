@@ -66,6 +66,7 @@ class Stage:
         self.executor = PythonExecutor(
             {"work": PythonHandler("work", function)},
             ExecutorServices(done, self.runner.feed_for("py"), self.recorder, 16),
+            None,
             Transactions(dsn, most, node="a node"),
             self.recorder.flush_from_thread,
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pgcron_ha.executors.contract.base import Context, Interrupted, Outcome
 from pgcron_ha.operating_system import boottime
-from tests.executors.running import Record, context, no_transactions, template
+from tests.executors.running import Record, context, no_link, template
 from tests.product.executors import ShellExecutor
 
 
@@ -33,7 +33,7 @@ def main() -> None:
         sys.executable, str(Path(__file__).with_name("family.py")), str(directory), "stays"
     )
     place = replace(record.services(), done=done, inherit=(lock,), directory=directory)
-    running = ShellExecutor({"t": family}, place, no_transactions())
+    running = ShellExecutor({"t": family}, place, no_link())
     running.renew_lease(boottime() + ttl)
     run = context(1, "shell:t")
     running.start([run])

@@ -14,7 +14,7 @@ from typing import Any
 
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, Stream
 from tests.product.config import ShellTemplate
-from tests.product.db import Transactions
+from tests.product.db import Link
 from tests.product.executors import Attempt, Progress
 from tests.waiting import DEADLINE_SECONDS
 
@@ -22,9 +22,9 @@ NOWHERE = "postgresql://127.0.0.1:1/nobody"
 """Where no database is."""
 
 
-def no_transactions() -> Transactions:
+def no_link() -> Link:
     """For executors of which no run asks for the one before it."""
-    return Transactions(NOWHERE, 1)
+    return Link(NOWHERE)
 
 
 class Record:

@@ -15,7 +15,7 @@ from tests.executors import conforming
 from tests.executors.conforming import FOLDER
 from tests.executors.http.calls import destination, no_desk
 from tests.executors.http.service import JSON, Answer, Route, Service, hang
-from tests.executors.running import NOWHERE, alive, no_transactions, readable_pid, template
+from tests.executors.running import NOWHERE, alive, no_link, readable_pid, template
 from tests.product.client import child_program
 from tests.product.executors import (
     MAX_LINE_BYTES,
@@ -145,7 +145,7 @@ class TestShell(ExecutorConformance):
             template(sys.executable, "-I", "-S", "-c", much, name="talks"),
         ]
         place = executor_services
-        return ShellExecutor({each.name: each for each in templates}, place, no_transactions())
+        return ShellExecutor({each.name: each for each in templates}, place, no_link())
 
     def is_at_work(self, context: Context) -> bool:
         file = self.pids / str(context.run_id)
@@ -184,7 +184,7 @@ class TestHttp(ExecutorConformance):
             )
             for name in names
         }
-        return HttpExecutor(offered, executor_services, no_desk(), no_transactions())
+        return HttpExecutor(offered, executor_services, no_desk())
 
     def is_at_work(self, context: Context) -> bool:
         # The service learns of a closed connection a moment later than the node that closed it.

@@ -12,7 +12,7 @@ import pytest
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Succeeded
 from tests.executors.http.calls import destination
 from tests.executors.isolated_handlers import app
-from tests.executors.running import Record, context, no_transactions, template
+from tests.executors.running import Record, context, no_link, template
 from tests.product.client import child_program
 from tests.product.config import HttpDestination, read_tables
 from tests.product.executors import ChildPool, ShellExecutor, render_request
@@ -58,7 +58,7 @@ async def test_a_program_has_them_in_a_file(results: str | None, line: str, tmp_
     record = Record()
     reads = template("sh", "-c", 'cat "${PGCRON_RESULTS_FILE:-/dev/null}" | grep . || echo nothing')
     place = record.services(directory=tmp_path)
-    running = ShellExecutor({"t": reads}, place, no_transactions())
+    running = ShellExecutor({"t": reads}, place, no_link())
     try:
         run = step("shell:t", results)
         running.start([run])

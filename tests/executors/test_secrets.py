@@ -12,7 +12,7 @@ import pytest
 from pgcron_ha.executors.contract.base import Context, Failed
 from pgcron_ha.executors.contract.failures import outcome_of_result
 from tests.executors.isolated_handlers import app
-from tests.executors.running import NOWHERE, Record, context, no_transactions, template
+from tests.executors.running import NOWHERE, Record, context, no_link, template
 from tests.product.client import child_program
 from tests.product.executors import (
     MAX_LINE_BYTES,
@@ -136,7 +136,7 @@ async def test_a_program_leaves_none_of_it_also_in_the_end_of_its_stderr() -> No
         )
         for n in range(2020, 2056, 3)
     }
-    running = ShellExecutor(offered, record.services(), no_transactions())
+    running = ShellExecutor(offered, record.services(), no_link())
     try:
         runs = [context(number, f"shell:{name}") for number, name in enumerate(offered)]
         running.start(runs)

@@ -17,7 +17,7 @@ from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Interrupted, StopReason
 from pgcron_ha.operating_system import boottime
 from tests.executors.family import KINDS
-from tests.executors.running import Record, alive, context, no_transactions, readable_pid, template
+from tests.executors.running import Record, alive, context, no_link, readable_pid, template
 from tests.product.config import ShellTemplate
 from tests.product.executors import MAX_LINE_BYTES, MAX_LINES, Progress, ShellExecutor
 from tests.waiting import wait_for
@@ -35,7 +35,7 @@ async def executor(
 ) -> AsyncIterator[tuple[ShellExecutor, Record]]:
     record = Record()
     by_name = {each.name: each for each in templates}
-    running = ShellExecutor(by_name, record.services(**services), no_transactions())
+    running = ShellExecutor(by_name, record.services(**services), no_link())
     try:
         yield running, record
     finally:
@@ -308,7 +308,7 @@ async def test_a_thread_that_ends_by_an_error_is_reported(monkeypatch: pytest.Mo
     record = Breaks()
     offered = {"t": shell("true")}
     place = record.services(failed=failures.append)
-    running = ShellExecutor(offered, place, no_transactions())
+    running = ShellExecutor(offered, place, no_link())
     running.start([run := context(1, "shell:t")])
     await asyncio.to_thread(record.outcome, run)
     await asyncio.wait_for(running.close(20), 10)

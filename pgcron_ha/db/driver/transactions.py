@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable
 from functools import partial
@@ -12,7 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS, unavailable
-from pgcron_ha.db.driver.link import HANDLER_ANSWER_SECONDS, answer_or_drop, unanswered
+from pgcron_ha.db.driver.link import answer_or_drop, unanswered
 from pgcron_ha.db.driver.pool import HandlerPool, cut, has_ended
 from pgcron_ha.db.driver.session_settings import TRANSACTION
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -151,20 +150,3 @@ class Transactions(HandlerPool):
                 raise unavailable(error) from error
             raise
         return held
-
-    async def previous(self, run: int) -> Any:
-        """The row of ``previous_result``, or None. Raises DatabaseUnavailable, also where all
-        connections are in use for long.
-        """
-        try:
-            async with asyncio.timeout(HANDLER_ANSWER_SECONDS):
-                connection = await self.acquire()
-                try:
-                    return await connection.fetchrow(self.statements["previous_result"].sql, run)
-                except BaseException:
-                    cut(connection)
-                    raise
-                finally:
-                    self.give_back(connection)
-        except CONNECTION_ERRORS as error:
-            raise unavailable(error) from error

@@ -14,6 +14,7 @@ from pgcron_ha.config.breaker import declare
 from pgcron_ha.config.capability_table import Template
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.transactions import Transactions
+from pgcron_ha.engine.connections import node_link
 from pgcron_ha.engine.lease.state_directory import Home
 from pgcron_ha.engine.run.recorder import Recorder
 from pgcron_ha.engine.run.runner import Runner
@@ -62,14 +63,13 @@ async def build_executors(
     node = settings.node
     try:
         if settings.shell:
-            # At most one connection, made when a template asks for the run before.
-            transactions = Transactions(settings.required_dsn(), 1, settings.schema)
-            shell = executor_services("shell")
-            executors["shell"] = ShellExecutor(settings.shell, shell, transactions)
+            link = node_link(settings, "handler")
+            executors["shell"] = ShellExecutor(settings.shell, executor_services("shell"), link)
         if settings.http:
             from pgcron_ha.executors.http.executor import http_executor  # with the client library
 
-            executors["http"] = http_executor(settings, executor_services("http"))
+            link = node_link(settings, "handler")
+            executors["http"] = http_executor(settings, executor_services("http"), link)
         for kind in sorted({*settings.plugins, *node.executors}):
             from pgcron_ha.executors.plugins import load_plugin
 
@@ -94,6 +94,7 @@ async def build_executors(
         python = executors["py"] = PythonExecutor(
             {name: each for name, each in handlers.items() if name not in isolated},
             executor_services("py"),
+            node_link(settings, "handler"),
             Transactions(settings.required_dsn(), node.transactions, settings.schema, node.name),
             recorder.flush_from_thread,
         )

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from pgcron_ha.db.driver.transactions import Transactions
+from pgcron_ha.db.driver.link import HANDLER_ANSWER_SECONDS, Link
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.coroutines import submit
@@ -65,23 +65,31 @@ def rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-Source: TypeAlias = tuple[Transactions, asyncio.AbstractEventLoop]
-"""The source that handlers ask, and the handlers' event loop."""
+Source: TypeAlias = tuple[Link, asyncio.AbstractEventLoop]
+"""The connection over which handlers ask, and their event loop."""
 
 
-async def find_previous(database: Transactions, context: Attempt) -> Previous | None:
-    """Of the run before this one; None also for runs without a schedule."""
-    if context.schedule is None or (row := await database.previous(context.run_id)) is None:
+async def find_previous(link: Link, context: Attempt) -> Previous | None:
+    """Of the run before this one; None also for runs without a schedule. Raises
+    DatabaseUnavailable, also where many others ask before it.
+    """
+    if context.schedule is None:
         return None
-    return Previous(**{**row, "result": json.loads(row["result"] or "null")})
+    try:
+        async with asyncio.timeout(HANDLER_ANSWER_SECONDS):
+            rows = await link.rows("previous_result", run_id=context.run_id)
+    except TimeoutError as error:
+        raise DatabaseUnavailable("the database did not answer in time") from error
+    found = [Previous(**{**row, "result": json.loads(row["result"] or "null")}) for row in rows]
+    return found[0] if found else None
 
 
-async def note_previous(database: Transactions, context: Attempt) -> Failed | None:
+async def note_previous(link: Link, context: Attempt) -> Failed | None:
     """Find it for a template that asks for it, before its run begins, and keep its document. The
     outcome, a retry, of a run for which the database does not answer.
     """
     try:
-        previous = await find_previous(database, context)
+        previous = await find_previous(link, context)
         context._previous_found = previous and previous.document()
     except DatabaseUnavailable as error:
         return Failed(type(error).__name__, f"the run before is not known: {error}")

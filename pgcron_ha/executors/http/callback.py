@@ -115,7 +115,7 @@ class CallbackDesk:
     """
 
     def __init__(self, link: Link, public_url: str, interval: float) -> None:
-        self._link = link
+        self.link = link
         self._public_url = public_url
         self._interval = interval
         self._waiting: dict[tuple[int, int], Callback] = {}
@@ -142,13 +142,13 @@ class CallbackDesk:
         """After the last of them."""
         if self._listening is not None:
             self._listening.cancel()
-        await self._link.close()
+        await self.link.close()
 
     async def insist(self, statement: str, context: Context, **parameters: Any) -> list[Row]:
         """Its rows, when the database answers again; a stop of the run ends the waiting."""
         while True:
             try:
-                return await self._link.rows(statement, run_id=context.run_id, **parameters)
+                return await self.link.rows(statement, run_id=context.run_id, **parameters)
             except (DatabaseUnavailable, Busy):
                 await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -157,7 +157,7 @@ class CallbackDesk:
             self.rung.clear()
             runs, fences = zip(*self._waiting, strict=True)
             with contextlib.suppress(PgcronError):  # asked again soon
-                for row in await self._link.rows("hear_callbacks", run_ids=runs, fences=fences):
+                for row in await self.link.rows("hear_callbacks", run_ids=runs, fences=fences):
                     callback = self._waiting.get((row["run_id"], row["fence"]))
                     if callback is not None:
                         callback.take(row)

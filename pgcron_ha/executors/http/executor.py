@@ -31,7 +31,6 @@ import httpx
 from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Failed, Outcome
 from pgcron_ha.executors.contract.failures import refused
@@ -57,13 +56,11 @@ class HttpExecutor(TaskExecutor):
         destinations: Mapping[str, HttpDestination],
         executor_services: ExecutorServices,
         desk: CallbackDesk,
-        transactions: Transactions,
     ) -> None:
-        """``transactions`` read the previous run for destinations with ``previous = true``; they
-        and ``desk`` are closed with it.
+        """``desk``, over whose connection it also asks for the previous run for destinations with
+        ``previous = true``, is closed with it.
         """
         self._desk = desk
-        self._transactions = transactions
         self._clients: dict[str, HttpClient] = {}
         tls_context = cache(tls_context_of)  # costly to make; each holds all authorities
         for each in destinations.values():
@@ -78,7 +75,7 @@ class HttpExecutor(TaskExecutor):
         """Send the run's request, and wait for what the service makes of it."""
         client = self._clients[context.handler]
         destination = client.destination
-        if destination.previous and (unknown := await note_previous(self._transactions, context)):
+        if destination.previous and (unknown := await note_previous(self._desk.link, context)):
             return unknown
         if destination.completion != "callback":
             return await self._exchange(client, context)
@@ -105,7 +102,6 @@ class HttpExecutor(TaskExecutor):
         for client in self._clients.values():
             await client.close()
         await self._desk.shut()
-        await self._transactions.close()
 
     def callbacks_came(self) -> None:
         """A service has called back, perhaps for a run of this executor. Thread-safe."""
@@ -138,9 +134,10 @@ class HttpExecutor(TaskExecutor):
         return outcome_of_answer(destination, answer, context)
 
 
-def http_executor(settings: Settings, executor_services: ExecutorServices) -> HttpExecutor:
-    """Start the executor. It has its own connection for callbacks, once a run waits for one, and
-    another one, while it is used, that reads previous runs.
+def http_executor(
+    settings: Settings, executor_services: ExecutorServices, link: Link
+) -> HttpExecutor:
+    """Start the executor. ``link`` is for callbacks and previous runs.
 
     Raises `ConfigError` for what `HttpExecutor` can't use, and for callbacks without an address.
     """
@@ -153,10 +150,8 @@ def http_executor(settings: Settings, executor_services: ExecutorServices) -> Ht
             'Set web.public_url = "https://…" to how services reach what `pgcron-ha web --callbacks'
             " HOST:PORT` serves.",
         )
-    link = Link(settings.required_dsn(), settings.schema)
     desk = CallbackDesk(link, settings.web.public_url or "", settings.node.poll_interval)
-    transactions = Transactions(settings.required_dsn(), 1, settings.schema)
-    return HttpExecutor(settings.http, executor_services, desk, transactions)
+    return HttpExecutor(settings.http, executor_services, desk)
 
 
 def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> Failed:

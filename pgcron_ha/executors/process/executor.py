@@ -29,7 +29,7 @@ from typing import Any
 
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import PLACEHOLDER
-from pgcron_ha.db.driver.transactions import Transactions
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, ExecutorServices, Failed, Outcome
 from pgcron_ha.executors.contract.failures import refused
@@ -85,9 +85,9 @@ class ShellExecutor(ProcessExecutor):
 
     Args files are written below the directory of its services, which is the node's alone, or below
     the system's directory for temporary files if a template has another user, who can't pass there.
-    ``transactions`` read the previous run for templates with ``previous = true``; they are closed
-    with it. Raises `ConfigError` for a template whose user is missing (the node is root), unknown
-    or not possible.
+    It asks for the previous run, for templates with ``previous = true``, over ``link``, which is
+    closed with it. Raises `ConfigError` for a template whose user is missing (the node is root),
+    unknown or not possible.
     """
 
     _directory: Path
@@ -96,7 +96,7 @@ class ShellExecutor(ProcessExecutor):
         self,
         templates: Mapping[str, ShellTemplate],
         executor_services: ExecutorServices,
-        transactions: Transactions,
+        link: Link,
     ) -> None:
         self._offered = {
             f"shell:{each.name}": (each, account_of(each)) for each in templates.values()
@@ -107,7 +107,7 @@ class ShellExecutor(ProcessExecutor):
         self._directory = Path(tempfile.mkdtemp(prefix="pgcron-ha-", dir=directory))
         # Others may pass through, to the file that is their own, but not list it.
         self._directory.chmod(0o711 if accounts else 0o700)
-        self._transactions = transactions
+        self._link = link
         self.time_limits = {name: template.timeout for name, (template, _) in self._offered.items()}
         super().__init__("shell", self._offered, executor_services)
         self._post(self._open_supervisor)
@@ -115,7 +115,7 @@ class ShellExecutor(ProcessExecutor):
     async def execute(self, context: Context) -> Outcome:
         """The program, from its start to the end of all that it has started."""
         template, _ = self._offered[context.handler]
-        if template.previous and (unknown := await note_previous(self._transactions, context)):
+        if template.previous and (unknown := await note_previous(self._link, context)):
             return unknown
         context._log = RunLog(context, self._services.sink, reads_progress=True)
         process = SupervisedProcess(context)
@@ -167,7 +167,7 @@ class ShellExecutor(ProcessExecutor):
         """Leave no process, and no file."""
         await super().shut()
         shutil.rmtree(self._directory, ignore_errors=True)
-        await self._transactions.close()
+        await self._link.close()
 
     def _start_program(
         self, process: SupervisedProcess, context: Context, files: list[Path]

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pgcron_ha import operating_system
-from pgcron_ha.db.driver.transactions import Transactions
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, StopReason, Stream
 from pgcron_ha.executors.contract.masking import leave_secrets_to_the_node
@@ -96,10 +96,9 @@ class Child:
             self._say("failed", message=f"{type(error).__name__}: {error}"[:4096])
             raise
         # For the run before, which a handler may ask for; it connects when one does.
-        transactions = Transactions(message["dsn"], 1, message["schema"])
-        self._executor = PythonExecutor(
-            handlers, ExecutorServices(self._done, lambda: None, self, 1), transactions
-        )
+        link = Link(message["dsn"], message["schema"], title="pgcron_ha handler")
+        services = ExecutorServices(self._done, lambda: None, self, 1)
+        self._executor = PythonExecutor(handlers, services, link)
         self._say("ready", resident=operating_system.resident_bytes())
 
     def _run(self, executor: PythonExecutor, message: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, ClassVar, NoReturn
 
+from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.transactions import Transactions
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome, StopReason
 from pgcron_ha.executors.contract.coroutines import close_coroutine, go_on
@@ -51,12 +52,13 @@ class PythonExecutor(LoopExecutor):
         self,
         registry: Mapping[str, PythonHandler],
         executor_services: ExecutorServices,
+        link: Link | None = None,
         transactions: Transactions | None = None,
         flush: FlushLines | None = None,
     ) -> None:
-        """``transactions`` find the run before another one; with ``flush``, which writes the lines
-        of a run before it is committed, they are also those of runs with that delivery. There are
-        at most as many threads as slots.
+        """Over ``link`` handlers ask for the run before theirs. ``transactions`` are those of runs
+        with that delivery; ``flush`` writes the lines of one before it is committed. There are at
+        most as many threads as slots.
         """
         self._handlers = {handler.full_name: handler for handler in registry.values()}
         super().__init__("pgcron-handlers", executor_services)
@@ -67,9 +69,9 @@ class PythonExecutor(LoopExecutor):
         self._awake = False
         self._variables = contextvars.copy_context()
         self._threads = HandlerThreads(self._execute_plain, executor_services.slots)
-        if transactions is not None:
-            self._services.previous = transactions, self._loop
-            self.at_end.append(transactions.close)
+        if link is not None:
+            self._services.previous = link, self._loop
+        self.at_end += [each.close for each in (link, transactions) if each is not None]
         capture.install()
         self._thread.start()
         IN_FORKED_CHILD[self] = self._become_a_copy

@@ -17,7 +17,7 @@ from tests.db import control
 from tests.db.control import Connection
 from tests.executors.http.calls import destination
 from tests.executors.http.service import Request, Service
-from tests.executors.running import Record, no_transactions
+from tests.executors.running import Record
 from tests.product.config import Address
 from tests.product.db import Link
 from tests.product.executors import CallbackDesk, HttpExecutor
@@ -46,7 +46,7 @@ async def called_back(
     place = record.services(16, directory=Path())
     offered = destination(service.url + "/", completion="callback", **table)
     desk = CallbackDesk(Link(dsn), public_url, 0.1)
-    running = HttpExecutor({"d": offered}, place, desk, no_transactions())
+    running = HttpExecutor({"d": offered}, place, desk)
     try:
         yield running, record
     finally:

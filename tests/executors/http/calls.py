@@ -10,9 +10,9 @@ from typing import Any
 
 from pgcron_ha.executors.contract.base import Context, Outcome
 from tests.executors.http.service import Service
-from tests.executors.running import NOWHERE, Record, context, no_transactions
+from tests.executors.running import NOWHERE, Record, context
 from tests.product.config import HttpDestination, read_tables
-from tests.product.db import Link, Transactions
+from tests.product.db import Link
 from tests.product.executors import CallbackDesk, HttpExecutor
 
 
@@ -24,19 +24,18 @@ def destination(url: str, name: str = "d", **table: Any) -> HttpDestination:
     return found[name]
 
 
-def no_desk() -> CallbackDesk:
-    """For destinations that do not call back."""
-    return CallbackDesk(Link(NOWHERE), "", 60)
+def no_desk(dsn: str = NOWHERE) -> CallbackDesk:
+    """For destinations that do not call back; the run before is found in this database."""
+    return CallbackDesk(Link(dsn), "", 60)
 
 
 @asynccontextmanager
 async def executor(
-    *offered: HttpDestination, transactions: Transactions | None = None
+    *offered: HttpDestination, dsn: str = NOWHERE
 ) -> AsyncIterator[tuple[HttpExecutor, Record]]:
     record = Record()
     place = record.services(16, directory=Path())
-    asked = transactions or no_transactions()
-    running = HttpExecutor({each.name: each for each in offered}, place, no_desk(), asked)
+    running = HttpExecutor({each.name: each for each in offered}, place, no_desk(dsn))
     try:
         yield running, record
     finally:
