@@ -12,7 +12,6 @@ from pgcron_ha.config.settings import AuditSettings
 from pgcron_ha.db.driver.link import Link
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import ConfigError
-from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.http.client import NO_ANSWER, HttpClient
 from pgcron_ha.executors.http.executor import tls_context_of
 from pgcron_ha.executors.http.request import HttpRequest
@@ -77,7 +76,7 @@ class AuditWebhook(Service):
                 return f"audit.secret: {error.message}"
             signature = hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
             headers["Pgcron-Signature"] = f"sha256={signature}"
-        request = HttpRequest("POST", url, headers, content, Masker(()))
+        request = HttpRequest("POST", url, headers, content)
         client = HttpClient(self._destination, self._tls)
         try:
             answer = await client.exchange(request)

@@ -38,6 +38,7 @@ import httpx
 from pgcron_ha.config.http_destinations import AnswerCheck, HttpDestination, Statuses
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Outcome, Succeeded
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
+from pgcron_ha.executors.contract.masking import mask_document
 from pgcron_ha.executors.http import work_reports
 from pgcron_ha.executors.http.client import HttpAnswer, HttpClient
 from pgcron_ha.executors.http.request import HttpRequest
@@ -55,14 +56,14 @@ def outcome_of_answer(
     destination: HttpDestination, answer: HttpAnswer, context: Context
 ) -> Outcome:
     """What the answer means for the run; what is worth reading of it goes to the run's log."""
-    context.log(answer.mask(_line(answer)))
+    context.log(_line(answer))
     if not is_among(answer.status, destination.expect):
-        return failure_of_status(destination, answer)
+        return failure_of_status(destination, answer, context)
     try:
-        document = json_of(answer)
+        document = json_of(answer, context)
     except NotJson as error:
         if destination.check is not None:
-            return _unexpected(answer, f"{error}, and the check needs JSON")
+            return _unexpected(answer, f"{error}, and the check needs JSON", context)
         for line in work_reports.first_lines(_text_of(answer).splitlines(), "answer"):
             context.log(line)
         return SUCCEEDED
@@ -70,7 +71,7 @@ def outcome_of_answer(
         found = _value_at(document, destination.check)
         if not _is_same(found, destination.check.value):
             path = ".".join(destination.check.path)
-            return _unexpected(answer, f"{path} is {json.dumps(found)[:200]}")
+            return _unexpected(answer, f"{path} is {json.dumps(found)[:200]}", context)
     return outcome_of_document(document, context)
 
 
@@ -85,7 +86,9 @@ def outcome_of_document(document: Any, context: Context) -> Outcome:
     return SUCCEEDED
 
 
-def failure_of_status(destination: HttpDestination, answer: HttpAnswer) -> Failed:
+def failure_of_status(
+    destination: HttpDestination, answer: HttpAnswer, context: Context
+) -> Failed:
     """The failure for an unexpected status; retried if `retry` contains the status."""
     retry = may_be_retried(destination, answer.status)
     message = f"{_asked(answer)} answered {answer.status} {answer.reason}".rstrip()
@@ -93,8 +96,8 @@ def failure_of_status(destination: HttpDestination, answer: HttpAnswer) -> Faile
         message += f" to {answer.headers['location'][:500]}, which is not followed"
     return Failed(
         f"Http{answer.status}",
-        answer.mask(message),
-        _excerpt(answer),
+        message,
+        _excerpt(answer, context),
         retry=retry,
         after=retry_after(answer) if retry else None,
         causes=(f"http:{answer.status}", f"http:{answer.status // 100}xx"),
@@ -111,7 +114,7 @@ def is_among(status: int, statuses: Statuses) -> bool:
     return any(status in each for each in statuses)
 
 
-def json_of(answer: HttpAnswer) -> Any:
+def json_of(answer: HttpAnswer, context: Context) -> Any:
     """The answer as JSON, secrets taken out; raises `NotJson`."""
     if not answer.is_whole:
         raise NotJson("the answer is too long, or compressed")
@@ -119,7 +122,7 @@ def json_of(answer: HttpAnswer) -> Any:
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise NotJson(f"the answer is of type {media_type[:100]!r}")
     try:
-        return answer.request.masker.mask_document(read_json(answer.body.decode("utf-8-sig")))
+        return read_json(mask_document(answer.body.decode("utf-8-sig"), context._masker))
     except (ValueError, RecursionError) as error:
         raise NotJson(f"the answer is no JSON ({str(error)[:200]})") from None
 
@@ -159,13 +162,13 @@ def _asked(answer: HttpAnswer) -> str:
     return f"{answer.request.method} {parts.scheme}://{parts.netloc}{parts.path}"
 
 
-def _unexpected(answer: HttpAnswer, why: str) -> Failed:
+def _unexpected(answer: HttpAnswer, why: str, context: Context) -> Failed:
     message = f"{_asked(answer)} answered {answer.status}, but {why}"
-    return Failed("UnexpectedAnswer", answer.mask(message), _excerpt(answer))
+    return Failed("UnexpectedAnswer", message, _excerpt(answer, context))
 
 
-def _excerpt(answer: HttpAnswer) -> str | None:
-    return bounded_text(_text_of(answer), MAX_EXCERPT_CHARACTERS) or None
+def _excerpt(answer: HttpAnswer, context: Context) -> str | None:
+    return bounded_text(_text_of(answer), MAX_EXCERPT_CHARACTERS, context._masker) or None
 
 
 def _text_of(answer: HttpAnswer) -> str:
@@ -173,7 +176,7 @@ def _text_of(answer: HttpAnswer) -> str:
     media_type = answer.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
     words = ("json", "xml", "javascript", "x-www-form-urlencoded")
     is_text = media_type.startswith("text/") or media_type.endswith(words)
-    return answer.mask(answer.body.decode("utf-8", "replace")) if is_text else ""
+    return answer.body.decode("utf-8", "replace") if is_text else ""
 
 
 def _value_at(document: Any, check: AnswerCheck) -> Any:
@@ -247,7 +250,7 @@ class Operation:
         location = found.get("operation-location") or found.get("location")
         url = self._client.same_origin(asked.url, location) if location else None
         headers = {name: each for name, each in asked.headers.items() if name != "Content-Type"}
-        return None if url is None else HttpRequest("GET", url, headers, None, asked.masker)
+        return None if url is None else HttpRequest("GET", url, headers, None)
 
     def _next_pause(self, answer: HttpAnswer) -> float:
         wanted = retry_after(answer) or timedelta()
@@ -258,9 +261,9 @@ class Operation:
         if answer.status == 202:
             return None
         if not is_among(answer.status, self._client.destination.expect):
-            return failure_of_status(self._client.destination, answer)
+            return failure_of_status(self._client.destination, answer, self._context)
         try:
-            document = json_of(answer)
+            document = json_of(answer, self._context)
         except NotJson:
             document = None
         kind, ended = work_reports.work_status_of(document)

@@ -42,7 +42,6 @@ from pgcron_ha.errors import DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.attempt import Stopped
 from pgcron_ha.executors.contract.base import Context, Outcome, StopReason
 from pgcron_ha.executors.contract.coroutines import wait_at_most
-from pgcron_ha.executors.contract.masking import Masker
 from pgcron_ha.executors.http.answer import outcome_of_document
 from pgcron_ha.executors.http.work_reports import PATH, failure_of
 
@@ -63,7 +62,6 @@ class Callback:
         self.key = context.run_id, context.fence
         """The attempt."""
         self.token = secrets.token_urlsafe(32)
-        self.masker = Masker((self.token,))
         self.address = {
             "callback_url": public_url + PATH.format(run=context.run_id, fence=context.fence),
             "callback_token": self.token,
@@ -92,19 +90,17 @@ class Callback:
         """What the service has said since the last time."""
         if row["has_news"]:
             for line in row["lines"]:
-                self._context.log(self.masker.mask(line))
+                self._context.log(line)
             if row["done"] is not None and row["status"] is None:
-                note = row["note"] and self.masker.mask(row["note"])
-                self._context.progress(row["done"], row["total"], note)
+                self._context.progress(row["done"], row["total"], row["note"])
         if row["status"] is not None and not self._ended.done():
             self._context.log(f"the service has called back: {row['status']}")
             self._ended.set_result(self._outcome(row))
 
     def _outcome(self, row: Row) -> Outcome:
         if row["status"] == "succeeded":
-            document = self.masker.mask_document(json.loads(row["result"] or "null"))
-            return outcome_of_document(document, self._context)
-        return failure_of(row["status"], self.masker.mask(row["error"] or ""), row["retry_after"])
+            return outcome_of_document(json.loads(row["result"] or "null"), self._context)
+        return failure_of(row["status"], row["error"] or "", row["retry_after"])
 
 
 class CallbackDesk:

@@ -145,10 +145,6 @@ class HttpAnswer:
     is_whole: bool
     seconds: float
 
-    def mask(self, text: str) -> str:
-        """The text without the secrets of the request: a service may repeat them."""
-        return self.request.masker.mask(text)
-
 
 class HttpClient:
     """Speaks with one destination. Belongs to one event loop."""

@@ -34,7 +34,7 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.errors import ConfigError, PgcronError
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Failed, Outcome
 from pgcron_ha.executors.contract.failures import refused
-from pgcron_ha.executors.contract.masking import Masker, remember_secret
+from pgcron_ha.executors.contract.masking import remember_secret
 from pgcron_ha.executors.contract.previous import note_previous
 from pgcron_ha.executors.contract.tasks import TaskExecutor
 from pgcron_ha.executors.http.answer import Operation, outcome_of_answer
@@ -120,8 +120,6 @@ class HttpExecutor(TaskExecutor):
             return Failed("SecretUnreadable", error.message, error.detail)
         except PgcronError as error:
             return refused(error)
-        if callback is not None:
-            callback.masker = request.masker
         try:
             context.check()
             answer = await client.exchange(request)
@@ -130,7 +128,7 @@ class HttpExecutor(TaskExecutor):
             if destination.poll is not None and answer.status == _ACCEPTED:
                 return await Operation(client, context, destination.poll).follow(answer)
         except NO_ANSWER as error:
-            return _failure(error, destination, request.masker)
+            return _failure(error, destination)
         return outcome_of_answer(destination, answer, context)
 
 
@@ -154,18 +152,17 @@ def http_executor(
     return HttpExecutor(settings.http, executor_services, desk)
 
 
-def _failure(error: Exception, destination: HttpDestination, masker: Masker) -> Failed:
+def _failure(error: Exception, destination: HttpDestination) -> Failed:
     """No answer. Whether the service has seen the request is not known, so most are retried."""
     if isinstance(error, AddressRefused):
         return Failed("AddressRefused", str(error), retry=False)
     if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
-        return Failed("InvalidRequest", masker.mask(str(error)), retry=False)
+        return Failed("InvalidRequest", str(error), retry=False)
     if isinstance(error, TimeoutError):
         limit = destination.request_timeout
         return Failed("RequestTimeout", f"no whole answer within {limit:g} s")
     name = type(error).__name__ if isinstance(error, httpx.HTTPError) else "ResolveError"
-    message = f"{httpx.URL(destination.url).netloc.decode()}: {str(error) or name}"
-    return Failed(name, masker.mask(message))
+    return Failed(name, f"{httpx.URL(destination.url).netloc.decode()}: {str(error) or name}")
 
 
 def tls_context_of(ca_file: str | None) -> ssl.SSLContext:

@@ -37,23 +37,20 @@ _FORM = "application/x-www-form-urlencoded"
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request. ``headers`` have no host and no length: the client writes them. ``masker`` knows
-    the secrets in it.
-    """
+    """One request. ``headers`` have no host and no length: the client writes them."""
 
     method: str
     url: str
     headers: Mapping[str, str]
     content: bytes | None
-    masker: Masker
 
 
 def render_request(
     destination: HttpDestination, context: Context, callback: Mapping[str, str] | None = None
 ) -> HttpRequest:
     """The request of a run; ``callback`` is where the service calls back (``callback_url``), and
-    the token that it sends with it (``callback_token``). Raises `ConfigError` for a secret that
-    can't be read.
+    the token that it sends with it (``callback_token``). The context masks the secrets in it: a
+    service may repeat them. Raises `ConfigError` for a secret that can't be read.
 
     Raises `InvalidInput` for an arg nothing is made of, a placeholder without arg, a value that is
     no scalar or does not match its pattern, and a value that would change the path's segments.
@@ -92,8 +89,8 @@ def render_request(
         name, value = authorization_header(destination.auth, secret)
         headers[name] = value
         secrets += [secret, value.rpartition(" ")[2]]
-    url = _url(destination.url, texts)
-    return HttpRequest(destination.method, url, headers, content, Masker(secrets))
+    context._masker = Masker(secrets)
+    return HttpRequest(destination.method, _url(destination.url, texts), headers, content)
 
 
 def run_headers(context: Context) -> dict[str, str]:
