@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import uvloop
 
+from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract import failures
 from pgcron_ha.executors.contract.attempt import RunServices, StopReason
 from pgcron_ha.executors.contract.base import ExecutorServices
@@ -179,8 +180,9 @@ class TaskExecutor(LoopExecutor):
 
     @abstractmethod
     async def execute(self, context: Context) -> Outcome:
-        """Execute one run, on the executor's loop; an exception is an outcome, too. The text of a
-        `Succeeded` is made of its result here. What executes it may be kept as its ``_work``.
+        """Execute one run, on the executor's loop; an exception is an outcome, too: InvalidInput
+        refuses the run's args for good. The text of a `Succeeded` is made of its result here. What
+        executes it may be kept as its ``_work``.
 
         It is cancelled to stop it, unless `interrupt` does something else, and must not swallow
         that: the work has ended when it ends.
@@ -210,7 +212,7 @@ class TaskExecutor(LoopExecutor):
         """Hand all over to the loop."""
         self._inbox.extend(contexts)
         if not self._post(self._take_inbox):
-            self._refuse_inbox()  # the loop is closed
+            self._take_inbox()  # the loop is closed: all are refused
 
     def kill(self, context: Context) -> bool:
         """Cancel its task, and end it by force if it goes on."""
@@ -235,12 +237,7 @@ class TaskExecutor(LoopExecutor):
         seconds = (self.end_seconds or _END_SECONDS) + 2 * KILL_SECONDS
         await asyncio.wait({asyncio.wrap_future(self._nothing_left)}, timeout=seconds)
         await self._end_loop(_END_SECONDS)
-        self._refuse_inbox()
-
-    def _refuse_inbox(self) -> None:
-        """Outside of the loop, when nothing is begun any more."""
-        with contextlib.suppress(IndexError):  # another thread was quicker with the last one
-            self._take_inbox()
+        self._take_inbox()
 
     # The loop's side.
 
@@ -252,7 +249,8 @@ class TaskExecutor(LoopExecutor):
 
     def _take_inbox(self) -> None:
         while self._inbox:
-            self._begin(self._inbox.popleft())
+            with contextlib.suppress(IndexError):  # outside of the loop another thread was quicker
+                self._begin(self._inbox.popleft())
 
     def _begin(self, context: Context | None) -> None:
         """Begin it; when it is refused, the slot takes the next one."""
@@ -275,6 +273,8 @@ class TaskExecutor(LoopExecutor):
             timer = limit and self._loop.call_later(limit, self.stop, context, timed_out)
             try:
                 outcome = _bounded(await self.execute(context), context._masker)
+            except InvalidInput as error:
+                outcome = failures.refused(error, context._masker)
             except BaseException as error:
                 outcome = failures.outcome_of_error(error, context)
             if timer:

@@ -86,9 +86,7 @@ def outcome_of_document(document: Any, context: Context) -> Outcome:
     return SUCCEEDED
 
 
-def failure_of_status(
-    destination: HttpDestination, answer: HttpAnswer, context: Context
-) -> Failed:
+def failure_of_status(destination: HttpDestination, answer: HttpAnswer, context: Context) -> Failed:
     """The failure for an unexpected status; retried if `retry` contains the status."""
     retry = may_be_retried(destination, answer.status)
     message = f"{_asked(answer)} answered {answer.status} {answer.reason}".rstrip()

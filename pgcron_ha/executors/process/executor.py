@@ -30,9 +30,8 @@ from typing import Any
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import PLACEHOLDER
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.errors import ConfigError, PgcronError
+from pgcron_ha.errors import ConfigError
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, ExecutorServices, Failed, Outcome
-from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.log_lines import RunLog
 from pgcron_ha.executors.contract.placeholders import placeholder_texts
 from pgcron_ha.executors.contract.previous import as_text, facts_of, note_previous, run_facts
@@ -124,8 +123,6 @@ class ShellExecutor(ProcessExecutor):
             self._start_program(process, context, files)
             context._work = process
             return self._outcome(context, process, await process.ended)
-        except PgcronError as error:
-            return refused(error)
         except OSError as error:
             return Failed("CouldNotStart", str(error))
         finally:
