@@ -87,8 +87,7 @@ class RunTransaction:
 
     def interrupt(self) -> None:
         """Ends the statement that a plain function waits for. Thread-safe."""
-        statement = self._statement
-        if statement is not None:
+        if (statement := self._statement) is not None:
             statement.cancel()
 
     def wait(self, sending: Coroutine[Any, Any, Any]) -> Any:
@@ -128,7 +127,7 @@ class RunTransaction:
             return settling.result()
         except BaseException as error:
             held.drop()
-            return _doubtful(f"{type(error).__name__} during the commit")
+            return Doubtful("AnswerLost", f"{type(error).__name__} during the commit")
 
     async def _begin(self, isolation: Isolation) -> HeldConnection:
         self.context.check()
@@ -245,12 +244,8 @@ async def complete(
         await held.commit()
     except Unanswered as error:
         held.drop()
-        return _doubtful(f"{error.message}: {error.detail}")
+        return Doubtful("AnswerLost", bounded_text(f"{error.message}: {error.detail}"))
     except TransactionEnded as error:
         await held.roll_back()
         return Failed("TransactionEnded", str(error), retry=False)
     return Committed(outcome.result, outcome.text)
-
-
-def _doubtful(message: str) -> Doubtful:
-    return Doubtful("AnswerLost", bounded_text(message))
