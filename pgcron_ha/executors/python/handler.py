@@ -76,7 +76,7 @@ class PythonHandler:
     @property
     def takes_secrets(self) -> bool:
         """Whether an arg may be secret."""
-        return self._parameters is not None and self._parameters.has_secrets
+        return self._parameters is not None and bool(self._parameters.secrets)
 
     def encrypted(self, args: dict[str, Any], *, is_steady: bool = False) -> dict[str, Any]:
         """The args with those encrypted that are marked as secret. Raises `InvalidInput`,

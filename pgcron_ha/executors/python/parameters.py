@@ -107,17 +107,13 @@ class Parameters:
         return {name: self._value(name, value, self._readers) for name, value in args.items()}
 
     @functools.cached_property
-    def _secrets(self) -> frozenset[str]:
+    def secrets(self) -> frozenset[str]:
+        """The parameters that are marked as secret."""
         return frozenset(name for name, hint in self._hints() if is_marked(hint))
-
-    @property
-    def has_secrets(self) -> bool:
-        """Whether a parameter is marked as secret."""
-        return bool(self._secrets)
 
     def is_secret(self, name: str) -> bool:
         """Whether the arg of this name is."""
-        return (name if name in self._names else self._rest) in self._secrets
+        return (name if name in self._names else self._rest) in self.secrets
 
     def __str__(self) -> str:
         """As a person reads them: ``(day: date, copies: int = 1)``."""
@@ -134,24 +130,20 @@ class Parameters:
             return value
         try:
             return reader(name, value)
-        except Unfit as misfit:
-            if is_secret:
-                raise self._refused(
-                    f"the secret arg '{name}' of {self._name} is not what is annotated"
-                ) from None
+        except Exception as error:
+            is_misfit = isinstance(error, Unfit)
+            if is_secret:  # what the error says may have the value
+                how = "is not what is annotated" if is_misfit else "could not be checked"
+                raise self._refused(f"the secret arg '{name}' of {self._name} {how}") from None
+            if not is_misfit:  # a validator or __post_init__ of the user's, or too deep JSON
+                problem = f"{type(error).__name__}: {error}"
+                message = f"the arg '{name}' of {self._name} could not be checked: {problem}"
+                raise self._refused(message) from error
             hint = _HINT
-            if isinstance(value, int | float) and "valid string" in str(misfit):
+            if isinstance(value, int | float) and "valid string" in str(error):
                 text = f"{name}='{json.dumps(json.dumps(value))}'"
                 hint = f"{hint} On the command line this text is written {text}."
-            raise self._refused(f"the args don't fit {self._name}: {misfit}", hint) from None
-        except Exception as error:  # a validator or __post_init__ of the user's, or too deep JSON
-            if is_secret:  # what they say may have the value
-                raise self._refused(
-                    f"the secret arg '{name}' of {self._name} could not be checked"
-                ) from None
-            problem = f"{type(error).__name__}: {error}"
-            message = f"the arg '{name}' of {self._name} could not be checked: {problem}"
-            raise self._refused(message) from error
+            raise self._refused(f"the args don't fit {self._name}: {error}", hint) from None
 
     def _check_names(self, args: Mapping[str, Any]) -> None:
         for name in args if self._rest is None else ():
