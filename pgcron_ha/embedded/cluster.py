@@ -33,8 +33,8 @@ log_checkpoints = off
 client_connection_check_interval = 2s
 """
 
-# Of what initdb says, the last lines have the reason.
-_LONGEST_REASON = 800
+LONGEST_REASON = 800
+"""Of what a program says: the last lines have the reason."""
 
 # Lines of postmaster.pid, counted from 0 (PostgreSQL: src/include/utils/pidfile.h).
 _PID, _SOCKET_DIRECTORY, _STATUS = 0, 4, 7
@@ -117,7 +117,7 @@ def initialise(
     if made.returncode != 0:
         raise DatabaseUnavailable(
             "PostgreSQL's initdb could not make the embedded database",
-            made.stdout.strip()[-_LONGEST_REASON:],
+            made.stdout.strip()[-LONGEST_REASON:],
             "Remove the cause and start again; nothing unfinished is kept.",
         )
     with (unfinished / "postgresql.conf").open("a") as configuration:

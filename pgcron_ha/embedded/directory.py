@@ -72,12 +72,6 @@ class DataDirectory:
             return self._own_socket_directory
         return Path("/tmp") / f"pgcron-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]}"
 
-    @property
-    def temporary_socket_directory(self) -> Path | None:
-        """The socket's folder if it is outside this folder: to be removed with the server."""
-        chosen = self.socket_directory
-        return None if chosen == self._own_socket_directory else chosen
-
     def create_socket_directory(self, uid: int, gid: int) -> None:
         """Make the socket's folder for a server of this user.
 

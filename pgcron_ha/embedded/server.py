@@ -31,9 +31,6 @@ _SPAWN_TIMEOUT_SECONDS = 10.0
 # Looked at when the server starts: the log can't fill the disk by being kept for years.
 _LARGEST_LOG_BYTES = 10 * 1024 * 1024
 
-# Of the log, what fits on a screen and has the reason.
-_LONGEST_REASON = 800
-
 # What PostgreSQL says while the backends of a killed server are still going away.
 _PASSING_REASONS = ("still in use", "already exists")
 _PASSING_PAUSE_SECONDS = 0.1
@@ -164,7 +161,7 @@ class EmbeddedPostgres:
         position = log.stat().st_size if log.exists() else 0
         command = (
             *(sys.executable, "-I", "-S", _SHIM, keeper.descriptor, self.directory.users_lock),
-            *(self.directory.temporary_socket_directory or "", *identity),
+            *(self.directory.socket_directory, *identity),
             *(usable.tool("postgres"), "-D", self.directory.pgdata),
             *("-k", self.directory.socket_directory, "-p", _PORT),
             *("-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"),
@@ -187,7 +184,7 @@ class EmbeddedPostgres:
     def _raise_unless_passing(self, log_position: int) -> None:
         with self.directory.log.open("rb") as log:
             log.seek(log_position)
-            reason = log.read().decode(errors="replace").strip()[-_LONGEST_REASON:]
+            reason = log.read().decode(errors="replace").strip()[-cluster.LONGEST_REASON :]
         if not any(passing in reason for passing in _PASSING_REASONS):
             raise self._does_not_start(reason)
 

@@ -4,7 +4,7 @@
 waits for it.
 
 KEEPER is the inherited descriptor of ``keeper.lock``, which is held as long as this process lives;
-USERS is the path of ``users.lock``; SOCKETS is a folder to remove with the server, or empty. The
+USERS is the path of ``users.lock``; SOCKETS is the socket's folder, removed with the server. The
 output goes to the server's log. It detaches itself, so that it is nobody's zombie; SIGTERM stops
 the server. It runs with ``python -I -S`` and imports nothing of pgcron_ha.
 """
@@ -49,7 +49,7 @@ def keep(server: subprocess.Popen[bytes], users_lock: str, sockets: str) -> None
     threading.Thread(target=_stop_after_last_user, args=arguments, daemon=True).start()
     server.wait()
     # Only then no process can be about to start a server that would use the folder.
-    if nobody_left.is_set() and sockets:
+    if nobody_left.is_set():
         with contextlib.suppress(OSError):  # not empty or not there: somebody else's business
             os.rmdir(sockets)
 

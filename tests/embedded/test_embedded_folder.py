@@ -19,8 +19,7 @@ from tests.waiting import wait_for
 def test_a_path_that_no_socket_address_can_hold_works(place: Path, name: str) -> None:
     folder = place / name / "data"
     with EmbeddedPostgres(folder) as embedded:
-        sockets = embedded.directory.temporary_socket_directory
-        assert sockets is not None
+        sockets = embedded.directory.socket_directory
         assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
 
         write_row(embedded.dsn(), "kept")
@@ -33,8 +32,7 @@ def test_a_path_that_no_socket_address_can_hold_works(place: Path, name: str) ->
 
 def test_a_socket_folder_that_somebody_else_made_is_refused(place: Path) -> None:
     embedded = EmbeddedPostgres(place / ("n" * 120))
-    sockets = embedded.directory.temporary_socket_directory
-    assert sockets is not None
+    sockets = embedded.directory.socket_directory
     sockets.symlink_to(place)
 
     try:
