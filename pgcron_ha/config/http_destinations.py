@@ -26,12 +26,7 @@ from pgcron_ha.config.values import Network, absolute_path, choice, duration, fl
 
 Statuses: TypeAlias = tuple[range, ...]
 
-METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MAX_URL_CHARACTERS: Final = 4_000
-COMPLETIONS: Final = ("answer", "poll", "callback")
-CALLBACK_PLACEHOLDERS: Final = ("callback_url", "callback_token")
-"""What the body of a destination with callbacks may name beside its placeholders."""
-
 PREVIOUS_PLACEHOLDER: Final = "pgcron_previous"
 """What the body of a destination with `previous` may name."""
 
@@ -51,8 +46,6 @@ _OWN_HEADERS = {
     *("idempotency-key", "te", "traceparent", "transfer-encoding", "upgrade"),
 }
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,4000}")
-_CLASS = re.compile(r"([1-5])xx")
 _IN_THE_CLEAR = "is not sent in the clear: use https, or allow_private"
 
 
@@ -105,7 +98,7 @@ def _headers(raw: object) -> dict[str, str]:
         own = name.lower() in _OWN_HEADERS or name.lower().startswith("pgcron-")
         if not _HEADER.fullmatch(name) or own:
             raise Refused("is no header, or one that is not set here", name)
-        if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
+        if not isinstance(value, str) or not re.fullmatch(r"[\x20-\x7e]{0,4000}", value):
             raise Refused("expected a string of printable ASCII", name)
     return raw
 
@@ -144,7 +137,7 @@ def _authorization(raw: object) -> HttpAuthorization:
 def _statuses(raw: object) -> Statuses:
     found: list[range] = []
     for item in raw if isinstance(raw, list) else [None]:
-        whole = _CLASS.fullmatch(item) if isinstance(item, str) else None
+        whole = re.fullmatch(r"([1-5])xx", item) if isinstance(item, str) else None
         if whole:
             found.append(range(int(whole[1]) * 100, int(whole[1]) * 100 + 100))
         elif isinstance(item, int) and not isinstance(item, bool) and 200 <= item < 600:
@@ -180,14 +173,15 @@ class HttpDestination(Template):
     becomes JSON. `timeout` (the whole run), `request_timeout` (one exchange) and `poll` (the
     pause between two looks at work that the service accepted) are seconds. `completion` is how a
     run ends that the service answers with 202: by that ``answer``, by polling the service
-    (``poll``), or by a ``callback`` of the service. `allow_private` are private networks that it
-    may connect to. With `previous` the request contains how the schedule's previous run ended, with
-    `results` the results of the steps that a step of a workflow comes after.
+    (``poll``), or by a ``callback`` of the service; None: as `poll` says. `allow_private` are
+    private networks that it may connect to. With `previous` the request contains how the schedule's
+    previous run ended, with `results` the results of the steps that a step of a workflow comes
+    after.
     """
 
     url: Annotated[str, _url]
     placeholders: Annotated[Mapping[str, str], patterns_by_name] = field(default_factory=dict)
-    method: Annotated[str, choice(METHODS)] = "POST"
+    method: Annotated[str, choice(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))] = "POST"
     headers: Annotated[Mapping[str, str], _headers] = field(default_factory=dict)
     body: Annotated[Any, _body] = None
     auth: Annotated[HttpAuthorization | None, _authorization] = None
@@ -197,16 +191,12 @@ class HttpDestination(Template):
     discard: Annotated[Statuses, _statuses] = ()
     check: Annotated[AnswerCheck | None, _check] = None
     poll: Annotated[float | None, duration("1ms", "1h")] = None
-    completion: Annotated[str, choice(COMPLETIONS)] = ""
+    completion: Annotated[str | None, choice(("answer", "poll", "callback"))] = None
     connections: Annotated[int, integer(1, 1_000)] = 10
     allow_private: Annotated[tuple[Network, ...], _networks] = ()
     ca_file: Annotated[str | None, absolute_path] = None
     previous: Annotated[bool, flag] = False
     results: Annotated[bool, flag] = False
-
-    def __post_init__(self) -> None:
-        if not self.completion:
-            object.__setattr__(self, "completion", "answer" if self.poll is None else "poll")
 
     @property
     def is_in_the_clear(self) -> bool:
@@ -218,9 +208,9 @@ class HttpDestination(Template):
         is_called_back = self.completion == "callback"
         if self.completion == "poll" and self.poll is None:
             yield "completion", "'poll' needs poll, the pause between two questions"
-        if self.completion != "poll" and self.poll is not None:
+        if self.completion in ("answer", "callback") and self.poll is not None:
             yield "completion", f"'{self.completion}' does not go with poll"
-        made = {*CALLBACK_PLACEHOLDERS} if is_called_back else set()
+        made = {"callback_url", "callback_token"} if is_called_back else set()
         made |= {PREVIOUS_PLACEHOLDER} if self.previous else set()
         made |= {RESULTS_PLACEHOLDER} if self.results else set()
         for name in sorted(made & self.placeholders.keys()):

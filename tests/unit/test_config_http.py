@@ -188,13 +188,6 @@ def test_a_body_may_name_where_the_service_calls_back() -> None:
     assert "'{callback_token}' is not declared" in problems_of("[x]\n" + URL + body)
 
 
-@pytest.mark.parametrize(("more", "completion"), [("", "answer"), ("poll = '1s'\n", "poll")])
-def test_how_a_run_ends_without_saying_so(more: str, completion: str) -> None:
-    destinations, _ = read_tables("http", tomllib.loads("[x]\n" + URL + more), HttpDestination)
-
-    assert destinations["x"].completion == completion
-
-
 @pytest.mark.parametrize(
     ("more", "expected"),
     [

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pgcron_ha.credentials import hashed
 from pgcron_ha.errors import ConfigError
 from tests.db import control
 from tests.db.control import Connection, Row
