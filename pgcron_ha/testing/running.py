@@ -92,7 +92,6 @@ class SchemaUnderTest:
             return None
         seconds = max(0.0, row["seconds"])
         await self.fetch("testing_come_nearer", seconds=seconds)
-        await self.fetch("testing_wake_nodes")
         return timedelta(seconds=seconds)
 
     async def refuse_stuck(self, run_id: int | None) -> None:

@@ -54,16 +54,15 @@ FROM (SELECT r.due_at FROM pgcron.run r WHERE r.state = 'ready'
         WHERE w.ended_at IS NULL AND w.stopping IS NULL) waiting(due);
 
 -- name: testing_come_nearer
--- All that waits comes nearer by as much, so that its order stays.
+-- All that waits comes nearer by as much, so that its order stays; nodes are woken.
 WITH passed AS (SELECT make_interval(secs => :seconds::float8) AS span),
 steps AS (UPDATE pgcron.step SET due = due - p.span FROM passed p WHERE due IS NOT NULL),
 workflows AS (
   UPDATE pgcron.workflow_run SET deadline = deadline - p.span FROM passed p
-  WHERE deadline IS NOT NULL AND ended_at IS NULL)
-UPDATE pgcron.run SET due_at = due_at - p.span, expire_at = expire_at - p.span FROM passed p
-WHERE state <> 'running';
-
--- name: testing_wake_nodes
+  WHERE deadline IS NOT NULL AND ended_at IS NULL),
+runs AS (
+  UPDATE pgcron.run SET due_at = due_at - p.span, expire_at = expire_at - p.span FROM passed p
+  WHERE state <> 'running')
 SELECT pgcron.notify(pgcron.channel(), about) FROM unnest('{run,workflow}'::text[]) about;
 
 -- name: testing_ended

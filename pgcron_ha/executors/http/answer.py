@@ -69,7 +69,9 @@ def outcome_of_answer(
         return SUCCEEDED
     if destination.check is not None:
         found = _value_at(document, destination.check)
-        if not _is_same(found, destination.check.value):
+        expected = destination.check.value
+        # As JSON compares: true is not 1, and 1 is 1.0.
+        if found != expected or isinstance(found, bool) != isinstance(expected, bool):
             path = ".".join(destination.check.path)
             return _unexpected(answer, f"{path} is {json.dumps(found)[:200]}", context)
     return outcome_of_document(document, context)
@@ -187,11 +189,6 @@ def _value_at(document: Any, check: AnswerCheck) -> Any:
         else:
             return None
     return document
-
-
-def _is_same(found: Any, expected: str | int | float | bool) -> bool:
-    """As JSON compares: true is not 1, and 1 is 1.0."""
-    return bool(found == expected) and isinstance(found, bool) == isinstance(expected, bool)
 
 
 MAX_LOST_ANSWERS: Final = 10

@@ -131,15 +131,11 @@ class SqlRun:
         context = self.context
         if context.stop_reason is not None:
             return Interrupted(context.stop_reason, f"stopped: {context.stop_reason}")
-        if isinstance(error, SqlError):
-            retry = not error.code.startswith(_FINAL)
-            return Failed(error.code, self._place + error.message, retry=retry)
-        if isinstance(error, InvalidInput):
-            message = self._place + error.message
-            return Failed("InvalidInput", message, error.detail, retry=False)
         if isinstance(error, PgcronError):
+            kind = error.code if isinstance(error, SqlError) else type(error).__name__
             message = error.message if error.detail is None else f"{error.message}: {error.detail}"
-            return Failed(type(error).__name__, self._place + message)
+            is_final = isinstance(error, InvalidInput) or kind.startswith(_FINAL)
+            return Failed(kind, self._place + message, retry=not is_final)
         return outcome_of_error(error, context)
 
 
