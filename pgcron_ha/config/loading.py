@@ -241,22 +241,19 @@ def shown(setting: Setting, raw: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
 
 
-def _clear_text(typed: dict[str, Any]) -> list[str]:
+def _clear_text(typed: dict[str, Any]) -> Iterator[str]:
     """Settings with which the token of a callback would be sent unencrypted."""
-    listen, url = typed.get("web.callbacks"), typed.get("web.public_url")
+    listen, url = typed.get("web.callbacks"), typed.get("web.public_url") or ""
     if typed.get("web.allow_private"):
-        return []
-    problems = []
-    rule = "a token is not sent in the clear: use https, or web.allow_private = true"
-    if url is not None and url.startswith("http:") and urlsplit(url).hostname not in LOOPBACK:
-        problems.append(f"web.public_url='{url}': {rule}")
-    is_behind = url is not None and url.startswith("https:")
-    if listen is not None and listen.host.lower() not in LOOPBACK and not is_behind:
-        problems.append(
-            f"web.callbacks='{listen}': a token is not sent in the clear: set web.public_url ="
+        return
+    rule = "a token is not sent in the clear"
+    if url.startswith("http:") and urlsplit(url).hostname not in LOOPBACK:
+        yield f"web.public_url='{url}': {rule}: use https, or web.allow_private = true"
+    if listen is not None and listen.host.lower() not in LOOPBACK and not url.startswith("https:"):
+        yield (
+            f"web.callbacks='{listen}': {rule}: set web.public_url ="
             ' "https://…" to the proxy before it, or web.allow_private = true'
         )
-    return problems
 
 
 def _config_error(problems: list[str]) -> ConfigError:

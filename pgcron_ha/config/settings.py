@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import get_type_hints
 
@@ -213,13 +214,8 @@ class Settings:
 
     def dsns(self) -> Mapping[str, str]:
         """Every DSN that is given, by its setting."""
-        found = {
-            "dsn": self.dsn,
-            "listen_dsn": self.listen_dsn,
-            "web.dsn": self.web.dsn,
-            "web.write_dsn": self.web.write_dsn,
-        }
-        return {key: dsn for key, dsn in found.items() if dsn is not None}
+        keys = [each.key for each in SETTINGS if each.read is values.database_url]
+        return {key: dsn for key in keys if (dsn := attrgetter(key)(self)) is not None}
 
     def pages_dsn(self) -> str:
         """The DSN that pages read; raises as `required_dsn`."""
