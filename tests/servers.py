@@ -22,14 +22,7 @@ import psycopg
 from psycopg import sql
 
 from pgcron_ha.embedded import Binaries, find_binaries
-from tests.product.embedded import (
-    DataDirectory,
-    FileLock,
-    Identity,
-    find_postmaster,
-    identity_for,
-    readable_binaries,
-)
+from tests.product.embedded import DataDirectory, FileLock, find_postmaster, readable_binaries
 from tests.sessions import USUAL
 from tests.waiting import COMMAND_SECONDS, wait_for
 
@@ -81,11 +74,11 @@ class ThrowAwayServer:
         self.folder, self._lock = _make_folder(durable=durable)
         self.log = self.folder / "server.log"
         self.pgdata = self.folder / "pgdata"
-        self._identity: Identity = identity_for(self.folder)
+        self._identity = DataDirectory(self.folder).identity
         if self._identity.changes_user:
             os.chown(self.folder, self._identity.uid, self._identity.gid)
         given = binaries or find_binaries()
-        self.binaries = readable_binaries(DataDirectory(self.folder), given, self._identity)
+        self.binaries = readable_binaries(DataDirectory(self.folder), given)
         self._process: subprocess.Popen[bytes] | None = None
         self._execute_connected: Callable[[sql.Composed], object] | None = None
 

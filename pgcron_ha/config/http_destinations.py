@@ -34,12 +34,6 @@ RESULTS_PLACEHOLDER: Final = "pgcron_results"
 """What the body of a destination with `results` may name."""
 
 EVERYTHING: Final[tuple[Network, ...]] = tuple(map(ipaddress.ip_network, ("0.0.0.0/0", "::/0")))
-# May succeed later: too early, too many requests, a time-out, an error of the server.
-DEFAULT_RETRY: Final[Statuses] = (
-    *(range(status, status + 1) for status in (408, 425, 429)),
-    range(500, 600),
-)
-
 # Written for each run by pgcron_ha, or for each connection by the HTTP client.
 _OWN_HEADERS = {
     *("accept-encoding", "authorization", "connection", "content-length", "host"),
@@ -145,6 +139,10 @@ def _statuses(raw: object) -> Statuses:
         else:
             raise ValueError('a list of statuses such as [200, 404, "5xx"]')
     return tuple(found)
+
+
+# May succeed later: too early, too many requests, a time-out, an error of the server.
+DEFAULT_RETRY: Final = _statuses([408, 425, 429, "5xx"])
 
 
 def _check(raw: object) -> AnswerCheck:

@@ -23,7 +23,6 @@ BYTES_BY_UNIT = {
 
 _SIZE = re.compile(rf"([0-9]{{1,12}}(?:\.[0-9]{{1,3}})?) ?({'|'.join(BYTES_BY_UNIT)})")
 _PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)")
-LAST_PORT = 65_535
 # Hosts that only this machine can connect to.
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # A list comes from one line of a file or one variable; beyond this it is a mistake.
@@ -215,7 +214,7 @@ def address(raw: object) -> Address:
     """Read ``127.0.0.1:8420``, ``localhost:8420`` or ``[::1]:8420``."""
     pattern = r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,253}):([0-9]{1,5})"
     found = re.fullmatch(pattern, raw.strip()) if isinstance(raw, str) else None
-    if found is None or int(found[2]) > LAST_PORT:
+    if found is None or int(found[2]) > 65_535:
         raise ValueError("an address HOST:PORT, such as 127.0.0.1:8420")
     return Address(found[1].strip("[]"), int(found[2]))
 

@@ -75,11 +75,7 @@ class Deadline:
 
 
 def initialise(
-    directory: DataDirectory,
-    binaries: Binaries,
-    identity: Identity,
-    start_lock: FileLock,
-    deadline: Deadline,
+    directory: DataDirectory, binaries: Binaries, start_lock: FileLock, deadline: Deadline
 ) -> None:
     """Make a new cluster with a password of its own; complete or not there, even if this process
     is killed.
@@ -89,10 +85,10 @@ def initialise(
     """
     unfinished = directory.unfinished_pgdata
     shutil.rmtree(unfinished, ignore_errors=True)
-    _check_reachable(directory, identity)
-    _write_password(directory, identity)
+    _check_reachable(directory)
+    _write_password(directory)
     unfinished.mkdir(mode=0o700)
-    _give(unfinished, identity)
+    _give(unfinished, directory.identity)
     command: list[str | Path] = [
         *(binaries.tool("initdb"), "-D", unfinished, "-U", SUPERUSER),
         *("--pwfile", directory.password_file, "-A", "scram-sha-256"),
@@ -110,7 +106,7 @@ def initialise(
             env=binaries.environment(),
             pass_fds=(start_lock.descriptor,),
             timeout=deadline.remaining(),
-            **identity.options,
+            **directory.identity.options,
         )
     except subprocess.TimeoutExpired:
         raise deadline.expired("initdb") from None
@@ -138,11 +134,12 @@ def check_version(directory: DataDirectory, binaries: Binaries) -> None:
         )
 
 
-def readable_binaries(directory: DataDirectory, binaries: Binaries, identity: Identity) -> Binaries:
-    """Programs that `identity` can run: the given ones, else a copy of them in the folder.
+def readable_binaries(directory: DataDirectory, binaries: Binaries) -> Binaries:
+    """Programs that the server's user can run: the given ones, else a copy of them in the folder.
 
     Root's own virtual environment is often in a place that another user can't enter.
     """
+    identity = directory.identity
     if not identity.changes_user or _can_run(binaries, identity):
         return binaries
     copied = binaries.copied_to(directory.binaries)
@@ -153,16 +150,16 @@ def readable_binaries(directory: DataDirectory, binaries: Binaries, identity: Id
     return copied
 
 
-def hand_over(directory: DataDirectory, identity: Identity) -> None:
+def hand_over(directory: DataDirectory) -> None:
     """Give the folder and its small files to the server's user, if that is another one."""
     locks = (directory.users_lock, directory.keeper_lock, directory.start_lock)
     for path in (directory.path, directory.password_file, *locks, directory.log):
         if path.exists():
-            _give(path, identity)
+            _give(path, directory.identity)
 
 
-def _check_reachable(directory: DataDirectory, identity: Identity) -> None:
-    probe = ("test", "-w", directory.path)
+def _check_reachable(directory: DataDirectory) -> None:
+    probe, identity = ("test", "-w", directory.path), directory.identity
     if identity.changes_user and answer_of(*probe, **identity.options) is None:
         raise ConfigError(
             f"The server's user can't reach the folder '{directory.path}'",
@@ -184,11 +181,11 @@ def _give(path: os.PathLike[str], identity: Identity) -> None:
         os.chown(path, identity.uid, identity.gid)
 
 
-def _write_password(directory: DataDirectory, identity: Identity) -> None:
+def _write_password(directory: DataDirectory) -> None:
     directory.password_file.unlink(missing_ok=True)
     directory.password_file.touch(mode=0o600, exist_ok=False)
     directory.password_file.write_text(secrets.token_urlsafe(24))
-    _give(directory.password_file, identity)
+    _give(directory.password_file, directory.identity)
 
 
 @dataclass(frozen=True)

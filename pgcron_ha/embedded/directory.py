@@ -25,6 +25,25 @@ _PLAIN_PATH = re.compile(r"/[A-Za-z0-9/._+=@-]*")
 _UNPRIVILEGED = "nobody"
 
 
+class Identity(NamedTuple):
+    """The user of PostgreSQL's programs, and of the files that they make."""
+
+    uid: int
+    gid: int
+
+    @property
+    def changes_user(self) -> bool:
+        """Whether it is another user of the system than the caller."""
+        return self.uid != os.geteuid()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options with which `subprocess` runs a program as this user."""
+        if not self.changes_user:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": ()}
+
+
 class DataDirectory:
     """The files of one embedded server, and nobody else's."""
 
@@ -61,6 +80,22 @@ class DataDirectory:
             raise self._unusable(f"It holds files of something else, such as '{foreign[0]}'.")
 
     @property
+    def identity(self) -> Identity:
+        """Who must run its server. Raises ConfigError for a user without an account."""
+        if os.geteuid() != 0:
+            return Identity(os.geteuid(), os.getegid())
+        user = self.path.stat().st_uid or _UNPRIVILEGED
+        try:
+            account = pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
+        except KeyError:
+            raise ConfigError(
+                f"The system does not know the user '{user}'",
+                "PostgreSQL does not run as root and asks the system for the name of its user.",
+                "Start pgcron-ha as a normal user, or set PGCRON_HA_DSN.",
+            ) from None
+        return Identity(account.pw_uid, account.pw_gid)
+
+    @property
     def socket_directory(self) -> Path:
         """Where the server's socket goes: beside pgdata (pg_rewind trips over sockets in it).
 
@@ -72,13 +107,13 @@ class DataDirectory:
             return self._own_socket_directory
         return Path("/tmp") / f"pgcron-{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]}"
 
-    def create_socket_directory(self, uid: int, gid: int) -> None:
-        """Make the socket's folder for a server of this user.
+    def create_socket_directory(self) -> None:
+        """Make the socket's folder for the server's user.
 
         Raises ConfigError if another user made it: everybody may write to /tmp, and a server of
         that user could wait there for the password.
         """
-        path = self.socket_directory
+        path, (uid, gid) = self.socket_directory, self.identity
         with suppress(FileExistsError):  # left by an earlier server; looked at now
             path.mkdir(mode=0o700)
         found = path.lstat()
@@ -120,38 +155,3 @@ def default_data_directory() -> Path:
             "HOME is not set, and the system knows no home for this user.",
             "Set HOME or XDG_STATE_HOME to a folder you may write, or set PGCRON_HA_DSN.",
         ) from None
-
-
-class Identity(NamedTuple):
-    """The user of PostgreSQL's programs, and of the files that they make."""
-
-    uid: int
-    gid: int
-
-    @property
-    def changes_user(self) -> bool:
-        """Whether it is another user of the system than the caller."""
-        return self.uid != os.geteuid()
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options with which `subprocess` runs a program as this user."""
-        if not self.changes_user:
-            return {}
-        return {"user": self.uid, "group": self.gid, "extra_groups": ()}
-
-
-def identity_for(folder: Path) -> Identity:
-    """Who must run the server of this folder. Raises ConfigError for a user without an account."""
-    if os.geteuid() != 0:
-        return Identity(os.geteuid(), os.getegid())
-    user = folder.stat().st_uid or _UNPRIVILEGED
-    try:
-        account = pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
-    except KeyError:
-        raise ConfigError(
-            f"The system does not know the user '{user}'",
-            "PostgreSQL does not run as root and asks the system for the name of its user.",
-            "Start pgcron-ha as a normal user, or set PGCRON_HA_DSN.",
-        ) from None
-    return Identity(account.pw_uid, account.pw_gid)

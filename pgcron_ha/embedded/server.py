@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pgcron_ha.embedded import cluster
 from pgcron_ha.embedded.binaries import Binaries, find_binaries
-from pgcron_ha.embedded.directory import DataDirectory, identity_for
+from pgcron_ha.embedded.directory import DataDirectory
 from pgcron_ha.errors import ConfigError, DatabaseUnavailable
 from pgcron_ha.operating_system import FileLock
 
@@ -121,10 +121,9 @@ class EmbeddedPostgres:
         """Make the server run, with a keeper; `start` is held."""
         binaries = find_binaries()
         if not self.directory.pgdata.exists():  # it gets its name when it is complete
-            identity = identity_for(self.directory.path)
-            cluster.hand_over(self.directory, identity)
-            usable = cluster.readable_binaries(self.directory, binaries, identity)
-            cluster.initialise(self.directory, usable, identity, start, deadline)
+            cluster.hand_over(self.directory)
+            usable = cluster.readable_binaries(self.directory, binaries)
+            cluster.initialise(self.directory, usable, start, deadline)
         cluster.check_version(self.directory, binaries)
         keeper = FileLock(self.directory.keeper_lock)
         log_position: int | None = None
@@ -147,10 +146,9 @@ class EmbeddedPostgres:
 
     def _start(self, binaries: Binaries, keeper: FileLock) -> int:
         """Start a keeper with a server; returns where the log begins to be about it."""
-        identity = identity_for(self.directory.path)
-        usable = cluster.readable_binaries(self.directory, binaries, identity)
-        self.directory.create_socket_directory(identity.uid, identity.gid)
-        cluster.hand_over(self.directory, identity)
+        usable = cluster.readable_binaries(self.directory, binaries)
+        self.directory.create_socket_directory()
+        cluster.hand_over(self.directory)
         # If it names another process, alive or a zombie, PostgreSQL would refuse to start. Leftover
         # backends of a killed server are still noticed: since PostgreSQL 12 their shared memory is
         # found by the folder, not by this file.
@@ -161,7 +159,7 @@ class EmbeddedPostgres:
         position = log.stat().st_size if log.exists() else 0
         command = (
             *(sys.executable, "-I", "-S", _SHIM, keeper.descriptor, self.directory.users_lock),
-            *(self.directory.socket_directory, *identity),
+            *(self.directory.socket_directory, *self.directory.identity),
             *(usable.tool("postgres"), "-D", self.directory.pgdata),
             *("-k", self.directory.socket_directory, "-p", _PORT),
             *("-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"),

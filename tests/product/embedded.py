@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.embedded.binaries import BIN_VARIABLE, OLDEST_MAJOR, system_binaries
 from pgcron_ha.embedded.cluster import Deadline, Postmaster, find_postmaster, readable_binaries
-from pgcron_ha.embedded.directory import DataDirectory, Identity, identity_for
+from pgcron_ha.embedded.directory import DataDirectory
 from pgcron_ha.operating_system import FileLock
 
 __all__ = [
@@ -13,10 +13,8 @@ __all__ = [
     "DataDirectory",
     "Deadline",
     "FileLock",
-    "Identity",
     "Postmaster",
     "find_postmaster",
-    "identity_for",
     "readable_binaries",
     "system_binaries",
 ]
