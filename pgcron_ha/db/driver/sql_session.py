@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ import asyncpg
 
 from pgcron_ha.db.driver.connecting import CONNECTION_ERRORS
 from pgcron_ha.db.driver.hosts import open_connection
-from pgcron_ha.db.driver.link import unanswered
+from pgcron_ha.db.driver.link import Row, unanswered
 from pgcron_ha.db.driver.pool import HandlerPool, cut
 from pgcron_ha.db.driver.session_settings import PROFILE
 from pgcron_ha.db.driver.transactions import HeldConnection, raise_own
@@ -88,7 +87,6 @@ FETCH_ROWS: Final = 500
 """Rows that are in memory at once; those that are not kept are only counted."""
 
 _OUTSIDE_SECONDS: Final = 5.0
-_LOOK_SECONDS: Final = 0.05
 _UNREACHABLE: Final[tuple[type[BaseException], ...]] = (
     *CONNECTION_ERRORS,
     asyncpg.PostgresError,
@@ -104,17 +102,6 @@ class SqlError(PgcronError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """What identifies a session to others, and its role."""
-
-    pid: int
-    began: str
-    role: str
-    is_superuser: bool
-    owns_schema: bool
 
 
 class SqlDatabase(HandlerPool):
@@ -133,8 +120,7 @@ class SqlDatabase(HandlerPool):
         """
         connection = await self.acquire()
         try:
-            row = await connection.fetchrow(self.statements["describe_session"].sql, self.schema)
-            login = Login(**row)
+            login = await connection.fetchrow(self.statements["describe_session"].sql, self.schema)
             names, values = list(settings), list(settings.values())
             await connection.fetch(self.statements["give_settings"].sql, names, values)
         except BaseException as error:
@@ -143,8 +129,8 @@ class SqlDatabase(HandlerPool):
             raise_own(error, reported(error))
         return SqlSession(self, connection, login)
 
-    async def login(self) -> Login:
-        """The profile's session and role. Raises what `open` raises."""
+    async def login(self) -> Row:
+        """What ``describe_session`` says of the profile's session. Raises what `open` raises."""
         session = await self.open({})
         session.leave()
         return session.login
@@ -152,8 +138,7 @@ class SqlDatabase(HandlerPool):
     @asynccontextmanager
     async def outside(self) -> AsyncIterator[asyncpg.Connection]:
         """Another connection of the same role, beside the pool: for what must not wait."""
-        options = self._options | {"timeout": _OUTSIDE_SECONDS, "command_timeout": 2}
-        connection = await open_connection(self._dsn(), **options)
+        connection = await open_connection(self._dsn(), timeout=_OUTSIDE_SECONDS, **self._options)
         try:
             yield connection
         finally:
@@ -174,7 +159,7 @@ class SqlSession(HeldConnection):
     raises SqlError (PC012) when the token does not hold the run any more.
     """
 
-    def __init__(self, database: SqlDatabase, connection: Any, login: Login) -> None:
+    def __init__(self, database: SqlDatabase, connection: Any, login: Row) -> None:
         super().__init__(database, connection)
         self.login = login
         self._database = database
@@ -249,11 +234,9 @@ class SqlSession(HeldConnection):
         cut(self.connection)
         try:
             async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:
-                while await self._fetch(other, "end_session"):  # noqa: ASYNC110 (a server's)
-                    await asyncio.sleep(_LOOK_SECONDS)
+                return await self._fetch(other, "end_session") is not False
         except _UNREACHABLE:
             return False
-        return True
 
     async def _hush(self) -> None:
         async with self._signalling:
@@ -261,7 +244,7 @@ class SqlSession(HeldConnection):
 
     async def _fetch(self, other: asyncpg.Connection, name: str) -> Any:
         statement = self._database.statements[name]
-        return await other.fetchval(statement.sql, self.login.pid, self.login.began)
+        return await other.fetchval(statement.sql, self.login["pid"], self.login["began"])
 
     def _reported(self, error: Exception) -> BaseException:
         return reported(error)

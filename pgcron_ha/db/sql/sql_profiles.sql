@@ -18,6 +18,6 @@ SELECT pg_cancel_backend(a.pid) FROM pg_catalog.pg_stat_activity a
 WHERE a.pid = :pid AND extract(epoch FROM a.backend_start)::text = :began AND a.state = 'active';
 
 -- name: end_session
--- No row when it is gone.
-SELECT pg_terminate_backend(a.pid) FROM pg_catalog.pg_stat_activity a
+-- Whether it is gone, after four seconds at most; NULL: it was gone before.
+SELECT pg_terminate_backend(a.pid, 4000) FROM pg_catalog.pg_stat_activity a
 WHERE a.pid = :pid AND extract(epoch FROM a.backend_start)::text = :began;

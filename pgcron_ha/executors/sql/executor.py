@@ -218,10 +218,11 @@ class SqlExecutor(TaskExecutor):
             except PgcronError as error:
                 warn(f"the profile of {handler} can't be used now: {error.message}")
                 continue
-            if login.is_superuser:
-                warn(f"{handler} works as {login.role!r}, a superuser: give it a role of its own")
-            elif login.owns_schema:
-                warn(f"{handler} works as {login.role!r}, which owns the product's tables")
+            role = login["role"]
+            if login["is_superuser"]:
+                warn(f"{handler} works as {role!r}, a superuser: give it a role of its own")
+            elif login["owns_schema"]:
+                warn(f"{handler} works as {role!r}, which owns the product's tables")
 
 
 def databases_of(settings: Settings) -> dict[str, SqlDatabase]:
