@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -52,9 +51,9 @@ async def waiting(connection: Connection, token: str, lease_ttl: float = 60) -> 
     node = await control.join(connection, lease_ttl=lease_ttl)
     await control.enqueue(connection)
     (run,) = await control.claim(connection, node)
-    hashed = hashlib.sha256(token.encode()).digest()
+    kept = hashed(token)
     await control.call(
-        connection, "open_callback", run_id=run["id"], token=run["token"], token_hash=hashed
+        connection, "open_callback", run_id=run["id"], token=run["token"], token_hash=kept
     )
     return run
 
@@ -273,11 +272,8 @@ async def test_wrong_tokens_are_asked_for_together(database: str, run: Row) -> N
             return await known_callbacks(connection, keys)
 
     pool, check = ClientPool(database), TokenCheck(ask)
-    right = CallbackKey(run["id"], run["fence"], hashlib.sha256(TOKEN.encode()).digest())
-    wrong = [
-        right._replace(token_hash=hashlib.sha256(str(number).encode()).digest())
-        for number in range(999)
-    ]
+    right = CallbackKey(run["id"], run["fence"], hashed(TOKEN))
+    wrong = [right._replace(token_hash=hashed(str(number))) for number in range(999)]
 
     found = await asyncio.gather(*map(check.knows, [*wrong[:500], right, *wrong[500:]]))
     await pool.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar
@@ -56,20 +55,18 @@ class HeldConnection:
         return savepoint
 
     async def finish(self, **values: Any) -> None:
-        """The fenced completion, in this transaction, with what the run has declared: `values` are
-        the parameters of ``finish_run`` but the node's name. Raises what `_reported` makes of the
-        refusal when the token does not hold the run any more, TransactionEnded, and Unanswered.
+        """The fenced completion, in this transaction; the values are those of ``finish_run``, but
+        for the node. Raises what `_reported` makes of the refusal when the token does not hold the
+        run any more, TransactionEnded, and Unanswered.
         """
-        finish = self._pool.statements["finish_run"]
-        values |= {"token": str(values["token"]), "node": self._pool.node}
-        values["declared"] = json.dumps(values["declared"]) if values["declared"] else None
+        values["node"], finish = self._pool.node, self._pool.statements["finish_run"]
         arguments = [values[name] for name in finish.parameters]
-        row = None
-        # Outside of a transaction nothing is sent: it would be committed at once.
+        # Of a connection that is gone the driver says so.
         if has_ended(self.connection) or self.connection.is_in_transaction():
             row = await self._answer(self.connection.fetchrow(finish.sql, *arguments))
-        if row is None or not row["is_same"]:
-            raise TransactionEnded("a statement of the run's own ended its transaction")
+            if row["is_same"]:
+                return
+        raise TransactionEnded("a statement of the run's own ended its transaction")
 
     async def commit(self) -> None:
         """Raises Unanswered when it may have happened, other errors when it did not."""

@@ -7,6 +7,7 @@ the completion when it returns, and rolled back when it fails.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
@@ -233,13 +234,14 @@ async def complete(
         if flushed.done() and not flushed.cancelled():
             flushed.exception()
     try:
+        declared = declared_of(context)
         await held.finish(
-            declared=declared_of(context),
             run_id=context.run_id,
-            token=context.token,
+            token=str(context.token),
             elapsed=context.elapsed,
             result=result if context.keeps_result else None,
             keep_args=context.keeps_args,
+            declared=declared and json.dumps(declared),
         )
         await held.commit()
     except Unanswered as error:
