@@ -65,10 +65,11 @@ class Stage:
 
         self.executor = PythonExecutor(
             {"work": PythonHandler("work", function)},
-            ExecutorServices(done, self.runner.feed_for("py"), self.recorder, 16),
-            None,
-            Transactions(dsn, most, node="a node"),
-            self.recorder.flush_from_thread,
+            ExecutorServices(
+                *(done, self.runner.feed_for("py"), self.recorder, 16),
+                flush=self.recorder.flush_from_thread,
+            ),
+            transactions=Transactions(dsn, most, node="a node"),
         )
         self.runner.use({"py": self.executor})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -27,7 +26,7 @@ from tests.engine.proxy import Proxy
 from tests.executors.running import Record, context
 from tests.product.config import SqlProfile, read_tables
 from tests.product.db import SqlDatabase
-from tests.product.executors import Attempt, SqlExecutor
+from tests.product.executors import SqlExecutor
 from tests.waiting import slowness, until
 
 
@@ -36,12 +35,6 @@ def profile(statement: str, **keys: Any) -> SqlProfile:
     profiles, problems = read_tables("sql", {"t": table}, SqlProfile)
     assert problems == []
     return profiles["t"]
-
-
-def flushed(_: Attempt) -> Future[None]:
-    future: Future[None] = Future()
-    future.set_result(None)
-    return future
 
 
 @asynccontextmanager
@@ -53,7 +46,6 @@ async def executor(
         {"t": profile},
         {"t": SqlDatabase(lambda: dsn, profile.connections, node="a node")},
         record.services(16),
-        flushed,
         warned.append,
     )
     try:

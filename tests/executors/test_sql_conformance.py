@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from pgcron_ha.executors.contract.base import Context, Executor, ExecutorServices
-from tests.executors.test_sql import flushed, profile
+from tests.executors.test_sql import profile
 from tests.product.db import SqlDatabase
 from tests.product.executors import MAX_LINE_BYTES, MAX_LINES, SqlExecutor
 from tests.product.testing import ExecutorConformance, Sample
@@ -48,7 +48,6 @@ class TestSql(ExecutorConformance):
             profiles,
             {name: SqlDatabase(lambda: self.dsn, 8) for name in profiles},
             executor_services,
-            flushed,
             lambda _: None,
         )
 

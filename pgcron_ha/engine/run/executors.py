@@ -57,6 +57,7 @@ async def build_executors(
             directory=home.directory,
             inherit=(home.descriptor,),
             failed=runner.executor_failed,
+            flush=recorder.flush_from_thread,
         )
 
     executors: dict[str, Executor] = {}
@@ -82,7 +83,6 @@ async def build_executors(
                 settings.sql,
                 databases_of(settings),
                 executor_services("sql"),
-                recorder.flush_from_thread,
                 lambda sentence: emit(ProfileIsRisky(sentence)),
             )
         isolated = {name: each for name, each in handlers.items() if each.isolation is not None}
@@ -96,7 +96,6 @@ async def build_executors(
             executor_services("py"),
             node_link(settings, "handler"),
             Transactions(settings.required_dsn(), node.transactions, settings.schema, node.name),
-            recorder.flush_from_thread,
         )
         python.at_end += [app.close for app in apps]  # what handlers have enqueued with
     except BaseException:

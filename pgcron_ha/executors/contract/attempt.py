@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -43,13 +44,18 @@ class Stopped(BaseException):
         self.reason = reason
 
 
+FlushLines: TypeAlias = "Callable[[Attempt], Future[None]]"
+
+
 @dataclass(slots=True)
 class RunServices:
     """What an executor has for all of its runs. ``deadline`` is the CLOCK_BOOTTIME instant at which
-    the node's lease is over; from ``previous`` they learn of the run before.
+    the node's lease is over; from ``previous`` they learn of the run before. ``flush`` writes what
+    a run has logged so far: once it is completed its lines are refused.
     """
 
     sink: LogSink
+    flush: FlushLines | None = None
     previous: Any = None
     deadline: float = math.inf
 

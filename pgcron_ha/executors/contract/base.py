@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
+from pgcron_ha.executors.contract.attempt import FlushLines
 from pgcron_ha.executors.contract.attempt import LogSink as LogSink
 from pgcron_ha.executors.contract.attempt import StopReason as StopReason
 from pgcron_ha.executors.contract.attempt import Stream as Stream
@@ -44,7 +45,8 @@ class ExecutorServices:
     ``slots`` is how many runs it gets at most at the same time. ``directory`` is this node's alone
     and outlives it. A child process that inherits the descriptors ``inherit`` keeps the node's
     successor from starting until the child is gone. Call ``failed`` when an error has lost a slot:
-    the node ends.
+    the node ends. ``flush`` writes the lines of a run before it is completed by its own
+    transaction.
     """
 
     done: Done
@@ -54,6 +56,7 @@ class ExecutorServices:
     directory: Path | None = None
     inherit: tuple[int, ...] = ()
     failed: Failure = lambda error: None  # where no node has made it
+    flush: FlushLines | None = None
 
 
 class Executor(Protocol):

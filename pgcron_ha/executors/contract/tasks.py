@@ -62,7 +62,7 @@ class LoopExecutor(ABC):
     def __init__(self, thread_name: str, executor_services: ExecutorServices) -> None:
         self._done = executor_services.done
         self._feed = executor_services.feed
-        self._services = RunServices(executor_services.sink)
+        self._services = RunServices(executor_services.sink, executor_services.flush)
         self._inbox: deque[Context] = deque()
         self._closing = False
         self._nothing_left: Future[None] = Future()

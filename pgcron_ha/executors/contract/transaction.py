@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,9 +27,6 @@ from pgcron_ha.executors.contract.coroutines import submit, wait_uncancelled
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_error
 from pgcron_ha.executors.contract.outcome import Committed, Doubtful, Failed, Outcome, Succeeded
 
-FlushLines = Callable[[Attempt], Future[None]]
-"""Writes what a run has logged so far: once the run is completed its lines are refused."""
-
 _FLUSH_SECONDS: Final = 5.0
 
 
@@ -42,7 +39,6 @@ class RunTransaction:
 
     context: Attempt
     transactions: Transactions
-    flush: FlushLines
     loop: asyncio.AbstractEventLoop
     _held: HeldConnection | None = None
     _savepoint: Any = None
@@ -144,7 +140,7 @@ class RunTransaction:
             outcome = Failed("ConnectionInUse", message)
         if isinstance(outcome, Succeeded):
             try:
-                return await complete(held, self.context, self.flush, outcome, outcome.text)
+                return await complete(held, self.context, outcome, outcome.text)
             except Fenced as error:
                 outcome = Failed("Fenced", error.message)
             except Exception as error:
@@ -220,16 +216,17 @@ class PlainConnection:
 
 
 async def complete(
-    held: HeldConnection, context: Attempt, flush: FlushLines, outcome: Succeeded, result: Any
+    held: HeldConnection, context: Attempt, outcome: Succeeded, result: Any
 ) -> Outcome:
     """Commits the run's effects together with its completion. ``result`` is the outcome's, as the
     connection takes it. Raises what `HeldConnection.finish` and `commit` raise; the answer to a
     COMMIT that got lost is a doubt.
     """
-    if context._log is not None:
+    services = context._services
+    if context._log is not None and services is not None and services.flush is not None:
         # All of its lines are written first; lines that can't be kept do not undo the run.
         context._log.finish()
-        flushed = asyncio.wrap_future(flush(context))
+        flushed = asyncio.wrap_future(services.flush(context))
         await asyncio.wait({flushed}, timeout=_FLUSH_SECONDS)
         if flushed.done() and not flushed.cancelled():
             flushed.exception()

@@ -25,7 +25,7 @@ from pgcron_ha.executors.contract.base import Context, ExecutorServices, Outcome
 from pgcron_ha.executors.contract.coroutines import close_coroutine, go_on
 from pgcron_ha.executors.contract.outcome import stopped_early
 from pgcron_ha.executors.contract.tasks import LoopExecutor
-from pgcron_ha.executors.contract.transaction import FlushLines, RunTransaction
+from pgcron_ha.executors.contract.transaction import RunTransaction
 from pgcron_ha.executors.python.batches import outcomes_of_error
 from pgcron_ha.executors.python.capture import capture, current_run
 from pgcron_ha.executors.python.handler import PythonHandler
@@ -54,16 +54,13 @@ class PythonExecutor(LoopExecutor):
         executor_services: ExecutorServices,
         link: Link | None = None,
         transactions: Transactions | None = None,
-        flush: FlushLines | None = None,
     ) -> None:
         """Over ``link`` handlers ask for the run before theirs. ``transactions`` are those of runs
-        with that delivery; ``flush`` writes the lines of one before it is committed. There are at
-        most as many threads as slots.
+        with that delivery. There are at most as many threads as slots.
         """
         self._handlers = {handler.full_name: handler for handler in registry.values()}
         super().__init__("pgcron-handlers", executor_services)
         self._transactions = transactions
-        self._flush = flush
         self._live: dict[Context, None] = {}
         self.at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []  # in the handlers' loop
         self._awake = False
@@ -124,10 +121,8 @@ class PythonExecutor(LoopExecutor):
             self._report_end(context, refused)
             return False
         context._work = self._handlers[context.handler]
-        if context.delivery == "transactional" and self._transactions and self._flush:
-            context._transaction = RunTransaction(
-                context, self._transactions, self._flush, self._loop
-            )
+        if context.delivery == "transactional" and self._transactions:
+            context._transaction = RunTransaction(context, self._transactions, self._loop)
         return True
 
     def _may_begin(self, context: Context) -> bool:

@@ -37,7 +37,7 @@ from pgcron_ha.executors.contract.outcome import (
 )
 from pgcron_ha.executors.contract.previous import as_text, run_facts
 from pgcron_ha.executors.contract.tasks import TaskExecutor
-from pgcron_ha.executors.contract.transaction import FlushLines, complete
+from pgcron_ha.executors.contract.transaction import complete
 
 # No further attempt can help: wrong SQL, no right, and what our own functions refuse.
 _FINAL: Final = ("42", "PC")
@@ -50,7 +50,6 @@ class SqlRun:
     context: Context
     profile: SqlProfile
     database: SqlDatabase
-    flush: FlushLines
     session: SqlSession | None = None
     _place: str = ""
     """What a message says of the statement under way, if there are several."""
@@ -96,7 +95,7 @@ class SqlRun:
                 await session.roll_back()
                 return outcome
             if profile.transactional:
-                return await complete(session, context, self.flush, outcome, outcome.result)
+                return await complete(session, context, outcome, outcome.result)
             await session.commit()
             return outcome
         except (asyncio.CancelledError, Exception):
@@ -145,8 +144,7 @@ Warn = Callable[[str], None]
 class SqlExecutor(TaskExecutor):
     """An `Executor` for SQL profiles. ``databases`` has one for each profile, by its name.
 
-    ``flush`` writes the lines of a run before it is completed by its own transaction. ``warn``
-    gets a sentence for a profile whose role has privileges that it should not have.
+    ``warn`` gets a sentence for a profile whose role has privileges that it should not have.
     """
 
     end_seconds: ClassVar[float] = 8.0  # longer than a session is asked whether it is gone
@@ -156,12 +154,10 @@ class SqlExecutor(TaskExecutor):
         profiles: Mapping[str, SqlProfile],
         databases: Mapping[str, SqlDatabase],
         executor_services: ExecutorServices,
-        flush: FlushLines,
         warn: Warn,
     ) -> None:
         self._profiles = {f"sql:{name}": profile for name, profile in profiles.items()}
         self._databases = {f"sql:{name}": database for name, database in databases.items()}
-        self._flush = flush
         self._tasks: set[asyncio.Task[None]] = set()
         self.time_limits = {name: profile.timeout for name, profile in self._profiles.items()}
         super().__init__("sql", self._profiles, executor_services)
@@ -170,7 +166,7 @@ class SqlExecutor(TaskExecutor):
     async def execute(self, context: Context) -> Outcome:
         """The profile's statements, one after the other."""
         profile = self._profiles[context.handler]
-        run = SqlRun(context, profile, self._databases[context.handler], self._flush)
+        run = SqlRun(context, profile, self._databases[context.handler])
         context._work = run
         try:
             return await run.execute()
