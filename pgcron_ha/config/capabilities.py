@@ -46,16 +46,10 @@ def _statuses(raw: object) -> frozenset[int]:
     return frozenset(raw)
 
 
-def _size(raw: object) -> int:
-    """Bytes."""
-    return values.parse_size(str(raw))
-
-
-_CPU: Final = values.duration("1s", "365d")
 _LIMITS: Final[Mapping[str, Callable[[object], int]]] = {
-    "cpu": lambda raw: round(_CPU(raw)),
-    "memory": _size,
-    "file_size": _size,
+    "cpu": lambda raw: round(values.duration("1s", "365d")(raw)),
+    "memory": values.parse_size,
+    "file_size": values.parse_size,
     "open_files": values.integer(1, 1_000_000),
     "processes": values.integer(1, 1_000_000),
 }

@@ -57,9 +57,9 @@ def parse_duration(text: str) -> float:
     return sum(float(part[1]) * size for part, size in zip(parts, sizes, strict=True))
 
 
-def parse_size(text: str) -> int:
+def parse_size(raw: object) -> int:
     """``512MiB``, ``1.5 GB`` as bytes. Raises `ValueError` for anything else, and for nothing."""
-    match = _SIZE.fullmatch(text)
+    match = _SIZE.fullmatch(str(raw))
     size = 0 if match is None else int(float(match[1]) * BYTES_BY_UNIT[match[2]])
     if match is None or not size:
         raise ValueError('a size such as "512MiB"')

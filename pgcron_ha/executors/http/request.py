@@ -29,10 +29,8 @@ from pgcron_ha.model.json_values import compact
 MAX_URL_CHARACTERS: Final = 8_000
 """What servers commonly take in one line."""
 
-_WITH_BODY = {"POST", "PUT", "PATCH"}
 _INSTEAD = "leave body out of the destination's table: then the args are sent as JSON"
 _OF_HEADERS = "!#$&'()*+,/:;<=>?@[]^_`{|}~-."
-_FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def render_request(
     no scalar or does not match its pattern, and a value that would change the path's segments.
     """
     args = context.args
-    sends_args = destination.body is None and destination.method in _WITH_BODY
+    sends_args = destination.body is None and destination.method in ("POST", "PUT", "PATCH")
     texts = placeholder_texts(destination.placeholders, context, _INSTEAD, sends_args)
     headers = {"User-Agent": "pgcron-ha", **run_headers(context)}
     if destination.is_in_the_clear:
@@ -153,7 +151,7 @@ def _text(body: str, texts: Mapping[str, str], content_type: str) -> bytes:
 
     def escaped(found: re.Match[str]) -> str:
         text = texts[found[1]]
-        if content_type.startswith(_FORM):
+        if content_type.startswith("application/x-www-form-urlencoded"):
             return quote(text, safe="")
         if "json" in content_type:
             return json.dumps(text, ensure_ascii=False)[1:-1]
