@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from decimal import Decimal
 from typing import Any, Final
 
@@ -135,14 +135,16 @@ class SqlDatabase(HandlerPool):
         session.leave()
         return session.login
 
-    @asynccontextmanager
-    async def outside(self) -> AsyncIterator[asyncpg.Connection]:
-        """Another connection of the same role, beside the pool: for what must not wait."""
-        connection = await open_connection(self._dsn(), timeout=_OUTSIDE_SECONDS, **self._options)
-        try:
-            yield connection
-        finally:
-            connection.terminate()
+    async def ask_outside(self, name: str, login: Row) -> Any:
+        """What a statement about a session gives over another connection of the same role, beside
+        the pool: it must not wait. Raises `_UNREACHABLE`.
+        """
+        async with asyncio.timeout(_OUTSIDE_SECONDS):
+            other = await open_connection(self._dsn(), timeout=_OUTSIDE_SECONDS, **self._options)
+            try:
+                return await other.fetchval(self.statements[name].sql, login["pid"], login["began"])
+            finally:
+                other.terminate()
 
     async def _prepare(self, connection: Any) -> None:
         if connection.is_pooled:
@@ -221,8 +223,7 @@ class SqlSession(HeldConnection):
         async with self._signalling:
             if self._may_be_cancelled:
                 with suppress(*_UNREACHABLE):  # then it is ended, when its grace is over
-                    async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:
-                        await self._fetch(other, "cancel_session")
+                    await self._database.ask_outside("cancel_session", self.login)
 
     async def terminate(self) -> bool:
         """Ends the session; whether it is known to be gone, after some seconds at most.
@@ -233,18 +234,13 @@ class SqlSession(HeldConnection):
             return True
         cut(self.connection)
         try:
-            async with asyncio.timeout(_OUTSIDE_SECONDS), self._database.outside() as other:
-                return await self._fetch(other, "end_session") is not False
+            return await self._database.ask_outside("end_session", self.login) is not False
         except _UNREACHABLE:
             return False
 
     async def _hush(self) -> None:
         async with self._signalling:
             self._may_be_cancelled = False
-
-    async def _fetch(self, other: asyncpg.Connection, name: str) -> Any:
-        statement = self._database.statements[name]
-        return await other.fetchval(statement.sql, self.login["pid"], self.login["began"])
 
     def _reported(self, error: Exception) -> BaseException:
         return reported(error)
