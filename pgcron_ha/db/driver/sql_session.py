@@ -120,9 +120,8 @@ class SqlDatabase(HandlerPool):
         """
         connection = await self.acquire()
         try:
-            login = await connection.fetchrow(self.statements["describe_session"].sql, self.schema)
-            names, values = list(settings), list(settings.values())
-            await connection.fetch(self.statements["give_settings"].sql, names, values)
+            given = self.schema, list(settings), list(settings.values())
+            login = await connection.fetchrow(self.statements["begin_session"].sql, *given)
         except BaseException as error:
             cut(connection)
             self.give_back(connection)
@@ -130,7 +129,7 @@ class SqlDatabase(HandlerPool):
         return SqlSession(self, connection, login)
 
     async def login(self) -> Row:
-        """What ``describe_session`` says of the profile's session. Raises what `open` raises."""
+        """What ``begin_session`` says of the profile's session. Raises what `open` raises."""
         session = await self.open({})
         session.leave()
         return session.login
