@@ -105,11 +105,10 @@ def _merge_file(merge: SourcedSettings, path: Path) -> None:
 
 def _is_for_a_plugin(name: str, raw: object) -> bool:
     """Whether it is tables in a table, which settings never are, and no misspelled known name."""
-    is_nested = (
-        isinstance(raw, dict) and bool(raw) and all(isinstance(v, dict) for v in raw.values())
-    )
+    tables = list(raw.values()) if isinstance(raw, dict) else []
     own = [*{key.partition(".")[0] for key in BY_KEY}, *CAPABILITIES]
-    return is_nested and name not in own and not did_you_mean(name, own)
+    is_known = name in own or bool(did_you_mean(name, own))
+    return bool(tables) and all(isinstance(each, dict) for each in tables) and not is_known
 
 
 def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:

@@ -66,8 +66,7 @@ class HttpExecutor(TaskExecutor):
             if each.auth is not None:
                 remember_secret(each.auth.secret.read())
             self._clients[f"http:{each.name}"] = HttpClient(each, tls_context(each.ca_file))
-        clients = self._clients.items()
-        self.time_limits = {name: each.destination.timeout for name, each in clients}
+        self.time_limits = {f"http:{each.name}": each.timeout for each in destinations.values()}
         super().__init__("http", self._clients, executor_services)
 
     async def execute(self, context: Context) -> Outcome:

@@ -178,20 +178,16 @@ class SqlExecutor(TaskExecutor):
     def interrupt(self, context: Context) -> None:
         """Cancel the statement under way; when the profile's grace is over, end the session."""
         run = context._work
-        if not isinstance(run, SqlRun):
-            return
-        if run.session is None:
-            self.cancel(context)  # it waits for its connection
-        else:
+        if isinstance(run, SqlRun) and run.session is not None:
             self._keep(asyncio.ensure_future(run.session.cancel()))
-        asyncio.get_running_loop().call_later(run.profile.grace, self.kill, context)
+        else:
+            self.cancel(context)  # it waits for its connection
+        self._loop.call_later(self._profiles[context.handler].grace, self.kill, context)
 
     async def end(self, context: Context) -> None:
         """End the session. The run is over when the session is gone or its state is unknown."""
         run = context._work
-        if not isinstance(run, SqlRun):
-            return
-        if run.session is None:
+        if not isinstance(run, SqlRun) or run.session is None:
             self.cancel(context)
         elif not await run.session.terminate():
             context.log("the database can't be asked whether the session has ended")
