@@ -44,9 +44,6 @@ class Stopped(BaseException):
         self.reason = reason
 
 
-FlushLines: TypeAlias = "Callable[[Attempt], Future[None]]"
-
-
 @dataclass(slots=True)
 class RunServices:
     """What an executor has for all of its runs. ``deadline`` is the CLOCK_BOOTTIME instant at which
@@ -159,6 +156,9 @@ class Attempt:
         services = self._services
         if services is not None and boottime() >= services.deadline and not self.outlives_lease:
             raise Stopped(StopReason.LEASE_LOST)
+
+
+FlushLines: TypeAlias = Callable[[Attempt], Future[None]]
 
 
 class LogSink(Protocol):
