@@ -109,11 +109,10 @@ class HttpExecutor(TaskExecutor):
         self, client: HttpClient, context: Context, callback: Callback | None = None
     ) -> Outcome:
         destination = client.destination
-        address = None if callback is None else callback.address
         try:
             if destination.auth is not None and destination.auth.secret.kind == "command":
                 await asyncio.to_thread(destination.auth.secret.read)  # it may take its time
-            request = render_request(destination, context, address)
+            request = render_request(destination, context, callback and callback.address)
         except ConfigError as error:
             return Failed("SecretUnreadable", error.message, error.detail)
         try:

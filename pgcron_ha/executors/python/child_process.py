@@ -191,9 +191,8 @@ class ChildProcess(SupervisedProcess):
             return Failed("CpuLimit", f"{message}: {how}", tail, exit_status=status)
         if status == -signal.SIGKILL:
             how += ", by a person, or by the system when it had no memory left"
-        return Failed(
-            "KilledBySignal", f"the handler's process was {how}", tail, exit_status=status
-        )
+        message = f"the handler's process was {how}"
+        return Failed("KilledBySignal", message, tail, exit_status=status)
 
     def why_it_did_not_start(self, ended: dict[str, Any] | None) -> Outcome:
         """Of the run that waited for it."""
