@@ -36,11 +36,6 @@ def main() -> None:
     if int(uid) != os.geteuid():
         other = {"user": int(uid), "group": int(gid), "extra_groups": ()}
     server = subprocess.Popen(program, stdin=subprocess.DEVNULL, **other)
-    keep(server, users_lock, sockets)
-
-
-def keep(server: subprocess.Popen[bytes], users_lock: str, sockets: str) -> None:
-    """Stop the server after its last user; return when it is gone for whatever reason."""
     for unwanted in (signal.SIGINT, signal.SIGHUP):
         signal.signal(unwanted, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: server.send_signal(signal.SIGINT))
