@@ -18,6 +18,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -237,15 +238,12 @@ def _traceback(error: BaseException, own: Masker | None) -> str:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """The error, what it was raised from or during, and the members of groups."""
-    pending = [error]
-    for _ in range(_MAX_CHAIN):
-        if not pending:
-            return
-        each = pending.pop()
+    found = [error]
+    for each in islice(found, _MAX_CHAIN):  # it grows meanwhile
         yield each
         if isinstance(each, BaseExceptionGroup):
-            pending.extend(each.exceptions)
-        pending.extend(cause for cause in (each.__cause__, each.__context__) if cause is not None)
+            found.extend(each.exceptions)
+        found.extend(cause for cause in (each.__cause__, each.__context__) if cause is not None)
 
 
 def fingerprint_of(failure: Failed, handler: str) -> str:
