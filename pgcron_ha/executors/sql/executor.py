@@ -23,6 +23,7 @@ from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.sql_profiles import SqlProfile
 from pgcron_ha.db.driver.sql_session import SqlDatabase, SqlError, SqlSession
 from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.executors.contract.attempt import Stopped
 from pgcron_ha.executors.contract.base import ExecutorServices
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import outcome_of_error, outcome_of_result
@@ -86,10 +87,10 @@ class SqlRun:
             for number, statement in enumerate(profile.statements, start=1):
                 if len(profile.statements) > 1:
                     self._place = f"statement {number} of {len(profile.statements)}: "
-                self._stop_here()
+                context.check()
                 given = [values[name] for name in statement.parameters]
                 rows = await session.execute(statement.text, given, keep, self._log) or rows
-            self._stop_here()
+            context.check()
             outcome = self._result(rows)
             if not isinstance(outcome, Succeeded):
                 await session.roll_back()
@@ -98,7 +99,7 @@ class SqlRun:
                 return await complete(session, context, outcome, outcome.result)
             await session.commit()
             return outcome
-        except (asyncio.CancelledError, Exception):
+        except (asyncio.CancelledError, Stopped, Exception):
             await session.roll_back()
             raise
         finally:
@@ -106,10 +107,6 @@ class SqlRun:
 
     def _log(self, line: str) -> None:
         self.context.log(self._place + line)
-
-    def _stop_here(self) -> None:
-        if self.context.stop_reason is not None:
-            raise asyncio.CancelledError
 
     def _result(self, rows: list[dict[str, Any]]) -> Outcome:
         """The last rows of the result, as many as fit."""
@@ -170,7 +167,7 @@ class SqlExecutor(TaskExecutor):
         context._work = run
         try:
             return await run.execute()
-        except (asyncio.CancelledError, Exception) as error:
+        except (asyncio.CancelledError, Stopped, Exception) as error:
             return run.outcome_of(error)
         finally:
             context._work = self
