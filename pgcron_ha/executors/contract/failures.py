@@ -19,7 +19,6 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
@@ -51,11 +50,8 @@ MAX_NAME_CHARACTERS = 200
 """Of an error's class, and of a fingerprint."""
 
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-_FRAMES_OF_OWN = frozenset(
-    str(Path(__file__).parents[1] / name)
-    for name in ("python/executor.py", "python/handler.py", "contract/coroutines.py")
-)
-"""Frames above the handler in a traceback, which say nothing about it."""
+_ABOVE_HANDLERS = ("pgcron_ha.executors.python.", "pgcron_ha.executors.contract.coroutines")
+"""Modules of frames above the handler in a traceback, which say nothing about it."""
 
 _STOPS = (Stopped, asyncio.CancelledError, GeneratorExit)
 
@@ -230,7 +226,7 @@ def _text(error: BaseException) -> str | None:
 
 def _traceback(error: BaseException, own: Masker | None) -> str:
     first = error.__traceback__
-    while first is not None and first.tb_frame.f_code.co_filename in _FRAMES_OF_OWN:
+    while first is not None and _module_of(first.tb_frame).startswith(_ABOVE_HANDLERS):
         first = first.tb_next
     lines = traceback.format_exception(type(error), error, first)
     return bounded_text("".join(lines), MAX_TRACEBACK_CHARACTERS, own)
