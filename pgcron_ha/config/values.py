@@ -15,14 +15,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
-SECONDS_BY_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+SECONDS_BY_UNIT = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 BYTES_BY_UNIT = {
     **{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
     **{"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
 }
 
 _SIZE = re.compile(rf"([0-9]{{1,12}}(?:\.[0-9]{{1,3}})?) ?({'|'.join(BYTES_BY_UNIT)})")
-_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)")
+_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
+_DURATION = re.compile("".join(f"(?:({_NUMBER}){unit})?" for unit in SECONDS_BY_UNIT))
 # Hosts that only this machine can connect to.
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # A list comes from one line of a file or one variable; beyond this it is a mistake.
@@ -48,13 +49,11 @@ def parse_duration(text: str) -> float:
 
     Raises `ValueError` for anything else, a bare number too: it does not say its unit.
     """
-    parts = list(_PART.finditer(text))
-    units = [part[2] for part in parts]
-    sizes = [SECONDS_BY_UNIT[unit] for unit in units]
-    is_whole = "".join(part[0] for part in parts) == text
-    if not parts or not is_whole or sizes != sorted(set(sizes), reverse=True):
+    found = _DURATION.fullmatch(text)
+    if found is None or not text:
         raise ValueError("a duration with its unit, such as 500ms, 15s, 30m or 1h30m")
-    return sum(float(part[1]) * size for part, size in zip(parts, sizes, strict=True))
+    numbers, sizes = map(float, found.groups("0")), SECONDS_BY_UNIT.values()
+    return sum(number * size for number, size in zip(numbers, sizes, strict=True))
 
 
 def parse_size(raw: object) -> int:

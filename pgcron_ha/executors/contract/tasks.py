@@ -42,7 +42,8 @@ KILL_SECONDS = 1.0
 """What a task that is killed gets to close its connections, before no code of it runs any more."""
 
 _LOOK_SECONDS = 0.5
-"""Between two looks at the lease: its clock goes on while the machine is suspended, timers do not.
+"""Between two looks at the lease, as it may have been renewed; and its clock goes on while the
+machine is suspended, timers do not.
 """
 
 _MAX_CLOSES = 100  # for a coroutine that swallows even the end of itself
@@ -87,7 +88,7 @@ class LoopExecutor(ABC):
             self._post(self._cancel, context)
 
     def renew_lease(self, deadline: float) -> None:
-        """From this instant on `Context.check` raises."""
+        """From this instant on `Context.check` raises, and tasks are killed."""
         self._services.deadline = deadline
 
     async def _stop_all(self, grace: float) -> None:
@@ -221,12 +222,6 @@ class TaskExecutor(LoopExecutor):
         self._post(self._kill, context)
         return True
 
-    def renew_lease(self, deadline: float) -> None:
-        """All tasks are killed at this instant."""
-        super().renew_lease(deadline)
-        if self._live:
-            self._post(self._look_at_lease)
-
     async def close(self, grace: float) -> None:
         """Cancel all, kill after ``grace`` seconds what goes on, end the thread."""
         if self._closing:
@@ -312,9 +307,7 @@ class TaskExecutor(LoopExecutor):
         close_coroutine(task, _MAX_CLOSES)  # `_execute` sees GeneratorExit, and finishes the run
 
     def _look_at_lease(self) -> None:
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+        self._look = None
         left = self._services.deadline - boottime()
         if left <= 0:
             for context in list(self._live):
