@@ -22,7 +22,6 @@ _LONGEST_SOCKET_DIRECTORY = 88
 
 # PostgreSQL and drivers read commas, quotes and spaces in such a path as something else.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9/._+=@-]*")
-_UNPRIVILEGED = "nobody"
 
 
 class Identity(NamedTuple):
@@ -84,7 +83,7 @@ class DataDirectory:
         """Who must run its server. Raises ConfigError for a user without an account."""
         if os.geteuid() != 0:
             return Identity(os.geteuid(), os.getegid())
-        user = self.path.stat().st_uid or _UNPRIVILEGED
+        user = self.path.stat().st_uid or "nobody"
         try:
             account = pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
         except KeyError:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pgcron_ha.testing.running import Pgcron
 
 DSN_VARIABLE: Final = "PGCRON_HA_TEST_DSN"
-WORKER_VARIABLE: Final = "PYTEST_XDIST_WORKER"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,7 +63,7 @@ def pgcron_schema() -> str:
     """The name of the schema, which the tests make and remove. Of the workers of pytest-xdist each
     has one of its own where they share a database.
     """
-    worker = os.environ.get(WORKER_VARIABLE)
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
     return f"pgcron_{worker}" if worker and os.environ.get(DSN_VARIABLE) else "pgcron"
 
 
