@@ -88,7 +88,7 @@ class LoopExecutor(ABC):
             self._post(self._cancel, context)
 
     def renew_lease(self, deadline: float) -> None:
-        """From this instant on `Context.check` raises, and tasks are killed."""
+        """From this instant on `Context.check` raises."""
         self._services.deadline = deadline
 
     async def _stop_all(self, grace: float) -> None:
@@ -307,6 +307,7 @@ class TaskExecutor(LoopExecutor):
         close_coroutine(task, _MAX_CLOSES)  # `_execute` sees GeneratorExit, and finishes the run
 
     def _look_at_lease(self) -> None:
+        """When it is over all tasks are killed."""
         self._look = None
         left = self._services.deadline - boottime()
         if left <= 0:
