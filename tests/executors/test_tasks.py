@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pgcron_ha.errors import InvalidInput
 from pgcron_ha.executors.contract.base import (
     SUCCEEDED,
     Context,
@@ -77,6 +78,14 @@ async def test_whatever_is_raised_is_a_failure(error: BaseException) -> None:
     outcome = await outcome_of(work)
     assert isinstance(outcome, Failed)
     assert outcome.error_class == type(error).__name__
+
+
+async def test_invalid_input_is_refused_for_good_with_all_its_sentences() -> None:
+    async def work(run: Context) -> Any:
+        raise InvalidInput("the arg 'a' is 5", "It is a text.", "Write '5'.")
+
+    refused = Failed("InvalidInput", "the arg 'a' is 5", "It is a text.\nhint: Write '5'.", False)
+    assert await outcome_of(work) == refused
 
 
 async def test_a_task_that_is_left_behind_ends_nothing_but_itself() -> None:
