@@ -112,7 +112,7 @@ class HttpExecutor(TaskExecutor):
         try:
             if destination.auth is not None and destination.auth.secret.kind == "command":
                 await asyncio.to_thread(destination.auth.secret.read)  # it may take its time
-            request = render_request(destination, context, callback and callback.address)
+            request = render_request(destination, context, callback.address if callback else None)
         except ConfigError as error:
             return Failed("SecretUnreadable", error.message, error.detail)
         try:
