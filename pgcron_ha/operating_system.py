@@ -18,10 +18,6 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from pathlib import Path  # which the small process that supervises others does without
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
-_PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_NO_NEW_PRIVS = 38
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
@@ -49,26 +45,26 @@ def set_parent_death_signal(number: int) -> bool:
 
     Lost at a change of user: call it after that.
     """
-    return _prctl(_PR_SET_PDEATHSIG, number)
+    return _prctl(1, number)  # PR_SET_PDEATHSIG
 
 
 def set_child_subreaper() -> bool:
     """Become the parent of orphaned descendants. False where there is no such thing."""
-    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    return _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 
 
 def hide_from_others() -> bool:
     """Keep the environment and the memory of this process from other processes of its user. False
     where there is no such thing. Programs that it starts are not hidden.
     """
-    return _prctl(_PR_SET_DUMPABLE, 0)
+    return _prctl(4, 0)  # PR_SET_DUMPABLE
 
 
 def gain_no_privileges() -> bool:
     """Let neither this process nor what it becomes get rights by executing a set-user-ID program,
     such as sudo. False where there is no such thing.
     """
-    return _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    return _prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
 
 
 def kill_processes_with(entry: bytes, seconds: float = 5.0) -> None:

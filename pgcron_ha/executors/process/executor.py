@@ -42,7 +42,6 @@ from pgcron_ha.executors.process.supervision import (
 )
 from pgcron_ha.operating_system import how_it_ended
 
-DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _INSTEAD = "read structured args from the file PGCRON_ARGS_FILE"
 
 
@@ -179,7 +178,7 @@ class ShellExecutor(ProcessExecutor):
         values = placeholder_texts(template.placeholders, context, _INSTEAD, reads_args)
         argv = [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
         # Of the node's own variables only allowed ones are taken.
-        node = {"PATH": DEFAULT_PATH, **os.environ}
+        node = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ}
         allowed = {name: node[name] for name in ("PATH", *template.environment) if name in node}
 
         facts = {name: as_text(each) for name, each in run_facts(context).items()}

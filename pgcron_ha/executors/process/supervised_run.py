@@ -16,7 +16,6 @@ from pgcron_ha import operating_system
 Cause = Literal["asked", "lease"]
 
 _ABOVE_ALL = 16  # more than the descriptors that a program is given
-_OTHERS_MAY_NOTHING = 0o077  # with the files that a program makes, unless it says so
 
 _LIMITS = {
     "cpu": resource.RLIMIT_CPU,
@@ -126,7 +125,7 @@ def _become(
         os.setgroups([])
         os.setgid(group)
         os.setuid(user)
-    os.umask(_OTHERS_MAY_NOTHING)
+    os.umask(0o077)  # others may nothing with the files that it makes, unless it says so
     if not message.get("may_gain_privileges", False):
         operating_system.gain_no_privileges()
     # After the change of user, which clears it.

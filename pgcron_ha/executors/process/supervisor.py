@@ -27,7 +27,6 @@ from pgcron_ha.executors.process.supervised_run import SupervisedRun, spawn
 
 _TICK = 1.0  # a suspended machine does not count in select(); look at the clock at least so often
 _CLEARING_TICK = 0.05  # while something killed is not gone yet
-_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def main() -> None:
@@ -35,7 +34,8 @@ def main() -> None:
     the mark in the environment of what else dies with the node.
     """
     descriptor, node, directory, mark = sys.argv[1:]
-    for number in _IGNORED:  # a terminal's Ctrl-C is for the node, which then stops us
+    # A terminal's Ctrl-C is for the node, which then stops us.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     operating_system.set_child_subreaper()
     supervisor = Supervisor(socket.socket(fileno=int(descriptor)), int(node))
