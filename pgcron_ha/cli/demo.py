@@ -181,8 +181,7 @@ class _Demo:
 
     async def _work(self, nodes: int) -> int:
         since = await self._call(overview.database_time)
-        listen = f"127.0.0.1:{self._port}"
-        self._pages = DemoProcess(self._folder, "web", "web", "--listen", listen)
+        self._pages = DemoProcess(self._folder, "web", "web", "--listen", f"127.0.0.1:{self._port}")
         try:
             for number in range(1, nodes + 1):
                 name = f"node-{number}"

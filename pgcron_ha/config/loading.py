@@ -167,15 +167,12 @@ def _merge_environment(merge: SourcedSettings, environment: Mapping[str, str]) -
     by_variable = {setting.variable: setting.key for setting in SETTINGS}
     endings = [variable.removeprefix(ENVIRONMENT_PREFIX) for variable in by_variable]
     for variable, raw in sorted(environment.items()):
-        if not raw:
-            continue
-        if variable in by_variable:
+        name = variable.removeprefix(ENVIRONMENT_PREFIX)
+        if raw and variable in by_variable:
             merge.values[by_variable[variable]] = SourcedValue(raw, "environment", variable)
-        elif variable.startswith(ENVIRONMENT_PREFIX):
-            name = variable.removeprefix(ENVIRONMENT_PREFIX)
-            if not _OF_OTHERS.fullmatch(name):
-                guess = did_you_mean(name, endings).replace("'", f"'{ENVIRONMENT_PREFIX}", 1)
-                merge.problems.append(f"{variable} (environment): unknown setting{guess}")
+        elif raw and name != variable and not _OF_OTHERS.fullmatch(name):
+            guess = did_you_mean(name, endings).replace("'", f"'{ENVIRONMENT_PREFIX}", 1)
+            merge.problems.append(f"{variable} (environment): unknown setting{guess}")
 
 
 def load_obeyed(

@@ -164,8 +164,7 @@ class EmbeddedPostgres:
             *("-k", self.directory.socket_directory, "-p", _PORT),
             *("-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"),
         )
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        with open(os.open(log, flags, 0o600), "ab") as output:
+        with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
             subprocess.run(
                 [str(word) for word in command],
                 stdin=subprocess.DEVNULL,

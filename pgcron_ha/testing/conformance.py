@@ -109,8 +109,7 @@ class ExecutorConformance:
         assert isinstance(trial.outcome(run), Failed)
 
     def test_args_that_do_not_fit_are_refused_for_good(self, trial: Trial) -> None:
-        run = trial.start(self.refused)
-        outcome = trial.outcome(run)
+        outcome = trial.outcome(trial.start(self.refused))
         assert isinstance(outcome, Failed)
         assert not outcome.retry
         assert outcome.message
@@ -122,8 +121,7 @@ class ExecutorConformance:
         trial.outcome(trial.start(Sample(self.succeeds.handler, args)))
         trial.executor.stop(other, StopReason.CANCELLED)
         assert isinstance(trial.outcome(other), Interrupted)
-        following = trial.start(self.succeeds)
-        assert isinstance(trial.outcome(following), Succeeded)
+        assert isinstance(trial.outcome(trial.start(self.succeeds)), Succeeded)
 
     # The end of a run.
 
@@ -234,8 +232,7 @@ class ExecutorConformance:
 
     def test_nothing_begins_after_the_end_of_the_lease(self, trial: Trial) -> None:
         trial.executor.renew_lease(boottime() - 1)
-        run = trial.start(self.lasts)
-        assert trial.why_interrupted(run) is StopReason.LEASE_LOST
+        assert trial.why_interrupted(trial.start(self.lasts)) is StopReason.LEASE_LOST
 
     def test_a_lease_that_is_renewed_goes_on(self, trial: Trial) -> None:
         run = trial.start_and_wait(self.lasts)

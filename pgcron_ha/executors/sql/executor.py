@@ -162,8 +162,7 @@ class SqlExecutor(TaskExecutor):
 
     async def execute(self, context: Context) -> Outcome:
         """The profile's statements, one after the other."""
-        profile = self._profiles[context.handler]
-        run = SqlRun(context, profile, self._databases[context.handler])
+        run = SqlRun(context, self._profiles[context.handler], self._databases[context.handler])
         context._work = run
         try:
             return await run.execute()
