@@ -117,16 +117,15 @@ class ShellExecutor(ProcessExecutor):
             return unknown
         context._log = RunLog(context, self._services.sink, reads_progress=True)
         process = SupervisedProcess(context)
-        files: list[Path] = []
         try:
-            self._start_program(process, context, files)
+            self._start_program(process, context)
             context._work = process
             return self._outcome(context, process, await process.ended)
         except OSError as error:
             return Failed("CouldNotStart", str(error))
         finally:
-            for file in files:
-                file.unlink(missing_ok=True)
+            for name in ("args", "results", "previous"):
+                self._file(context, name).unlink(missing_ok=True)
 
     def _outcome(
         self, context: Context, process: SupervisedProcess, ended: dict[str, Any] | None
@@ -165,12 +164,14 @@ class ShellExecutor(ProcessExecutor):
         shutil.rmtree(self._directory, ignore_errors=True)
         await self._link.close()
 
-    def _start_program(
-        self, process: SupervisedProcess, context: Context, files: list[Path]
-    ) -> None:
-        """Adds to `files` what it writes. Raises `InvalidInput` for args that don't
-        fit: one that the template has neither a placeholder nor stdin for, one that is missing, and
-        a value that does not match its pattern; OSError when the system has no room.
+    def _file(self, context: Context, name: str) -> Path:
+        # The fence number names the claim, as its token does, and is no secret.
+        return self._directory / f"{context.run_id}-{context.fence}.{name}.json"
+
+    def _start_program(self, process: SupervisedProcess, context: Context) -> None:
+        """Raises `InvalidInput` for args that don't fit: one that the template has neither a
+        placeholder nor stdin for, one that is missing, and a value that does not match its pattern;
+        OSError when the system has no room.
         """
         template, account = self._offered[context.handler]
         # Where the program reads all args, what they are is its affair.
@@ -191,10 +192,8 @@ class ShellExecutor(ProcessExecutor):
             previous = facts_of(context._previous_found)
             facts |= {f"previous_{name}": each for name, each in previous.items()}
         for name, document in documents.items():
-            # The fence number names the claim, as its token does, and is no secret.
-            path = self._directory / f"{context.run_id}-{context.fence}.{name}.json"
+            path = self._file(context, name)
             facts[f"{name}_file"] = str(path)
-            files.append(path)
             # A new file that only the run's user can read.
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with open(descriptor, "w", encoding="utf-8") as file:
