@@ -53,6 +53,7 @@ def _statements(text: str) -> Iterator[SqlStatement]:
     parts: list[str] = []
     order: dict[str, int] = {}
     at, has_code = 0, False
+    text += "\n;"  # so that the last one has an end, too
     while (token := _TOKEN.search(text, at)) is not None:
         parts.append(text[at : token.start()])
         is_comment = token["line"] or token["comment"]
@@ -63,16 +64,14 @@ def _statements(text: str) -> Iterator[SqlStatement]:
             raise ValueError(f"{what} at character {token.start() + 1} has no end")
         if token["comment"]:
             at = _end_of_comment(text, token)
-        if token["parameter"]:
-            parts.append(f"${order.setdefault(token['name'], len(order) + 1)}")
-        elif not token["end"]:
-            parts.append(text[token.start() : at])
-        elif has_code:
-            yield SqlStatement("".join(parts).strip(), tuple(order))
         if token["end"]:
+            if has_code:
+                yield SqlStatement("".join(parts).strip(), tuple(order))
             parts, order, has_code = [], {}, False
-    if has_code or text[at:].strip():
-        yield SqlStatement("".join([*parts, text[at:]]).strip(), tuple(order))
+        elif token["parameter"]:
+            parts.append(f"${order.setdefault(token['name'], len(order) + 1)}")
+        else:
+            parts.append(text[token.start() : at])
 
 
 def _end_of_comment(text: str, token: re.Match[str]) -> int:
