@@ -9,7 +9,7 @@ in one metric.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from time import monotonic
 from typing import Any, Final, TypeAlias
@@ -88,8 +88,10 @@ _BREAKER_STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
 
 Words: TypeAlias = Mapping[str, float]
 """The number of each word of the last label; of a metric without labels that of ``""``."""
-Series: TypeAlias = Iterable[tuple[tuple[str, ...], Words]]
-"""Of a metric with more labels, after what the others are."""
+Series: TypeAlias = Words | Steps | Iterable[tuple[tuple[str, ...], Words | Steps]]
+"""Of a metric that has more labels than the words one for each of what the others are."""
+Metrics: TypeAlias = Mapping[tuple[str, ...], Series]
+"""By name and labels."""
 
 
 class WebMetrics:
@@ -159,16 +161,22 @@ class NodeCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Everything, as it is now."""
         node, counters = self._look(), self._counters
-        for (name, *labels), words in _gauges(node, counters).items():
-            yield _numbers(GaugeMetricFamily, name, labels, [((), words)])
-        for (name, *labels), series in _counts(node, counters).items():
-            yield _numbers(CounterMetricFamily, name, labels, series)
-        for (name, *labels), histograms in _histograms(counters).items():
-            yield _steps(name, labels, histograms)
+        kinds: Sequence[tuple[Any, Metrics]] = (
+            (GaugeMetricFamily, _gauges(node, counters)),
+            (CounterMetricFamily, _counts(node, counters)),
+            (HistogramMetricFamily, _histograms(counters)),
+        )
+        for kind, metrics in kinds:
+            for (name, *labels), series in metrics.items():
+                family = kind(f"pgcron_{name}", _HELP[name], labels=labels)
+                if isinstance(series, Mapping | Steps):
+                    series = [((), series)]
+                for known, value in series:
+                    _add(family, labels, known, value)
+                yield family
 
 
-def _gauges(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], Words]:
-    """By name and label."""
+def _gauges(node: NodeSnapshot, counters: Counters) -> Metrics:
     used, services = node.executing, node.services.items()
     ending = max(0, len(node.held) - used - node.waiting)
     breakers = counters.breakers.items()
@@ -185,10 +193,9 @@ def _gauges(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], 
     }
 
 
-def _counts(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], Series]:
-    """By name and labels."""
+def _counts(node: NodeSnapshot, counters: Counters) -> Metrics:
     stored = counters.log_bytes.items()
-    words: dict[tuple[str, ...], Words] = {
+    return {
         ("occurrences", "decision"): counters.occurrences,
         ("claims", "result"): {**counters.claims, "error": counters.failures["dispatcher"]},
         ("runs_released",): {"": counters.released},
@@ -202,47 +209,28 @@ def _counts(node: NodeSnapshot, counters: Counters) -> Mapping[tuple[str, ...], 
         ("log_bytes", "queue"): {queue: words["stored"] for (queue,), words in stored},
         ("log_dropped_bytes", "reason"): counters.log_bytes_dropped,
         ("metrics_series_dropped", "metric"): counters.series_dropped(),
-    }
-    return {
-        **{name: [((), numbers)] for name, numbers in words.items()},
         ("attempts", *_BY_HANDLER, "outcome"): counters.attempts.items(),
         ("runs_finished", *_BY_HANDLER, "outcome"): counters.finished.items(),
         ("fence_rejections", "node", "op"): [((node.node,), counters.fenced)],
     }
 
 
-def _histograms(
-    counters: Counters,
-) -> Mapping[tuple[str, ...], Iterable[tuple[tuple[str, ...], Steps]]]:
-    """By name and labels."""
+def _histograms(counters: Counters) -> Metrics:
     return {
         ("run_duration_seconds", *_BY_HANDLER): counters.run_seconds.items(),
         ("schedule_start_delay_seconds", "queue"): counters.start_delays.items(),
         ("run_queue_wait_seconds", "queue"): counters.queue_waits.items(),
-        ("claim_duration_seconds",): [((), counters.claim_seconds)],
-        ("claim_batch_runs",): [((), counters.claim_runs)],
+        ("claim_duration_seconds",): counters.claim_seconds,
+        ("claim_batch_runs",): counters.claim_runs,
     }
 
 
-def _numbers(
-    kind: type[GaugeMetricFamily | CounterMetricFamily],
-    name: str,
-    labels: list[str],
-    series: Series,
-) -> Metric:
-    family = kind(f"pgcron_{name}", _HELP[name], labels=labels)
-    for known, words in series:
-        for word, value in dict(words).items():  # as it is now: others count on
-            family.add_metric([*known, word][: len(labels)], value)
-    return family
-
-
-def _steps(
-    name: str, labels: list[str], histograms: Iterable[tuple[tuple[str, ...], Steps]]
-) -> Metric:
-    family = HistogramMetricFamily(f"pgcron_{name}", _HELP[name], labels=labels)
-    for known, histogram in histograms:
-        bounds = [*map(floatToGoString, histogram.bounds), "+Inf"]
-        steps = accumulate(histogram.counts)
-        family.add_metric(list(known), list(zip(bounds, steps, strict=True)), histogram.total)
-    return family
+def _add(family: Any, labels: Sequence[str], known: Sequence[str], value: Words | Steps) -> None:
+    """Adds what is known of these labels."""
+    if isinstance(value, Steps):
+        bounds = [*map(floatToGoString, value.bounds), "+Inf"]
+        steps = zip(bounds, accumulate(value.counts), strict=True)
+        family.add_metric(known, list(steps), value.total)
+        return
+    for word, number in dict(value).items():  # as it is now: others count on
+        family.add_metric([*known, word][: len(labels)], number)
