@@ -60,14 +60,9 @@ def create_app(
     """
     templates()  # compiled now, and not while the first viewer waits
     services = Services(
-        dsn,
-        schema=schema,
-        version=version,
-        look=look,
-        write_dsn=write_dsn,
-        entry=entry,
-        routes={route.name: (route.path, route.permission) for route in ROUTES},
+        dsn, schema=schema, version=version, look=look, write_dsn=write_dsn, entry=entry
     )
+    services.routes = {route.name: (route.path, route.permission) for route in ROUTES}
     app = Starlette(
         routes=[routed(route, services, _answer) for route in ROUTES],
         lifespan=lambda _: services.life(),

@@ -54,32 +54,31 @@ class Connections:
         self._bounds = bounds
         self._waiting: dict[str, dict[BoundedProtocol, float]] = {}
         self._answered: dict[BoundedProtocol, float] = {}
-        self._count = 0
+        self.known: set[BoundedProtocol] = set()
+        """All that count: new ones are told from those that wait for their next head."""
 
     def wait(self, connection: BoundedProtocol) -> None:
         """Counts a new connection, or one that has its answer, as waiting for its next head."""
-        if not connection.is_known:
-            connection.is_known = True
+        if connection not in self.known:
+            self.known.add(connection)
             connection.group = group_of(connection.client)
-            self._count += 1
         self._answered.pop(connection, None)
         self._waiting.setdefault(connection.group, {})[connection] = monotonic()
-        if self._count > self.most:  # at least the newest waits
+        if len(self.known) > self.most:  # at least the newest waits
             crowd = max(self._waiting.values(), key=len)
             self._close(next(iter(crowd)))
 
     def answer(self, connection: BoundedProtocol) -> None:
         """A whole head has come in."""
         self._leave(connection)
-        if connection.is_known:
+        if connection in self.known:
             self._answered[connection] = monotonic()
 
     def forget(self, connection: BoundedProtocol) -> None:
         """It does not count any more."""
         self._leave(connection)
         self._answered.pop(connection, None)
-        self._count -= connection.is_known
-        connection.is_known = False
+        self.known.discard(connection)
 
     def close_overdue(self) -> None:
         """Closes connections that are over their time."""
@@ -113,7 +112,6 @@ class BoundedProtocol(H11Protocol):
     """HTTP/1.1 that reports its state to `Connections`."""
 
     table: ClassVar[Connections]
-    is_known = False
     group = ""
     _is_untouched = True
 
@@ -147,7 +145,7 @@ class BoundedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Waits for the next head, unless it came already."""
-        if self.is_known:
+        if self in self.table.known:
             self.table.wait(self)
         super().on_response_complete()
 

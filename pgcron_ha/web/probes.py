@@ -13,7 +13,7 @@ import asyncio
 from collections import Counter
 from dataclasses import asdict
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
@@ -21,7 +21,6 @@ from pgcron_ha.db.queries import storage
 from pgcron_ha.db.queries.audit import unsent
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.telemetry.node_snapshot import NodeSnapshot
 from pgcron_ha.web.formats import rfc
 from pgcron_ha.web.metrics import CONTENT_TYPE
 from pgcron_ha.web.page_request import PageRequest, together
@@ -63,21 +62,19 @@ async def show_startupz(page_request: PageRequest) -> Response:
 
 async def show_statusz(page_request: PageRequest) -> Response:
     """What this process knows of itself, from memory: works while the database is away."""
-    reader, look = page_request.services.reader, page_request.services.look
-    pool = reader.pool.use()
-    last = reader.last_success
+    services = page_request.services
+    reader, node = services.reader, services.look and services.look()
+    pool, last = reader.pool.use(), reader.last_success
     return JSONResponse(
         {
-            "role": "web" if look is None else "node",
-            "version": page_request.services.version,
+            "role": "web" if node is None else "node",
+            "version": services.version,
             "schema": page_request.schema,
             "last_successful_read": None if last is None else rfc(last),
             "database_problem": None if reader.problem is None else reader.problem.as_json(),
             "pool": {"open": pool.open, "idle": pool.idle},
-            "event_loop_pulse_age_seconds": round(
-                monotonic() - page_request.services.pulse.last, 3
-            ),
-            "node": None if look is None else _node(look()),
+            "event_loop_pulse_age_seconds": round(monotonic() - services.pulse.last, 3),
+            "node": node and {**asdict(node), "not_ready_because": node.not_ready_because},
         }
     )
 
@@ -124,7 +121,3 @@ async def _is_readable(page_request: PageRequest) -> bool:
     except PgcronError:
         return False
     return True
-
-
-def _node(snapshot: NodeSnapshot) -> dict[str, Any]:
-    return {**asdict(snapshot), "not_ready_because": snapshot.not_ready_because}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from types import MappingProxyType
 
 from pgcron_ha.db.driver.pool import ClientPool
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
@@ -27,11 +26,10 @@ class Services:
         look: LookAtNode | None = None,
         write_dsn: str | None = None,
         entry: Entry = Entry(),
-        routes: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     ) -> None:
-        """Those of `create_app`; without `routes` those of probes and metrics alone."""
+        """Those of `create_app`."""
         self.version = version
-        self.routes = routes
+        self.routes: Mapping[str, tuple[str, str]] = {}
         """By name the path of each, such as ``/schedules/{name}``, and the permission it needs."""
         self.look = look
         """At the node of this process, if it has one."""

@@ -29,7 +29,7 @@ class Field(NamedTuple):
     """
 
     name: str
-    read: Callable[[str, Row], Any]
+    read: Callable[[str, Row], Any] = lambda text, row: text or None
     has_times: bool = False
 
 
@@ -66,23 +66,19 @@ async def _work(
     more: Mapping[str, Any],
 ) -> Callable[[Session], Awaitable[Any]]:
     """The command with what the form says, as something to do in a transaction."""
-    known = [field if isinstance(field, Field) else Field(field, _text) for field in fields]
+    known = [field if isinstance(field, Field) else Field(field) for field in fields]
     given = await page_request.form(*(field.name for field in known))
     of = page_request.segments
 
     async def work(session: Session) -> Any:
-        has_times = any(field.has_times for field in known)
-        row = await session.call(schedule, of["name"]) if has_times else {}
-        if has_times:
+        row: Row = {}
+        if any(field.has_times for field in known):
+            row = await session.call(schedule, of["name"])
             row["now"] = await session.call(database_time)
         values = {name: read(given.get(name, ""), row) for name, read, _ in known}
         return await session.act(command, *of.values(), **values, **more)
 
     return work
-
-
-def _text(text: str, row: Row) -> str | None:
-    return text or None
 
 
 def _instant(text: str, row: Row) -> datetime:
