@@ -17,12 +17,9 @@
   const isZoneNew = zone && !document.cookie.includes(`pgcron_zone=${zone}`);
   if (isZoneNew) document.cookie = `pgcron_zone=${zone}; path=/; max-age=31536000; samesite=lax`;
 
-  function isDark() {
-    return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  }
-
   function switchTheme() {
-    root.dataset.theme = isDark() ? "light" : "dark";
+    const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = isDark ? "light" : "dark";
     try { localStorage.setItem("theme", root.dataset.theme); } catch { /* private windows forget */ }
   }
 
