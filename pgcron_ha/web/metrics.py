@@ -8,10 +8,8 @@ in one metric.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from time import monotonic
 from typing import Any, Final, TypeAlias
 
 from prometheus_client import (
@@ -35,8 +33,6 @@ from pgcron_ha.telemetry.node_snapshot import LookAtNode, NodeSnapshot
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # 5 ms to 10 s in steps of 1, 2.5, 5: a page is stopped after 3 s.
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_PULSE_SECONDS: Final = 0.5
-
 
 # Or each counter has a second metric with its creation time, which is of no use here.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -132,22 +128,6 @@ class WebMetrics:
         self._pool.labels("idle").set(pool.idle)
         self._pool.labels("used").set(pool.open - pool.idle)
         return generate_latest(self.registry)
-
-
-class Pulse:
-    """A task that says how late the event loop wakes it, and when it last did."""
-
-    def __init__(self, metrics: WebMetrics) -> None:
-        self._metrics = metrics
-        self.last = monotonic()
-
-    async def run(self) -> None:
-        """Pulses until it is cancelled."""
-        while True:
-            expected = monotonic() + _PULSE_SECONDS
-            await asyncio.sleep(_PULSE_SECONDS)
-            self.last = monotonic()
-            self._metrics.lag.set(max(0.0, self.last - expected))
 
 
 class NodeCollector(Collector):

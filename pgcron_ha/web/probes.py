@@ -37,7 +37,7 @@ MOST_TABLES: Final = 100
 
 async def show_livez(page_request: PageRequest) -> Response:
     """``ok`` as long as the event loop turns; 503 when it was held for long."""
-    is_live = monotonic() - page_request.services.pulse.last < WEDGED_SECONDS
+    is_live = monotonic() - page_request.services.pulsed_at < WEDGED_SECONDS
     return _answer(is_live)
 
 
@@ -73,7 +73,7 @@ async def show_statusz(page_request: PageRequest) -> Response:
             "last_successful_read": None if last is None else rfc(last),
             "database_problem": None if reader.problem is None else reader.problem.as_json(),
             "pool": {"open": pool.open, "idle": pool.idle},
-            "event_loop_pulse_age_seconds": round(monotonic() - services.pulse.last, 3),
+            "event_loop_pulse_age_seconds": round(monotonic() - services.pulsed_at, 3),
             "node": node and {**asdict(node), "not_ready_because": node.not_ready_because},
         }
     )
