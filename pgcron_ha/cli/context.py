@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from pgcron_ha.cli.output import echo
+from pgcron_ha.cli.output import warn
 from pgcron_ha.config import loading
 from pgcron_ha.config.key_ring import use_keys
 from pgcron_ha.config.settings import SETTINGS, Settings
@@ -83,11 +83,8 @@ def _warn_of_readers(sources: loading.SourcedSettings) -> None:
     if any(without_password(dsn) != dsn for dsn in in_file):
         assert sources.file is not None
         if loading.may_others(sources.file.stat(), stat.S_IRGRP, stat.S_IROTH):
-            echo(
-                f"warning: '{sources.file}' holds a password, and others may read it\n"
-                f"  chmod 600 {sources.file}",
-                err=True,
-            )
+            found = f"'{sources.file}' holds a password, and others may read it"
+            warn(found, f"chmod 600 {sources.file}")
 
 
 def refuse_password(option: str, dsn: str, hint: str) -> None:

@@ -132,6 +132,11 @@ def note(text: str) -> None:
         echo(f"note: {text}", err=True)
 
 
+def warn(message: str, *more: str) -> None:
+    """Prints a warning to stderr, also with ``--json``, and `more` about it below."""
+    echo("\n  ".join((f"warning: {message}", *more)), err=True)
+
+
 def report(document: object) -> None:
     """Prints a JSON document for programs: with ``--json`` alone."""
     if is_json():

@@ -18,7 +18,7 @@ import click
 
 from pgcron_ha.cli.arguments import JsonCommand, flag, option, together
 from pgcron_ha.cli.context import refuse_password
-from pgcron_ha.cli.output import echo, echo_file, plural, report, shown
+from pgcron_ha.cli.output import echo, echo_file, plural, report, shown, warn
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.db.commands import calendars, schedule_files, workflow_files
@@ -184,11 +184,8 @@ def _print_schedule(one: Row, default: Mapping[str, Any]) -> None:
 
 def _warn_of_code(kind: str, name: str, managed_before: str | None) -> None:
     if managed_before == "code":
-        echo(
-            f"warning: {kind} '{name}' was managed by the code of an application\n"
-            "  The next start of a node with that application takes it back.",
-            err=True,
-        )
+        taken_back = "The next start of a node with that application takes it back."
+        warn(f"{kind} '{name}' was managed by the code of an application", taken_back)
 
 
 def _print_text(kind: str, one: Row, source: str, used: str | None = None) -> None:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec
 
 from pgcron_ha.cli.context import command_context
-from pgcron_ha.cli.output import echo
+from pgcron_ha.cli.output import warn
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.config.values import did_you_mean
 from pgcron_ha.db.commands.schedule_versions import on_warning
@@ -81,7 +81,7 @@ def on_database(
 
     async def run() -> Result:
         connection = await connect(loaded.required_dsn(), of_session)
-        on_warning(connection, _warn)
+        on_warning(connection, warn)
         try:
             with answers():
                 if needs_schema:
@@ -115,10 +115,6 @@ async def _with_suggestion(session: Session, error: NotFound) -> NotFound:
         rows = await session.call(_LISTS[named[1]], limit=_MOST_NAMES)
         near = did_you_mean(named[2], {row["name"] for row in rows})
     return NotFound(error.message + near, error.detail, error.hint)
-
-
-def _warn(message: str, detail: str, hint: str) -> None:
-    echo(f"warning: {message}\n  {detail}\n  {hint}", err=True)
 
 
 def _actor() -> str | None:
