@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict
 from time import monotonic
 from typing import Final
@@ -116,8 +117,7 @@ def _answer(is_well: bool) -> Response:
 
 
 async def _is_readable(page_request: PageRequest) -> bool:
-    try:
+    with suppress(PgcronError):
         await page_request.services.reader.check()
-    except PgcronError:
-        return False
-    return True
+        return True
+    return False

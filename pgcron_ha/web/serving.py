@@ -7,9 +7,8 @@ import errno
 import os
 import socket
 import ssl
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -142,11 +141,8 @@ def _listen_privately(place: SocketPath) -> socket.socket:
 
 def _is_left_over(path: str) -> bool:
     """Whether it is a socket that nobody listens on."""
-    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        if not stat.S_ISSOCK(os.stat(path).st_mode):
-            return False
-        return probe.connect_ex(path) == errno.ECONNREFUSED
-    return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        return Path(path).is_socket() and probe.connect_ex(path) == errno.ECONNREFUSED
 
 
 def _listen(address: Address) -> socket.socket:
