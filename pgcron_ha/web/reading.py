@@ -146,7 +146,8 @@ class Reader:
             if flight is None:
                 flight = asyncio.create_task(self._fly(key, read, is_kept))
                 self._flights[key] = flight
-                flight.add_done_callback(lambda done: self._landed(key, done))
+                # All that waited may have gone: then nobody else asks for its error.
+                flight.add_done_callback(lambda done: done.cancelled() or done.exception())
             # A viewer that goes away must not cancel the read for the others.
             entry = await asyncio.shield(flight)
             if entry.read > written:
@@ -167,6 +168,8 @@ class Reader:
             if isinstance(error, DatabaseUnavailable | SchemaError):
                 self._failure = (monotonic(), error)
             raise
+        finally:  # here, and not once it is over: who asks meanwhile would be given it for ever
+            del self._flights[key]
         self._failure, self.last_success, self._read_at = None, entry.at, began
         if is_kept:
             self._entries[key] = entry
@@ -181,12 +184,6 @@ class Reader:
                 return await blocking_sessions(connection, schema=self.schema)
         except PgcronError:
             return []
-
-    def _landed(self, key: Key, flight: asyncio.Task[_Entry]) -> None:
-        if self._flights.get(key) is flight:
-            del self._flights[key]
-        if not flight.cancelled():
-            flight.exception()  # all that waited may have gone
 
 
 async def _nothing(connection: Connection) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 import httpx
@@ -74,6 +77,49 @@ async def test_who_asks_while_it_is_read_waits_for_that_read(database: str) -> N
     assert [answer.value for answer in answers[1:] if not isinstance(answer, BaseException)] == (
         [1] * 19
     )
+
+
+async def test_who_asks_after_a_write_when_a_read_has_just_ended_gets_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader = Reader("", WebMetrics("0"))
+    go, began, waits = asyncio.Event(), asyncio.Event(), 0
+    reads = iter((1, 2))
+
+    async def at(connection: object, schema: str) -> datetime:
+        return datetime.now(UTC)
+
+    @asynccontextmanager
+    async def no_transaction() -> AsyncIterator[None]:
+        yield
+
+    async def read(_: object) -> int:
+        began.set()
+        await go.wait()
+        return next(reads)
+
+    async def write_and_ask() -> int:
+        await go.wait()  # and so goes on right after the read, which waited before it
+        reader.expire()
+        return (await reader.snapshot(("page",), read)).value
+
+    def shield(flight: asyncio.Task[int]) -> asyncio.Future[int]:
+        nonlocal waits
+        waits += 1
+        assert waits < 9, "it waits for what is over, and nothing else goes on"
+        return shielded(flight)
+
+    shielded = asyncio.shield
+    monkeypatch.setattr(sys.modules[Reader.__module__], "database_time", at)
+    monkeypatch.setattr(reader.pool, "transaction", no_transaction)
+    first = asyncio.create_task(reader.snapshot(("page",), read))
+    await began.wait()
+    second = asyncio.create_task(write_and_ask())
+    await asyncio.sleep(0)
+    monkeypatch.setattr(asyncio, "shield", shield)
+    go.set()
+
+    assert [(await first).value, await second] == [1, 2]
 
 
 async def test_a_page_can_not_write(database: str) -> None:
