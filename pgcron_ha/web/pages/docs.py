@@ -35,16 +35,13 @@ async def show_document(page_request: PageRequest) -> Response:
     if name not in pages:
         rule = "The documents are those of this version."
         raise NoSuch("document", name, rule, page_request.near("document", name, list(pages)))
-    sections = [
-        (heading, [page for page in pages.values() if page.section == section])
-        for section, heading in SECTIONS.items()
-    ]
     return page_request.page(
         "docs.html",
         None,
         title=pages[name].title,
         is_still=True,
-        sections=sections,
+        sections=SECTIONS,
+        pages=pages,
         current=name,
         html=_linked(_html(pages[name].text), page_request),
     )

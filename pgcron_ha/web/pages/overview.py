@@ -91,9 +91,7 @@ async def show_overview(page_request: PageRequest) -> Response:
         all_attention_href=None if is_all else all_href,  # the page that shows every cause
         problems=len(attention),
         timeline=_timeline(page_request, seen, WINDOWS[window]),
-        count=seen.count,
-        open=seen.open,
-        recent=seen.recent,
+        seen=seen,
         windows=page_request.choices("overview", "window", tuple(WINDOWS), {"window": window}),
         queues=_queue_lines(page_request.link, seen),
         nodes=seen.nodes[:_NODES] if page_request.may_open("nodes") else None,
