@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import resource
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
@@ -52,7 +53,7 @@ class Connections:
         unlimited = descriptors == resource.RLIM_INFINITY
         self.most = bounds.most if unlimited else min(bounds.most, share)
         self._bounds = bounds
-        self._waiting: dict[str, dict[BoundedProtocol, float]] = {}
+        self._waiting: defaultdict[str, dict[BoundedProtocol, float]] = defaultdict(dict)
         self._answered: dict[BoundedProtocol, float] = {}
         self.known: set[BoundedProtocol] = set()
         """All that count: new ones are told from those that wait for their next head."""
@@ -63,7 +64,7 @@ class Connections:
             self.known.add(connection)
             connection.group = group_of(connection.client)
         self._answered.pop(connection, None)
-        self._waiting.setdefault(connection.group, {})[connection] = monotonic()
+        self._waiting[connection.group][connection] = monotonic()
         if len(self.known) > self.most:  # at least the newest waits
             crowd = max(self._waiting.values(), key=len)
             self._close(next(iter(crowd)))
@@ -83,12 +84,8 @@ class Connections:
     def close_overdue(self) -> None:
         """Closes connections that are over their time."""
         now, bounds = monotonic(), self._bounds
-        overdue = [
-            connection
-            for group in self._waiting.values()
-            for connection, since in group.items()
-            if now - since > bounds.head_seconds
-        ]
+        waiting = [each for group in self._waiting.values() for each in group.items()]
+        overdue = [each for each, since in waiting if now - since > bounds.head_seconds]
         for connection, since in self._answered.items():
             most = bounds.body_seconds if connection.cycle.more_body else bounds.answer_seconds
             if now - since > most:
@@ -101,11 +98,10 @@ class Connections:
         connection.transport.abort()
 
     def _leave(self, connection: BoundedProtocol) -> None:
-        group = self._waiting.get(connection.group)
-        if group is not None:
-            group.pop(connection, None)
-            if not group:
-                del self._waiting[connection.group]
+        group = self._waiting[connection.group]
+        group.pop(connection, None)
+        if not group:
+            del self._waiting[connection.group]
 
 
 class BoundedProtocol(H11Protocol):
