@@ -239,9 +239,7 @@ def table_lines(
     lines = [headings, *([column.cell(row) for column in columns] for row in rows)]
     widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     widths[-1] = 0  # nothing is aligned behind the last column
+    colours = [colour if heading in _OF_STATES else str for heading in headings]
     for line in lines:
-        padded = [f"{text:<{width}}" for text, width in zip(line, widths, strict=True)]
-        for position, heading in enumerate(headings):
-            if heading in _OF_STATES:
-                padded[position] = colour(padded[position])
-        yield _GAP.join(padded).rstrip()
+        cells = zip(colours, line, widths, strict=True)
+        yield _GAP.join(paint(f"{text:<{width}}") for paint, text, width in cells).rstrip()

@@ -62,15 +62,9 @@ def instants(text: str, zone: ZoneInfo, now: datetime) -> list[Meant]:
         note = f"{shown} never was in {zone.key}: the clock was set forward over it. "
         instead = f"What would have been it was {early.astimezone(zone):%H:%M:%S}."
         return [Meant(early, note + instead)]
-    return [
-        Meant(early, _twice(shown, zone, early, "first")),
-        Meant(late, _twice(shown, zone, late, "second")),
-    ]
-
-
-def _twice(shown: str, zone: ZoneInfo, instant: datetime, word: str) -> str:
-    shift = offset(instant.astimezone(zone))
-    return f"{shown} was twice in {zone.key}; this is the {word}, at UTC{shift}."
+    said = f"{shown} was twice in {zone.key}; this is the"
+    both = ((early, "first"), (late, "second"))
+    return [Meant(at, f"{said} {word}, at UTC{offset(at.astimezone(zone))}.") for at, word in both]
 
 
 def _no_time(text: str, zone: ZoneInfo) -> InvalidInput:
