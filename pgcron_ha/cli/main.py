@@ -7,7 +7,7 @@ by Ctrl-C.
 from __future__ import annotations
 
 import errno
-import importlib
+import pkgutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -98,10 +98,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         place, _ = COMMANDS[cmd_name]
-        module, _, name = place.partition(":")
-        return _with_global_options(
-            getattr(importlib.import_module(f"pgcron_ha.cli.{module}"), name)
-        )
+        return _with_global_options(pkgutil.resolve_name(f"pgcron_ha.cli.{place}"))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of commands, from their summaries."""

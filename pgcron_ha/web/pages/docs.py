@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
@@ -63,8 +63,7 @@ def _html(text: str) -> str:
     Each heading gets an id, as GitHub makes it; a link to another page is ``page:NAME``, as its
     address depends on the request.
     """
-    environment: dict[str, Any] = {}
-    tokens = _MARKDOWN.parse(_COMMENT.sub("", text), environment)
+    tokens = _MARKDOWN.parse(_COMMENT.sub("", text))
     for token, after in pairwise(tokens):
         if token.type == "heading_open":
             token.attrs["id"] = slug(after.content)
@@ -73,8 +72,7 @@ def _html(text: str) -> str:
         for link in token.children or ():
             if link.type == "link_open":
                 link.attrs["href"] = _PAGE_LINK.sub(r"page:\1\2", str(link.attrs["href"]))
-    html: str = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, environment)
-    return html
+    return str(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))
 
 
 def slug(heading: str) -> str:
