@@ -38,8 +38,7 @@ MOST_TABLES: Final = 100
 
 async def show_livez(page_request: PageRequest) -> Response:
     """``ok`` as long as the event loop turns; 503 when it was held for long."""
-    is_live = monotonic() - page_request.services.pulsed_at < WEDGED_SECONDS
-    return _answer(is_live)
+    return _answer(monotonic() - page_request.services.pulsed_at < WEDGED_SECONDS)
 
 
 async def show_readyz(page_request: PageRequest) -> Response:
