@@ -127,6 +127,7 @@ class Reader:
         for flight in self._flights.values():
             flight.cancel()
         await asyncio.gather(*self._flights.values(), return_exceptions=True)
+        self._flights.clear()  # one that was cancelled before its first step has not left
         await self.pool.close()
 
     def _shown(self, key: Key, entry: _Entry, problem: PgcronError | None = None) -> Snapshot[Any]:
