@@ -92,9 +92,8 @@
 
   function moveRow(step) {
     const links = [...document.querySelectorAll("table.rows tbody th a, table.cards tbody .strong a")];
-    if (!links.length) return;
     const at = links.indexOf(document.activeElement);
-    links[Math.min(Math.max(at + step, 0), links.length - 1)].focus();
+    links[Math.min(Math.max(at + step, 0), links.length - 1)]?.focus();
   }
 
   function onKey(event) {
