@@ -189,8 +189,7 @@ def _judge(row: Row, now: datetime) -> tuple[Mark, str]:
 
 
 def _head_run(run: Row, row: Row) -> Row:
-    """A due run with ``why`` no node has it, in a ``tone``."""
+    """A due run with ``why`` no node has it; what ``is_held`` does not go on by itself."""
     is_free = run["waits_for"] == "slots" and row["free"]
     why = "a node takes it at its next look" if is_free else run["waits_detail"]
-    is_held = run["waits_for"] in ("paused", "no_node", "weight")
-    return {**run, "why": why, "tone": "late" if is_held else "idle"}
+    return {**run, "why": why, "is_held": run["waits_for"] in ("paused", "no_node", "weight")}
