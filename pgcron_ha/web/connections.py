@@ -56,7 +56,7 @@ class Connections:
         self._waiting: defaultdict[str, dict[BoundedProtocol, float]] = defaultdict(dict)
         self._answered: dict[BoundedProtocol, float] = {}
         self.known: set[BoundedProtocol] = set()
-        """All that count: new ones are told from those that wait for their next head."""
+        """Every connection that counts."""
 
     def wait(self, connection: BoundedProtocol) -> None:
         """Counts a new connection, or one that has its answer, as waiting for its next head."""
