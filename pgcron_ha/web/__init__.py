@@ -17,7 +17,7 @@ is found by itself.
 what is computed, each by its keyword: ``row=…`` is ``view.row`` there::
 
     async def show_node(page_request: PageRequest) -> Response:
-        name = page_request.segment("name")                # {name} of the path, decoded
+        name = page_request.segments["name"]               # {name} of the path, decoded
         given = page_request.query("state")                # unknown filters: 400
         choice(given.get("state"), ("alive", "dead"), "state")
         snapshot = await page_request.read(                # one read a second for all viewers

@@ -73,19 +73,10 @@ class PageRequest:
         """The schema of the tables."""
         return self.services.reader.schema
 
-    def segment(self, name: str) -> str:
-        """A part of the path, decoded: ``{name}`` of the route."""
-        return str(self.request.path_params[name])
-
     @property
     def segments(self) -> Mapping[str, Any]:
         """What the path names, in its order: names decoded, ``{id}`` a number."""
         return self.request.path_params
-
-    @property
-    def id(self) -> int:
-        """The number that the path names: ``{id}`` of the route."""
-        return int(self.request.path_params["id"])
 
     def query(self, *known: str) -> dict[str, str]:
         """The values of the address that are given and not empty.

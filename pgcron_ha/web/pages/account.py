@@ -94,7 +94,7 @@ async def revoke_token(page_request: PageRequest) -> Response:
     """It is worth nothing from now on."""
     name = _own(page_request)
     await page_request.form()
-    await page_request.do(login.revoke_token, page_request.segment("token"), owner=name)
+    await page_request.do(login.revoke_token, page_request.segments["token"], owner=name)
     return page_request.redirect("account", "token_revoked")
 
 

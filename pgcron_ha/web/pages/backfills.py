@@ -35,7 +35,7 @@ async def show_backfills(page_request: PageRequest) -> Response:
 
 async def show_backfill(page_request: PageRequest) -> Response:
     """One of them: how far it is, and its runs."""
-    id_ = page_request.id
+    id_ = page_request.segments["id"]
     asked = together(interfaces.one_backfill, interfaces.runs_of_backfill)
     snapshot = await page_request.read("backfill", asked, id_)
     row, runs = snapshot.value
@@ -52,7 +52,7 @@ async def show_backfill(page_request: PageRequest) -> Response:
 
 async def ask_for(page_request: PageRequest) -> Response:
     """Asks for one: ``since`` and ``until`` (now) without an offset by the schedule's clock."""
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
     given = await page_request.form("since", "until", "direction", "parallelism", "if_ran", "note")
     text = given.get("parallelism", "1")
     # Text that is no number is refused as one out of range is.

@@ -39,7 +39,7 @@ async def show_calendars(page_request: PageRequest) -> Response:
 async def show_calendar(page_request: PageRequest) -> Response:
     """One of them."""
     page_request.query()
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
 
     snapshot = await page_request.read("calendar", _ASKED, name)
     row, users, parents = snapshot.value

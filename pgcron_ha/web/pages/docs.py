@@ -82,7 +82,7 @@ def slug(heading: str) -> str:
 
 async def show_static_file(page_request: PageRequest) -> Response:
     """One file by its name with hash; NoSuch for any other name."""
-    name = page_request.segment("file")
+    name = page_request.segments["file"]
     for known, content, content_type in static_files().values():
         if known == name:
             headers = {"cache-control": _FOR_EVER, "content-type": content_type}

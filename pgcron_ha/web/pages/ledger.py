@@ -25,7 +25,7 @@ from pgcron_ha.web.times import Meant, instants
 
 async def show_ledger(page_request: PageRequest) -> Response:
     """The ledger; ``decision`` filters, ``before`` turns pages, ``at`` asks why."""
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
     given = page_request.query("decision", "before", "at")
     decision = choice(given.get("decision"), ask.DECISIONS, "decision")
     before = cursor_instant(given.get("before"), "the ledger")

@@ -50,7 +50,7 @@ async def enter(page_request: PageRequest) -> Response:
     """Lets in who brings the printed key."""
     request, access = page_request.request, page_request.services.access
     key = access.entry.key
-    if key is None or request.method != "GET" or not key.use(page_request.segment("key")):
+    if key is None or request.method != "GET" or not key.use(page_request.segments["key"]):
         return turned_away(page_request)
     answer = RedirectResponse(page_request.link("overview"), 303)
     access.set_cookie(request, answer, key.cookie, KEY_COOKIE_SECONDS, same_site="strict")

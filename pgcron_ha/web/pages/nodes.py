@@ -66,7 +66,7 @@ async def show_nodes(page_request: PageRequest) -> Response:
 
 async def show_node(page_request: PageRequest) -> Response:
     """One incarnation: its lease, what it holds, what it offers."""
-    given = page_request.segment("incarnation")
+    given = page_request.segments["incarnation"]
     page_request.query()
     snapshot = await page_request.gather("node", _read_node, given)
     node, runs = snapshot.value

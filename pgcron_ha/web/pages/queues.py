@@ -72,7 +72,7 @@ async def show_queues(page_request: PageRequest) -> Response:
 
 async def show_queue(page_request: PageRequest) -> Response:
     """One queue: what is next, and why each of it is not taken."""
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
     page_request.query()
     snapshot = await page_request.gather("queue", _read_queues, name)
     facts = snapshot.value

@@ -33,7 +33,7 @@ _WORKFLOW: Final = "workflow:"
 
 async def show_run(page_request: PageRequest) -> Response:
     """The page; of a workflow ``state`` and ``after`` choose the steps."""
-    run_id = page_request.id
+    run_id = page_request.segments["id"]
     given = page_request.query(*steps.FILTERS)
     snapshot = await page_request.gather("run", _read_run, run_id)
     view = _view(page_request, snapshot.value, snapshot.now)
@@ -45,7 +45,7 @@ async def show_run(page_request: PageRequest) -> Response:
 
 async def show_log(page_request: PageRequest) -> Response:
     """The lines with instant, attempt, number and stream; the last line says if there are more."""
-    run_id = page_request.id
+    run_id = page_request.segments["id"]
     page_request.query()
     snapshot = await page_request.gather("run_log", _read_log, run_id, life=0)
     headers = {"content-disposition": f'attachment; filename="run-{run_id}.log.txt"'}

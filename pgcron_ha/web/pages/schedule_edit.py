@@ -92,7 +92,7 @@ async def create(page_request: PageRequest) -> Response:
 
 async def show_edit(page_request: PageRequest) -> Response:
     """The form with the current definition."""
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
     page_request.query()
     snapshot = await page_request.gather("edit", _read, name, {})
     row, served = snapshot.value
@@ -106,7 +106,7 @@ async def save(page_request: PageRequest) -> Response:
 
     Errors are shown in the form, which keeps what was typed.
     """
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
     given = await page_request.form(*FIELDS, "version", "note", "do", keep_empty=True)
     texts = _typed(given)
     row, served = await page_request.act(lambda session: _read(session, name, texts))
@@ -196,7 +196,7 @@ def _typed(given: Mapping[str, str]) -> dict[str, str]:
 
 async def show_versions(page_request: PageRequest) -> Response:
     """The versions, newest first; of a deleted schedule, too. ``before`` turns pages."""
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
     before = version_number(page_request.query("before").get("before"))
     snapshot = await page_request.read(
         "versions", ask.schedule_versions, name, before=before, limit=PAGE_ROWS + 1

@@ -24,7 +24,8 @@ restore_fire = verb(functions.restore_occurrence, "schedule", "fire_restored", C
 
 async def rename(page_request: PageRequest) -> Response:
     """The same schedule under another name: ``name``."""
-    name, new_name = page_request.segment("name"), (await page_request.form("name")).get("name", "")
+    name = page_request.segments["name"]
+    new_name = (await page_request.form("name")).get("name", "")
     await page_request.do(functions.rename_schedule, name, new_name)
     return page_request.redirect("schedule", "renamed", name=new_name)
 
@@ -37,6 +38,6 @@ async def delete(page_request: PageRequest) -> Response:
             "It can't be taken back but by restoring a version, which makes another schedule.",
             "Say that you are sure.",
         )
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
     await page_request.do(functions.delete_schedule, name)
     return page_request.redirect("schedules", "schedule_deleted")

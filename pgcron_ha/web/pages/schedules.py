@@ -112,7 +112,7 @@ def _line(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
 
 async def show_schedule(page_request: PageRequest) -> Response:
     """The page."""
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
     page_request.query()
     snapshot = await page_request.gather("schedule", _read_schedule, name)
     row, now = snapshot.value, snapshot.now

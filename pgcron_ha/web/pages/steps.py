@@ -78,7 +78,7 @@ async def view_of_workflow(
 
 async def show_step(page_request: PageRequest) -> Response:
     """One step; its items are filtered as the steps of a run."""
-    run_id, name = page_request.id, page_request.segment("step")
+    run_id, name = page_request.segments["id"], page_request.segments["step"]
     given = page_request.query(*FILTERS)
     state, after = choice(given.get("state"), STATES, "state"), number_after(given.get("after"))
     snapshot = await page_request.gather("step", _read_step, run_id, name, state, after)

@@ -44,7 +44,7 @@ async def show_workflows(page_request: PageRequest) -> Response:
 
 async def show_workflow(page_request: PageRequest) -> Response:
     """One workflow; its steps after the number ``after`` are the rows of the grid."""
-    name = page_request.segment("name")
+    name = page_request.segments["name"]
     after = number_after(page_request.query("after").get("after"))
     row = (await page_request.read("workflow", ask.workflow, name=name)).value
     if row is None:
