@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pgcron_ha.errors import TooLarge
+from pgcron_ha.spec.bounds import EARLIEST
 from pgcron_ha.spec.spec import Spec
 
 MOST_INSTANTS: Final = 1_000_000
@@ -26,7 +27,7 @@ def count(spec: Spec, since: datetime, until: datetime) -> Iterator[int]:
     """
     is_arithmetic = len(spec.rules) == 1 and not spec.exclusions
     step = (until - since) / (1 if is_arithmetic else _STRETCHES)
-    begin, instants = since, 0
+    begin, instants = max(since, EARLIEST), 0  # nothing fires earlier
     while begin < until:
         end = min(begin + max(step, timedelta(seconds=1)), until)
         counted = spec.count(begin + _INSTANT_EARLIER, end + _INSTANT_EARLIER, MOST_INSTANTS)

@@ -62,6 +62,7 @@ def test_a_dry_run_counts_and_asks_for_nothing(cli: Cli) -> None:
         (("--since", "yesterday"), "--since 'yesterday' is no date and time"),
         (("--since", "2026-02-03", "--until", "2999-01-01"), "to 2998-12-31 23:00:00+00\n"),
         (("--since", "2026-02-03", "--until", "2999-01-01", "--dry-run"), "a backfill from"),
+        (("--since", "0001-01-01T00:00Z", "--until", "1901-01-01"), "a backfill from"),
         ((*RANGE, "--parallelism", "0", "--dry-run"), "parallelism"),
         ((*RANGE, "--overlap", "never"), "overlap policy 'never' is not known"),
         ((*RANGE, "--args", "[]"), "args"),
