@@ -17,7 +17,7 @@ from pgcron_ha.engine.materialize.previews import compute
 from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.model.backfill import count, following
-from pgcron_ha.spec.spec import spec_of
+from pgcron_ha.spec.spec import Spec, spec_of
 from pgcron_ha.spec.zones import TZDATA
 from pgcron_ha.telemetry.events import BackfillCantGoOn, BackfillIsOver, BackfillIsPaused
 from pgcron_ha.telemetry.log import emit
@@ -101,8 +101,7 @@ class Backfills(Service):
         try:
             spec = spec_of(row)
             if row["state"] == "open" and row["planned"] is None:
-                # In a thread: a range of many instants takes a while to count.
-                planned = await asyncio.to_thread(sum, count(spec, row["since"], row["until"]))
+                planned = await _counted(row, spec)
             ahead = row["reached"], row["since"], row["until"], row["direction"]
             most = min(self._most[row["id"]] + max(row["room"], 0), MOST_AT_ONCE)
             instants, is_last = await compute(partial(following, spec, *ahead, most))
@@ -139,3 +138,13 @@ class Backfills(Service):
     def _wake_up(self) -> None:
         self._waking = None
         self.wake()
+
+
+async def _counted(row: Row, spec: Spec) -> int:
+    """The instants of a backfill. In a thread, as many take seconds; stretch by stretch, as the
+    process of a node that stops ends after its threads. Raises TooLarge.
+    """
+    planned, stretches = 0, count(spec, row["since"], row["until"])
+    while (counted := await asyncio.to_thread(next, stretches, None)) is not None:
+        planned += counted
+    return planned
