@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
 
-from pgcron_ha.cli.arguments import flag, option
+from pgcron_ha.cli.arguments import ReadBy, flag, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo
 from pgcron_ha.client.options import POLICIES
@@ -155,17 +155,31 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
+def _pattern(option: str, text: str) -> str:
+    """A name, or how names begin: as the database has it (producer_rule)."""
+    if not re.fullmatch(r"[A-Za-z0-9_.:-]*\*?", text) or not text:
+        raise click.UsageError(
+            f"{option} is a name, or how names begin and a star: not '{text[:99]}'"
+        )
+    if option == "--handler" and not re.search("[:*]", text):
+        raise click.UsageError(f"--handler needs the handler's kind: py:{text[:99]}")
+    return text
+
+
+def _several(noun: str, words: str, kind: Any = None) -> Callable[[Any], Any]:
+    """The option for one of several queues, handlers or keys."""
+    return option(f"--{noun}", words, kind, into=f"{noun}s".replace("-", "_"), multiple=True)
+
+
 @click.command("grants")
 @click.argument("part", type=click.Choice(PARTS))
 @click.argument("role")
-@option("--queue QUEUE", "a producer's: a name, or mail-* (repeat)", into="queues", multiple=True)
-@option("--handler HANDLER", "a producer's: py:mail, or py:*", into="handlers", multiple=True)
+@_several("queue", "a producer's: a name, or mail-* (repeat)", ReadBy("queue", _pattern))
+@_several("handler", "a producer's: py:mail, or py:*", ReadBy("handler", _pattern))
 @flag("--everything", "any queue, handler, key, weight and priority")
-@option(
-    "--concurrency-key",
+@_several(
+    "concurrency-key",
     "a producer's: a key, or mail/*; without it those that begin with ROLE/ (repeat)",
-    into="concurrency_keys",
-    multiple=True,
 )
 @option("--largest-weight", "of a producer's runs; without it 1", click.IntRange(1, 1000))
 @option(
