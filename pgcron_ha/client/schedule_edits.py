@@ -14,7 +14,7 @@ from typing import Any, Final
 from pgcron_ha.client import checks
 from pgcron_ha.client.options import POLICIES
 from pgcron_ha.client.schedules import DEFAULTS, check_schedule
-from pgcron_ha.db.commands.functions import as_json
+from pgcron_ha.db.commands.functions import JSON_COLUMNS, as_json
 from pgcron_ha.errors import InvalidInput, InvalidSpec, PgcronError, UnknownZone
 from pgcron_ha.spec.text import duration_text
 
@@ -59,10 +59,16 @@ def typed_changes(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -
             raise InvalidInput(
                 f"the {what} is empty", "A schedule says when it fires, and what runs then."
             )
-    # A spec is judged in the zone that stays.
-    stays = {key: row[key] for key in ("timezone", "dst")}
-    comes = {key: value for key, value in values.items() if key in POLICIES}
-    judged = check_schedule(name, spec, handler, stays | comes)
+    # What is changed is judged beside what stays; payloads go together with whatever else is said.
+    stays = {
+        key: row[key] for key in POLICIES if key not in JSON_COLUMNS and row.get(key) is not None
+    }
+    comes = {
+        key: NEW_SCHEDULE.get(key) if value is None else value
+        for key, value in values.items()
+        if key in POLICIES
+    }
+    judged = check_schedule(name, spec, handler, {**stays, **comes})
     return {
         field: judged.get(field, values[field]) if values[field] is not None else None
         for field in written

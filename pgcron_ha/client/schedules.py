@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pgcron_ha.client import checks
-from pgcron_ha.client.options import POLICIES, check_each, given
+from pgcron_ha.client.options import POLICIES, check_attempts, check_each, given
 from pgcron_ha.db.commands import functions
 from pgcron_ha.errors import InvalidInput, Mistakes
 from pgcron_ha.spec.cron.fires import DstPolicy
@@ -66,7 +66,7 @@ def define_schedule(
     Raises InvalidSpec, UnknownZone, InvalidInput and TooLarge.
     """
     checks.refuse_others(policies, DEFAULTS, "a schedule has no policy", "The policies")
-    checked = check_schedule(name, spec, handler, policies)
+    checked = check_schedule(name, spec, handler, {"overlap": "skip", **policies})
     return CodeSchedule(name, spec, handler, {**DEFAULTS, **given(checked)})
 
 
@@ -84,6 +84,7 @@ def check_schedule(
     mistakes.tried(checks.text, "the schedule's name", name, checks.MOST_NAME_CHARACTERS)
     mistakes.tried(checks.handler_name, handler)
     checked = check_each(policies, POLICIES, mistakes)
+    mistakes.tried(check_attempts, checked)
     zone, dst = (checked.get(name) or POLICIES[name].default for name in ("timezone", "dst"))
     with mistakes.kept():
         check_spec(checks.any_text("spec", spec), zone, DstPolicy(dst), EXAMPLE_SEED)

@@ -130,7 +130,7 @@ def judged_schedule(name: str, values: object) -> dict[str, Any]:
     spec, handler = _joined(values.get("spec", "@daily")), values.get("handler", "py:missing")
     policies = {key: value for key, value in values.items() if key in POLICIES}
     with mistakes.kept():
-        checked = schedules.check_schedule(name, spec, handler, policies)
+        checked = schedules.check_schedule(name, spec, handler, {"overlap": "skip", **policies})
     mistakes.raise_any()
     set_ones = {key: value for key, value in checked.items() if value not in (None, "", (), "{}")}
     return {"spec": spec, "handler": handler, **set_ones}
