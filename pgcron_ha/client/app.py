@@ -68,7 +68,7 @@ class App(DatabaseOfApp):
 
     @property
     def schedules(self) -> Mapping[str, CodeSchedule]:
-        """The schedules in code by name, each complete; each of its policies is valid."""
+        """The schedules in code by name, each complete and valid."""
         return self._schedules
 
     @property
@@ -328,8 +328,7 @@ class App(DatabaseOfApp):
         """Create and change the schedules of the code in the database; equal ones are not touched.
 
         A node calls it when it starts. A schedule that the code no longer has stays as it is:
-        another version of the program may still define it. Raises InvalidInput for policies that do
-        not go together, such as several late fires with overlap skip.
+        another version of the program may still define it.
         """
         async with self._connection(conn) as connection:
             # In one order, so that nodes that start together can't wait for each other in a ring.

@@ -192,15 +192,17 @@ def test_every_problem_of_the_files_is_told_with_its_line(cli: Cli, tmp_path: Pa
     ]
 
 
-def test_policies_that_do_not_go_together_are_told_with_their_line(
+def test_policies_that_do_not_go_together_are_told_with_their_lines(
     cli: Cli, tmp_path: Path
 ) -> None:
     more = "spec: '@daily', handler: 'py:x'}"
-    text = f"schedules:\n  a: {{{more}\n  b: {{max_queued: 5, {more}\n"
+    text = f"schedules:\n  a: {{catchup: all, {more}\n  b: {{max_queued: 5, {more}\n"
     file = write(tmp_path / "jobs.yaml", text)
 
     reported = cli("schedules", "apply", file).err
 
+    assert reported.startswith("error: 2 mistakes\n")
+    assert "jobs.yaml, line 2: schedule 'a': catch-up policy 'all' with overlap 'skip'" in reported
     assert "jobs.yaml, line 3: schedule 'b': max_queued with overlap 'skip'" in reported
 
 
