@@ -78,7 +78,7 @@ BEGIN
        'Make two steps of it.'),
       (step ? 'compensates' AND step ?| '{after,rule}', 'a compensation with "after" or "rule"',
        'Compensations run when all steps are over, one by one, in the reverse order of what they '
-       'undo, and read the result of that alone.', 'Leave them out.'),
+       'undo.', 'Leave them out.'),
       (step ? 'for_each' AND step ->> 'handler' IS NULL, '"for_each" without a handler',
        'The handler is executed for each item of the list.', 'Give a handler.'),
       (NOT step ? 'for_each' AND step ?| '{max_parallel,tolerate}',
@@ -152,8 +152,8 @@ BEGIN
   ORDER BY n.place LIMIT 1;
   PERFORM pgcron.refuse_step(w.place, w.step,
       format('%s names %L, %s', w.key, left(w.name, 100), w.why),
-      'A step comes after steps above it, and reads their results, so that no cycle can be '
-      'written. Compensations and what runs finally begin when all other steps are over.',
+      'A step comes after steps above it, so that no cycle can be written. Compensations and '
+      'what runs finally begin when all other steps are over.',
       coalesce('Did you mean ''' || w.alike || '''?', 'Move it, or correct the name.'))
   FROM (
     WITH s AS MATERIALIZED (SELECT n.*, n.step ->> 'name' AS name FROM unnest(numbered) n),

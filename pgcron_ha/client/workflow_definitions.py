@@ -213,38 +213,49 @@ def _in_order(steps: Sequence[Step], place: Place) -> list[Step]:
     """
     mistakes = Mistakes()
     numbers: dict[str, int] = {}
+    for number, step in enumerate(steps):
+        if numbers.setdefault(step["name"], number) != number:
+            fact, rule = "another step has this name", "Within a workflow a name is one step's."
+            error = InvalidInput(fact, rule, "Give one of them another name.")
+            mistakes.found.append(error.about(place(number + 1, step)))
+    mistakes.raise_any()
     by_name = {step["name"]: step for step in steps}
     for number, step in enumerate(steps, 1):
         with mistakes.kept(place(number, step)):
-            if numbers.setdefault(step["name"], number) != number:
-                fact, rule = "another step has this name", "Within a workflow a name is one step's."
-                raise InvalidInput(fact, rule, "Give one of them another name.")
             _complete(step, by_name)
     mistakes.raise_any()
-    parents = {step["name"]: step.get("after", []) for step in steps}
-    if all(numbers[one] < numbers[name] for name, after in parents.items() for one in after):
+    if all(numbers[name] < number for number, step in enumerate(steps) for name in _after(step)):
         return list(steps)
     try:
-        order = [*TopologicalSorter(parents).static_order()]
+        order = [*TopologicalSorter({each["name"]: _after(each) for each in steps}).static_order()]
     except CycleError as error:
         ring = error.args[1]
-        first = by_name[ring[0]]
-        where = place(numbers[ring[0]], first)
+        first = numbers[ring[0]]
         raise InvalidInput(
-            f"{where}: it comes after itself: {' → '.join(ring)[:500]}",
+            f"{place(first + 1, steps[first])}: it comes after itself: {' → '.join(ring)[:500]}",
             "A step begins when those that it comes after are over.",
             "Take one of these dependencies out; `repeat` executes a step again.",
         ) from None
     return [by_name[name] for name in order]
 
 
+def _after(step: Step) -> Sequence[str]:
+    names: list[str] = step.get("after", [])
+    return names
+
+
+def _phase(step: Step) -> int:
+    return 1 if "compensates" in step else 2 if "finally" in step else 0
+
+
 def _complete(step: Step, by_name: Mapping[str, Step]) -> None:
-    """Adds to `after` what the step's paths read. Raises InvalidInput for what is no step."""
+    """Adds to `after` what the step's paths read. Raises InvalidInput for what is no step, or one
+    that it can't come after.
+    """
     paths = [step.get("when", ""), step.get("for_each", ""), *step.get("args_from", {}).values()]
+    read = [name for path in paths for name in references(path) if name not in ("args", "item")]
     undone = step.get("compensates")
-    no_parents = ("args", "item", undone)
-    read = [name for path in paths for name in references(path) if name not in no_parents]
-    after = list(dict.fromkeys([*step.get("after", []), *read]))
+    after = list(dict.fromkeys([*_after(step), *(name for name in read if name != undone)]))
     for name in filter(None, (*after, undone)):
         if name not in by_name:
             raise InvalidInput(
@@ -252,6 +263,15 @@ def _complete(step: Step, by_name: Mapping[str, Step]) -> None:
                 "after, compensates and paths name steps of the workflow; paths also begin with"
                 " $.args or, for each item, $.item.",
                 "Correct its spelling, or define the step.",
+            )
+        if _phase(by_name[name]) != (0 if name == undone else _phase(step)) or (
+            undone and name != undone
+        ):
+            raise InvalidInput(
+                f"it can't come after '{name}', or read its result",
+                "Compensations and what runs finally begin when all other steps are over; a"
+                " compensation may read the result of what it undoes.",
+                "Take it out.",
             )
     if after:
         step["after"] = after

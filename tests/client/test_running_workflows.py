@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -289,34 +289,11 @@ async def test_a_schedule_of_the_code_starts_its_workflow(
     assert tuple(found) == ("nightly", "workflow:nightly")
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (
-            lambda flow: flow.step("load", when="$.args.x ??"),
-            r"step 1 \('load'\): when .* can't be read",
-        ),
-        (
-            lambda flow: flow.step("shell:tidy", finally_=True, after=flow.step("load")),
-            r"step 2 \('tidy'\): after names 'load', a step of another part",
-        ),
-        (
-            lambda flow: flow.step("shell:tidy", finally_=True, when=flow.step("load").result > 1),
-            r"step 2 \('tidy'\): after names 'load', a step of another part",
-        ),
-        (
-            lambda flow: flow.step(
-                "shell:undo", compensates=flow.step("load"), when=flow.step("shell:b").result > 1
-            ),
-            r"step 3 \('undo'\): a compensation with \"after\" or \"rule\"",
-        ),
-    ],
-)
-async def test_the_database_refuses_what_only_it_knows(
-    shop: Shop, build: Callable[[Workflow], object], message: str
-) -> None:
-    shop.app.workflow("odd")(build)
-    with pytest.raises(InvalidInput, match=f"workflow 'odd': {message}"):
+async def test_the_database_refuses_what_only_it_knows(shop: Shop) -> None:
+    shop.app.workflow("odd")(lambda flow: flow.step("load", when="$.args.x ??"))
+    with pytest.raises(
+        InvalidInput, match=r"workflow 'odd': step 1 \('load'\): when .* can't be read"
+    ):
         await shop.app.put_workflows()
 
 

@@ -226,6 +226,10 @@ def test_steps_are_put_in_an_order_in_which_they_can_be_executed(app: App) -> No
             "step 1 ('a'): silence_timeout 0.5 s is out of range",
         ),
         (
+            lambda flow: flow.step("b", finally_=True, after=flow.step("a")),
+            "step 2 ('b'): it can't come after 'a', or read its result",
+        ),
+        (
             lambda flow: flow.step("a") and flow.step("b", when=flow.args["x"] and True),
             "the value of $.args.x is asked for before the workflow runs",
         ),
