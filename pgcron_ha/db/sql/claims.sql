@@ -55,15 +55,15 @@ ORDER BY priority, queue;
 -- ready -> blocked
 -- Due runs that no live node may take leave the claim indexes, so that they delay no others: of
 -- each priority the first `look`, and of each key and requirement its part of as many. Those that
--- need the same are judged together.
+-- need the same are judged together, once.
+WITH alike AS MATERIALIZED (
+  SELECT asked.queue, head.handler, head.requires, array_agg(head.id) AS runs
+  FROM unnest(:queues::text[]) AS asked(queue)
+  CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int, true) head
+  GROUP BY asked.queue, head.handler, head.requires)
 SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
-  SELECT unnest(alike.runs)
-  FROM (SELECT asked.queue, head.handler, head.requires, array_agg(head.id) AS runs
-        FROM unnest(:queues::text[]) AS asked(queue)
-        CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int, true)
-          head
-        GROUP BY asked.queue, head.handler, head.requires) alike
-  WHERE NOT pgcron.is_served(alike.handler, alike.queue, alike.requires)), 'no_node');
+  SELECT unnest(a.runs) FROM alike a
+  WHERE NOT pgcron.is_served(a.handler, a.queue, a.requires)), 'no_node');
 
 -- name: unblock
 -- ready -> blocked
