@@ -275,6 +275,26 @@ async def test_the_newest_waits_until_what_it_replaces_is_really_over(
     assert await decide(connection, node) == {"claim": [newest]}
 
 
+async def test_what_was_cancelled_is_killed_by_the_one_that_terminates_it(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    columns = await of(connection, overlap="terminate")
+    [holder] = await enqueue(connection, **columns)
+    await decide(connection, node)
+    await connection.execute("SELECT pgcron.cancel_run($1, 'enough', 'ann')", holder)
+    [newest] = await enqueue(connection, **columns)
+
+    for _ in range(2):
+        await let_go(connection)
+        row = await run_row(connection, holder)
+        assert row is not None
+        assert row["kill_at"] is not None
+        assert row["cancel_reason"] == (
+            f"cancelled by ann: enough; replaced by run {newest} (overlap terminate)"
+        )
+
+
 async def test_a_newer_one_takes_the_place_of_the_one_that_waits(connection: Connection) -> None:
     node = await join(connection)
     columns = await of(connection, overlap="replace")

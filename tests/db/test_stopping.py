@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import asyncpg
 import pytest
 
 from tests.db.control import (
+    Connect,
     Connection,
     Row,
     call,
@@ -23,6 +25,7 @@ from tests.db.control import (
     reap,
     run_row,
 )
+from tests.waiting import slowness
 
 HOUR = timedelta(hours=1)
 
@@ -81,6 +84,27 @@ async def test_a_kill_of_a_running_run_is_told_to_its_node_with_the_next_beat(
     assert row["cancel_reason"] == "cancelled by ann: enough; killed by bob: now"
     await kill(connection, node)
     assert await reap(connection) == {ids[0]: "cancelled", ids[1]: "cancelled", ids[2]: "retry"}
+
+
+async def test_a_node_hears_of_each_request_once(connection: Connection, another: Connect) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    listener = await another()
+    await listener.add_listener(
+        await connection.fetchval("SELECT pgcron.channel()"),
+        lambda *reported: heard.put_nowait(reported[-1]),
+    )
+    [run_id] = await enqueue(connection)
+    await claim(connection, await join(connection))
+    for verb in ("cancel", "cancel", "kill", "kill", "cancel"):
+        assert await connection.fetchval(f"SELECT pgcron.{verb}_run($1)", run_id) == "requested"
+        await connection.execute("SELECT pg_notify(pgcron.channel(), $1)", f"after {verb}")
+
+    async with asyncio.timeout(10 * slowness()):
+        words = [await heard.get() for _ in range(7)]
+    assert words == [
+        *("cancel", "after cancel", "after cancel"),
+        *("cancel", "after kill", "after kill", "after cancel"),
+    ]
 
 
 async def test_a_kill_of_a_run_that_waits_or_has_ended_is_a_cancel(connection: Connection) -> None:

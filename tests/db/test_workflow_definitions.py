@@ -29,6 +29,10 @@ async def flow(connection: Connection) -> Stage:
         ([step("a", rule="any")], "step 1 ('a'): rule 'any' is not known"),
         ([step("a", rule="one_failed")], "step 1 ('a'): rule one_failed can never hold"),
         (
+            [step("a"), step("b", after=[], rule="one_succeeded")],
+            "step 2 ('b'): rule one_succeeded can never hold",
+        ),
+        (
             [step("a", optional=True), step("b", "a", rule="one_failed")],
             "step 2 ('b'): rule one_failed can never hold",
         ),
