@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
+import asyncpg
 import pytest
 
+from tests.sessions import own_session
+from tests.waiting import until
 from tests.web.login_sites import Login, Visitor
 
 
@@ -152,6 +156,31 @@ async def test_a_token_s_days_are_a_number_within_a_year(login: Login, days: str
     assert f"days {days[:100]} is out of range" in refused.text
     assert "It is a whole number from 1 to 365." in refused.text
     assert await login.execute("SELECT FROM pgcron.api_token") == []
+
+
+async def test_of_two_who_revoke_a_token_at_once_one_is_told_that_there_is_none(
+    login: Login,
+) -> None:
+    header = await login.token("deploy")
+    revoke = "SELECT pgcron.revoke_token($1)"
+    number = header["authorization"].split("_")[1]
+    first = await own_session(login.dsn)
+    async with first.transaction():
+        await first.execute(revoke, number)
+        second = asyncio.create_task(login.execute(revoke, number))
+        await until(
+            "the second waits for the first",
+            lambda: first.fetchval(
+                "SELECT count(*) FROM pg_locks WHERE NOT granted"
+                " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+            ),
+        )
+    await first.close()
+    with pytest.raises(asyncpg.PostgresError, match="does not exist"):
+        await second
+
+    recorded = "SELECT FROM pgcron.audit WHERE (verb, kind, name) = ('revoke', 'token', 'deploy')"
+    assert len(await login.execute(recorded)) == 1
 
 
 async def test_nobody_revokes_the_token_of_another(login: Login) -> None:
