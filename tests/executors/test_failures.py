@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -70,6 +71,17 @@ def without_cause() -> BaseException:
             raise GeneratorExit
 
     return Without()
+
+
+def test_a_stop_is_found_below_many_errors() -> None:
+    error: BaseException = asyncio.CancelledError()
+    for number in range(40):
+        above = ValueError(number)
+        above.__cause__ = above.__context__ = error  # as `raise … from error` below `except`
+        error = above
+    run = context(1, "py:work")
+    run.stop_reason = StopReason.CANCELLED
+    assert isinstance(outcome_of_error(error, run), Interrupted)
 
 
 @pytest.mark.parametrize("make", [without_name, without_text, without_cause])

@@ -18,7 +18,6 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from types import FrameType
 from typing import Any, Final
 
@@ -234,12 +233,15 @@ def _traceback(error: BaseException, own: Masker | None) -> str:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """The error, what it was raised from or during, and the members of groups."""
-    found = [error]
-    for each in islice(found, _MAX_CHAIN):  # it grows meanwhile
+    pending = [error]
+    for _ in range(_MAX_CHAIN):
+        if not pending:
+            return
+        each = pending.pop()  # the last, so that a long chain, of which each is found twice, ends
         yield each
         if isinstance(each, BaseExceptionGroup):
-            found.extend(each.exceptions)
-        found.extend(cause for cause in (each.__cause__, each.__context__) if cause is not None)
+            pending.extend(each.exceptions)
+        pending.extend(cause for cause in (each.__cause__, each.__context__) if cause is not None)
 
 
 def fingerprint_of(failure: Failed, handler: str) -> str:
