@@ -38,7 +38,6 @@ import httpx
 from pgcron_ha.config.http_destinations import AnswerCheck, HttpDestination, Statuses
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, Failed, Outcome, Succeeded
 from pgcron_ha.executors.contract.failures import bounded_text, outcome_of_result
-from pgcron_ha.executors.contract.masking import mask_document
 from pgcron_ha.executors.http import work_reports
 from pgcron_ha.executors.http.client import HttpAnswer, HttpClient
 from pgcron_ha.executors.http.request import HttpRequest
@@ -64,7 +63,7 @@ def outcome_of_answer(
     except NotJson as error:
         if destination.check is not None:
             return _unexpected(answer, f"{error}, and the check needs JSON", context)
-        for line in work_reports.first_lines(_text_of(answer).splitlines(), "answer"):
+        for line in work_reports.first_lines(_text_of(answer, context).splitlines(), "answer"):
             context.log(line)
         return SUCCEEDED
     if destination.check is not None:
@@ -81,7 +80,7 @@ def outcome_of_document(document: Any, context: Context) -> Outcome:
     """`Succeeded` with the document as its result, if it fits. The service has done its work: an
     answer that can't be kept does not make a failure of that.
     """
-    outcome = outcome_of_result(document)
+    outcome = outcome_of_result(document, context._masker)
     if isinstance(outcome, Succeeded):
         return outcome
     context.log(f"the answer is not kept as the result: {outcome.message}")
@@ -122,7 +121,9 @@ def json_of(answer: HttpAnswer, context: Context) -> Any:
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise NotJson(f"the answer is of type {media_type[:100]!r}")
     try:
-        return read_json(mask_document(answer.body.decode("utf-8-sig"), context._masker))
+        document = read_json(answer.body.decode("utf-8-sig"))
+        # Not its text, in which a service may escape any character of a secret.
+        return document if context._masker is None else context._masker.mask_document(document)
     except (ValueError, RecursionError) as error:
         raise NotJson(f"the answer is no JSON ({str(error)[:200]})") from None
 
@@ -168,15 +169,16 @@ def _unexpected(answer: HttpAnswer, why: str, context: Context) -> Failed:
 
 
 def _excerpt(answer: HttpAnswer, context: Context) -> str | None:
-    return bounded_text(_text_of(answer), MAX_EXCERPT_CHARACTERS, context._masker) or None
+    return bounded_text(_text_of(answer, context), MAX_EXCERPT_CHARACTERS) or None
 
 
-def _text_of(answer: HttpAnswer) -> str:
-    """Empty for a body that is no text."""
+def _text_of(answer: HttpAnswer, context: Context) -> str:
+    """Secrets taken out of the whole, before it is cut; empty for a body that is no text."""
     media_type = answer.headers.get("content-type", "text/plain").partition(";")[0].strip().lower()
     words = ("json", "xml", "javascript", "x-www-form-urlencoded")
     is_text = media_type.startswith("text/") or media_type.endswith(words)
-    return answer.body.decode("utf-8", "replace") if is_text else ""
+    text = answer.body.decode("utf-8", "replace") if is_text else ""
+    return text if context._masker is None else context._masker.mask(text)
 
 
 def _value_at(document: Any, check: AnswerCheck) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -159,6 +160,26 @@ async def test_a_secret_is_sent_and_never_kept(
     assert [
         text for text in kept if reported in text or "s3cret" in text or "***" not in text
     ] == []
+
+
+async def test_a_secret_is_not_kept_however_a_service_writes_it(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret/äö")
+    auth = {"scheme": "bearer", "secret": f"file:{tmp_path / 'secret'}"}
+    state = "x" * 185 + r"s3cret\/\u00e4ö"
+    answer = Answer(200, f'{{"state": "{state}"}}'.encode(), {"Content-Type": JSON})
+    with Service({"/": answer}) as service:
+        outcome, _ = await call(service, auth=auth, check={"path": "state", "value": "ok"})
+    assert outcome.message.endswith('state is "' + "x" * 185 + '***"')
+
+
+async def test_a_long_secret_across_a_cut_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret" * 850)
+    auth = {"scheme": "basic", "user": "ann", "secret": f"file:{tmp_path / 'secret'}"}
+    pair = base64.b64encode(b"ann:" + b"s3cret" * 850)
+    answer = Answer(200, b"x" * 6000 + pair, {"Content-Type": "text/plain"})
+    with Service({"/": answer}) as service:
+        _, lines = await call(service, auth=auth)
+    assert lines[1] == "x" * 6000 + "***"
 
 
 async def test_a_secret_that_is_rotated_is_taken_up(tmp_path: Path) -> None:
