@@ -31,8 +31,9 @@ import httpx
 from pgcron_ha.config.http_destinations import HttpDestination
 from pgcron_ha.config.settings import Settings
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.errors import ConfigError
+from pgcron_ha.errors import ConfigError, InvalidInput
 from pgcron_ha.executors.contract.base import Context, ExecutorServices, Failed, Outcome
+from pgcron_ha.executors.contract.failures import refused
 from pgcron_ha.executors.contract.masking import remember_secret
 from pgcron_ha.executors.contract.previous import note_previous
 from pgcron_ha.executors.contract.tasks import TaskExecutor
@@ -115,6 +116,8 @@ class HttpExecutor(TaskExecutor):
             request = render_request(destination, context, callback.address if callback else None)
         except ConfigError as error:
             return Failed("SecretUnreadable", error.message, error.detail)
+        except InvalidInput as error:  # not raised: a callback is closed then
+            return refused(error)
         try:
             context.check()
             answer = await client.exchange(request)

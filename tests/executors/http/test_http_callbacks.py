@@ -195,6 +195,21 @@ async def test_a_result_with_the_secrets_of_the_destination_is_masked(
     assert outcome.result == {"echo": "***"}
 
 
+async def test_of_a_run_that_is_refused_no_callback_is_taken(
+    database: str, connection: Connection
+) -> None:
+    run = await claimed(connection)
+    with Service(ACCEPTS) as service:
+        asks = called_back(database, "http://127.0.0.1:1", service, body="{callback_token}{a}",
+                           placeholders={"a": ".+"})  # fmt: skip
+        async with asks as (running, record):
+            running.start([run])
+            outcome = await asyncio.to_thread(record.outcome, run)
+    assert isinstance(outcome, Failed)
+    assert (outcome.error_class, outcome.retry) == ("InvalidInput", False)
+    assert await connection.fetchval("SELECT closed_at IS NOT NULL FROM pgcron.callback")
+
+
 async def test_a_run_that_is_not_held_any_more_is_not_sent(
     database: str, connection: Connection
 ) -> None:
