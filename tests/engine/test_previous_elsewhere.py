@@ -32,7 +32,7 @@ from tests.executors.test_sql import profile
 from tests.product.cli import statements
 from tests.product.client import child_program
 from tests.product.config import HttpDestination, ShellTemplate, read_tables
-from tests.product.db import Link
+from tests.product.db import Busy, Link
 from tests.product.engine import _OF_A_CLAIM
 from tests.product.executors import ChildPool, ShellExecutor
 from tests.waiting import until
@@ -143,6 +143,19 @@ async def test_a_program_is_not_started_while_the_database_does_not_say(
     assert isinstance(outcome, Failed)
     assert (outcome.error_class, outcome.retry) == ("DatabaseUnavailable", True)
     assert record.lines_of(run) == []
+
+
+async def test_a_database_that_is_busy_is_as_one_that_does_not_answer(
+    fires: tuple[Row, Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def busy(*_: Any, **__: Any) -> Any:
+        raise Busy("canceling statement due to statement timeout", "SQLSTATE 57014")
+
+    monkeypatch.setattr(Link, "rows", busy)
+    outcome, _ = await run_program(NOWHERE, context_of(fires[1], "shell:t"))
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.error_class, outcome.retry) == ("DatabaseUnavailable", True)
 
 
 class Silent:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from pgcron_ha.db.driver.link import HANDLER_ANSWER_SECONDS, Link
+from pgcron_ha.db.driver.link import HANDLER_ANSWER_SECONDS, Busy, Link
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.coroutines import submit
@@ -78,7 +78,7 @@ async def find_previous(link: Link, context: Attempt) -> Previous | None:
     try:
         async with asyncio.timeout(HANDLER_ANSWER_SECONDS):
             rows = await link.rows("previous_result", run_id=context.run_id)
-    except TimeoutError as error:
+    except (TimeoutError, Busy) as error:
         raise DatabaseUnavailable("the database did not answer in time") from error
     found = [Previous(**{**row, "result": json.loads(row["result"] or "null")}) for row in rows]
     return found[0] if found else None
