@@ -244,8 +244,11 @@ class TaskExecutor(LoopExecutor):
 
     def _take_inbox(self) -> None:
         while self._inbox:
-            with contextlib.suppress(IndexError):  # outside of the loop another thread was quicker
-                self._begin(self._inbox.popleft())
+            try:
+                context = self._inbox.popleft()
+            except IndexError:  # outside of the loop another thread was quicker
+                return
+            self._begin(context)
 
     def _begin(self, context: Context | None) -> None:
         """Begin it; when it is refused, the slot takes the next one."""
