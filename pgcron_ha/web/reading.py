@@ -170,7 +170,7 @@ class Reader:
                 self._failure = (monotonic(), error)
             raise
         finally:  # here, and not once it is over: who asks meanwhile would be given it for ever
-            del self._flights[key]
+            self._flights.pop(key, None)  # `close` forgets those that begin meanwhile
         self._failure, self.last_success, self._read_at = None, entry.at, began
         if is_kept:
             self._entries[key] = entry

@@ -79,12 +79,10 @@ async def test_who_asks_while_it_is_read_waits_for_that_read(database: str) -> N
     )
 
 
-async def test_who_asks_after_a_write_when_a_read_has_just_ended_gets_another_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def unconnected(monkeypatch: pytest.MonkeyPatch) -> Reader:
+    """A reader without a database, whose reads say when they end."""
     reader = Reader("", WebMetrics("0"))
-    go, began, waits = asyncio.Event(), asyncio.Event(), 0
-    reads = iter((1, 2))
 
     async def at(connection: object, schema: str) -> datetime:
         return datetime.now(UTC)
@@ -92,6 +90,18 @@ async def test_who_asks_after_a_write_when_a_read_has_just_ended_gets_another_on
     @asynccontextmanager
     async def no_transaction() -> AsyncIterator[None]:
         yield
+
+    monkeypatch.setattr(sys.modules[Reader.__module__], "database_time", at)
+    monkeypatch.setattr(reader.pool, "transaction", no_transaction)
+    return reader
+
+
+async def test_who_asks_after_a_write_when_a_read_has_just_ended_gets_another_one(
+    unconnected: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = unconnected
+    go, began, waits = asyncio.Event(), asyncio.Event(), 0
+    reads = iter((1, 2))
 
     async def read(_: object) -> int:
         began.set()
@@ -110,8 +120,6 @@ async def test_who_asks_after_a_write_when_a_read_has_just_ended_gets_another_on
         return shielded(flight)
 
     shielded = asyncio.shield
-    monkeypatch.setattr(sys.modules[Reader.__module__], "database_time", at)
-    monkeypatch.setattr(reader.pool, "transaction", no_transaction)
     first = asyncio.create_task(reader.snapshot(("page",), read))
     await began.wait()
     second = asyncio.create_task(write_and_ask())
@@ -120,6 +128,37 @@ async def test_who_asks_after_a_write_when_a_read_has_just_ended_gets_another_on
     go.set()
 
     assert [(await first).value, await second] == [1, 2]
+
+
+async def test_a_probe_that_asks_while_the_pages_are_closed_gets_its_answer(
+    unconnected: Reader,
+) -> None:
+    go, gone, began = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def lingering(_: object) -> None:
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            await gone.wait()
+
+    async def read(_: object) -> int:
+        await go.wait()
+        return 1
+
+    page = asyncio.create_task(unconnected.snapshot(("page",), lingering))
+    await began.wait()
+    closing = asyncio.create_task(unconnected.close())
+    await asyncio.sleep(0)
+    probe = asyncio.create_task(unconnected.snapshot(("probe",), read))
+    await asyncio.sleep(0)
+    gone.set()
+    await closing
+    go.set()
+
+    assert (await probe).value == 1
+    with pytest.raises(asyncio.CancelledError):
+        await page
 
 
 async def test_a_page_can_not_write(database: str) -> None:
