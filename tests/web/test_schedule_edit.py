@@ -219,6 +219,8 @@ async def test_versions_are_listed_and_restored(full_site: Site, full_database: 
     assert await row_of(full_database, "spec") == before
     shown = await full_site.get(f"/schedules/{NAME}/versions?done=restored")
     assert f"restored from version {version}" in shown.text
+    older = (await full_site.get(f"/schedules/{NAME}/versions?before=1")).text
+    assert "No older version is kept." in older
     for query in ("before=x", "before=99999999999"):
         assert (await full_site.get(f"/schedules/{NAME}/versions?{query}")).status_code == 400
     assert (await full_site.post(f"/schedules/{NAME}/restore")).status_code == 404
