@@ -120,8 +120,12 @@ async def test_pruning_deletes_what_the_source_owns_and_nothing_else(
     await changed(connection, {**NIGHTLY, "name": "foreign"}, source="elsewhere")
     await functions.put_schedule(connection, "by hand", "@daily", "py:x")
     assert await changed(connection, NIGHTLY) == {"nightly": "unchanged"}
-    pruned = await prune_schedules(connection, "files", ["nightly"])
+    pruned = await prune_schedules(connection, "files", ["nightly"], actor="cli:ann")
     assert [(one["name"], one["change"]) for one in pruned] == [("other", "pruned")]
+    recorded = await connection.fetchrow(
+        "SELECT verb, name, actor, interface FROM pgcron.audit ORDER BY id DESC LIMIT 1"
+    )
+    assert tuple(recorded or ()) == ("delete", "other", "cli:ann", "file")
     names = [row["name"] for row in await exported(connection)]
     assert names == ["by hand", "foreign", "nightly"]
 
