@@ -17,7 +17,7 @@ The `note` is kept with the version. NotFound, VersionConflict, InvalidInput.
 """
 
 written_schedule: Final = Rows("written_schedule", "name").existing(*NO_SCHEDULE)
-"""Every column of a schedule as people wrote it. NotFound."""
+"""Every column of a schedule as people wrote it, its ``watermark`` and ``runs_made``. NotFound."""
 
 written_version: Final = Rows("written_version", "name", "version").one
 """As `written_schedule`, of an earlier version; None: it is not kept."""

@@ -33,8 +33,9 @@ ORDER BY v.version DESC LIMIT :limit::int;
 -- name: edit_schedule
 
 -- name: written_schedule
--- As people wrote it, every column.
-SELECT s.* FROM pgcron.schedule s
+-- As people wrote it, every column, and how far it has come.
+SELECT s.*, c.watermark, c.runs_made
+FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
 WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 
 -- name: written_version
