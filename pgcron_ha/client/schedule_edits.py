@@ -70,8 +70,8 @@ def typed_changes(name: str, row: Mapping[str, Any], texts: Mapping[str, str]) -
     }
     judged = check_schedule(name, spec, handler, {**stays, **comes})
     return {
-        field: judged.get(field, values[field]) if values[field] is not None else None
-        for field in written
+        field: None if value is None else _kept(field, judged.get(field, value))
+        for field, value in values.items()
     }
 
 
@@ -109,6 +109,12 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return str(value)
+
+
+def _kept(field: str, value: Any) -> Any:
+    """The value, but None for the 0 that takes one back."""
+    is_removable = field in POLICIES and POLICIES[field].is_removable
+    return None if is_removable and not value else value
 
 
 def _value(field: str, text: str) -> Any:

@@ -115,6 +115,21 @@ async def test_a_schedule_is_edited_with_a_note(full_site: Site, full_database: 
     assert await row_of(full_database, "start_deadline, max_attempts") == (None, None)
 
 
+async def test_0_takes_back_what_it_takes_back_elsewhere(
+    full_site: Site, full_database: str
+) -> None:
+    form = await opened(full_site)
+    some = {"max_runs": "9", "pause_after_failures": "3", "jitter": "5m", "probe_after": "1m"}
+    assert (await save(full_site, form, **some, priority="3")).status_code == 303
+    form = await opened(full_site)
+    nothing = {"max_runs": "0", "pause_after_failures": "0", "jitter": "0s", "probe_after": "0s"}
+    none = await save(full_site, form, **nothing, priority="0")
+
+    assert none.status_code == 303
+    kept = await row_of(full_database, ", ".join((*some, "priority")))
+    assert kept == (None, None, None, None, 0)
+
+
 async def test_a_preview_saves_nothing_and_keeps_what_was_typed(
     full_site: Site, full_database: str
 ) -> None:
