@@ -159,7 +159,7 @@ CREATE TABLE pgcron.schedule (
       OR (overlap IN ('skip', 'queue') AND coalesce(max_running, 1) = 1)
       OR pgcron.refuse('PC001',
         format('depends_on_previous with overlap %L%s', overlap,
-          ' and max_running ' || max_running),
+          ' and max_running ' || nullif(max_running, 1)),
         'Whether the fire before it succeeded is known when it is over: with overlap skip or '
         'queue, one run at a time.',
         'Use overlap ''skip'' or ''queue'', and leave max_running out.'))

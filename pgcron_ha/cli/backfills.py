@@ -50,7 +50,7 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 )
 @arguments.args_option("Arguments instead of the schedule's.")
 @option("--note", "Reason, kept with the backfill.")
-@flag("--dry-run", "Show what would run, and change nothing.")
+@flag("--dry-run", "Show what would run, and change nothing; it needs the right to backfill.")
 @flag("--wait", "Wait until it ends; exit code 1 if a run failed.")
 def backfill_command(
     name: str,
