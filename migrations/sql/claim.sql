@@ -146,6 +146,10 @@ BEGIN
     PERFORM pgcron.count_claimed(ARRAY(SELECT c.id FROM unnest(claimed) c),
         (search.places).limited, at);
   END IF;
+  IF cardinality(claimed) < free AND kept.id IS NULL AND (search.places).pairs <> '{}' THEN
+    RETURN QUERY SELECT (pgcron.no_claim('blocked', b.id)).*
+      FROM pgcron.block_keys((search.places).pairs, handlers) b(id);
+  END IF;
   IF heavy IS NOT NULL AND kept.id IS NULL THEN
     RETURN QUERY SELECT a.* FROM pgcron.choose_awaited(incarnation, heavy) a;
   END IF;

@@ -177,7 +177,7 @@ async def claim_limited(
     rows = await look_at_keys(
         connection, node, free, beyond=beyond, look=look, aged=aged, probes=probes, ahead=ahead
     )
-    return [row for row in rows if row["verdict"] != "walked"]
+    return [row for row in rows if row["verdict"] not in ("walked", "blocked")]
 
 
 async def look_at_keys(

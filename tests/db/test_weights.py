@@ -285,10 +285,6 @@ async def test_a_run_that_was_called_too_light_is_given_back_and_waits_with_the_
     assert {row["attempt"] for row in again} == {1}
 
 
-async def block_unserved(connection: Connection) -> None:
-    await call(connection, "block_unserved", queues=["default"], look=1000)
-
-
 async def blocked(connection: Connection) -> list[int]:
     rows = await connection.fetch("SELECT id FROM pgcron.run WHERE gate = 'no_node' ORDER BY id")
     return [row["id"] for row in rows]
@@ -306,7 +302,6 @@ async def test_runs_at_the_head_of_a_key_whose_handler_nobody_offers_are_parked(
     await enqueue(connection, concurrency_key="b", handler="py:gone", due_at=ago(-1))
 
     claimed = await claim_limited(connection, node)
-    await block_unserved(connection)
 
     assert {row["id"] for row in claimed} == {*served, *behind}
     assert await blocked(connection) == lost
@@ -325,9 +320,8 @@ async def test_a_run_that_another_node_can_execute_is_not_parked(connection: Con
     await join(connection, handlers=("py:theirs",))
     await enqueue(connection, concurrency_key="a", handler="py:theirs")
 
-    await block_unserved(connection)
-
     assert await claim_limited(connection, node) == []
+    assert await call(connection, "block_unserved", queues=["default"], look=1000) == []
     assert await blocked(connection) == []
 
 
@@ -338,8 +332,21 @@ async def test_a_round_parks_a_thousand_runs_at_most(connection: Connection) -> 
 
     for count in (1000, 2000):
         assert await claim_limited(connection, node) == []
-        await block_unserved(connection)
         assert len(await blocked(connection)) == count
     assert [row["id"] for row in await claim_limited(connection, node)] == [run]
-    await block_unserved(connection)
     assert len(await blocked(connection)) == 2500
+
+
+async def test_what_nobody_offers_hides_no_run_of_its_key_behind_a_thousand_other_keys(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    await connection.execute(
+        """INSERT INTO pgcron.run (handler, concurrency_key, due_at)
+           SELECT 'py:work', 'a' || n, now() + interval '1 day' FROM generate_series(1, 1100) n"""
+    )
+    await enqueue(connection, 1000, concurrency_key="b", handler="py:gone", due_at=ago(60))
+    [run] = await enqueue(connection, concurrency_key="b")
+
+    assert await claim_limited(connection, node) == []
+    assert [row["id"] for row in await claim_limited(connection, node)] == [run]

@@ -24,6 +24,8 @@ from pgcron_ha.engine.service import Service
 from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.base import Succeeded
 from pgcron_ha.telemetry.counters import COUNTERS
+from pgcron_ha.telemetry.events import RunsBlocked
+from pgcron_ha.telemetry.log import emit
 
 CLAIM_BATCH: Final = 500
 """Rows of one claim: beyond this a statement's own time outweighs what is saved."""
@@ -294,18 +296,25 @@ class Dispatcher(Service):
         if not free:
             return 0
         incarnation = self._session.incarnation
-        claimed, is_contested = await self.claims.settle(self._gated.claim(free))
+        claimed, blocked, is_contested = await self.claims.settle(self._gated.claim(free))
         COUNTERS.claimed(len(claimed), free, self.claims.answered_after)
         await self._acceptance.take(claimed, incarnation)
-        if len(claimed) < free and not is_contested:
+        if blocked:
+            self._report_blocked(blocked)
+        elif len(claimed) < free and not is_contested:
             await self._block()
         return len(claimed)
 
     async def _block(self) -> None:
         """What is due and could not be claimed may wait for what no node has."""
-        if await self.claims.block():
-            self._gated.wake()
-            self.wake()
+        if blocked := await self.claims.block():
+            self._report_blocked(blocked)
+
+    def _report_blocked(self, runs: int) -> None:
+        """So many are out of the way: what was behind them is looked at."""
+        emit(RunsBlocked(runs))
+        self._gated.wake()
+        self.wake()
 
     async def _say_idle(self, is_idle: bool) -> None:
         self._is_idle = False  # if the answer is lost it is unknown, and this node looks by itself

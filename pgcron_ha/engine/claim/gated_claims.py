@@ -84,10 +84,10 @@ class GatedClaims:
             self._claimed -= over
             self.wake()
 
-    async def claim(self, free: int) -> tuple[list[Row], bool]:
+    async def claim(self, free: int) -> tuple[list[Row], int, bool]:
         """One round for the free slots, and some ahead where no rate counts them. Now and then the
-        longest overdue goes first. The claimed, and whether other nodes took some of the runs or
-        their slots at the same moment.
+        longest overdue goes first. The claimed, how many were set aside since no node may take
+        them, and whether other nodes took some of the runs or their slots at the same moment.
         """
         self._rounds += 1
         ahead = self.ahead
@@ -120,6 +120,7 @@ class GatedClaims:
         queues = [queue for queue in self._queues if not aside.waits(_named(queue))]
         await isolate(queues, send, refuse, delay)
         claimed = [row for row in verdicts if row["verdict"] == "claim"]
+        blocked = sum(row["verdict"] == "blocked" for row in verdicts)
         is_contested = any(row["verdict"] == "again" for row in verdicts)
         awaited = [row["weight"] for row in verdicts if row["verdict"] == "await"]
         self.awaits = max(awaited, default=0)
@@ -129,7 +130,7 @@ class GatedClaims:
         self._plan(verdicts, is_full=self._yields or has_ended_some)
         if is_contested:
             self.look_at = min(self.look_at, monotonic() + _SHORTEST_REST)
-        return claimed, is_contested
+        return claimed, blocked, is_contested
 
     def _plan(self, verdicts: Sequence[Row], is_full: bool) -> None:
         """Where the next walk begins, and when."""

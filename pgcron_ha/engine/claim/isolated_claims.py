@@ -16,8 +16,6 @@ from pgcron_ha.engine.batches import SetAside, end_refused_runs, impatience
 from pgcron_ha.engine.lease.session import Session
 from pgcron_ha.errors import DatabaseUnavailable, PgcronError, Refused, SchemaError
 from pgcron_ha.operating_system import boottime
-from pgcron_ha.telemetry.events import RunsBlocked
-from pgcron_ha.telemetry.log import emit
 
 Answer = TypeVar("Answer")
 
@@ -101,18 +99,17 @@ class IsolatedClaims:
                 return rows
         return []
 
-    async def block(self) -> bool:
-        """Set aside due runs that no living node may take; whether there were any. After a search
-        that found none there is another a second later.
+    async def block(self) -> int:
+        """Set aside due runs that no living node may take; how many there were. After a search that
+        found none there is another a second later.
         """
         if monotonic() - self._unserved_at < _SEARCH_EVERY:
-            return False
+            return 0
         kind, queues = "runs that no node serves", list(self._queues)
-        if blocked := await self.rows(kind, "block_unserved", look=LOOK, queues=queues):
-            emit(RunsBlocked(len(blocked)))
-        else:
+        blocked = await self.rows(kind, "block_unserved", look=LOOK, queues=queues)
+        if not blocked:
             self._unserved_at = monotonic()
-        return bool(blocked)
+        return len(blocked)
 
     async def end_refused(self, queues: Sequence[str]) -> int:
         """Ends the due runs of these queues that can't be claimed; returns how many there were."""
