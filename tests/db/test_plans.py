@@ -146,6 +146,7 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "at_most": LIMIT,
         "refill": 60.0,
         "aside": [],
+        "but": [],
         "run_ids": [row["id"] for row in mine],
         "tokens": [row["token"] for row in mine],
         "fences": [row["fence"] for row in mine],
@@ -225,6 +226,7 @@ HOT = pytest.mark.parametrize(
         "expired_runs",
         "fail_runs",
         "reap_runs",
+        "orphaned_runs",
     ],
 )
 
