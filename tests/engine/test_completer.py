@@ -5,7 +5,7 @@ from time import monotonic
 
 import pytest
 
-from pgcron_ha.errors import DatabaseUnavailable
+from pgcron_ha.errors import DatabaseUnavailable, SchemaError
 from pgcron_ha.executors.contract.base import (
     Doubtful,
     Failed,
@@ -462,6 +462,24 @@ async def test_lines_are_written_before_the_end_that_would_refuse_them(
         "SELECT line FROM pgcron.log WHERE run_id = $1 ORDER BY sequence", run
     )
     assert [row["line"] for row in rows] == ["line 0", "line 1", "line 2"]
+
+
+async def test_failures_that_can_not_be_written_keep_no_success_from_being_told(
+    ending: Ending, connection: Connection
+) -> None:
+    failed, done = await ending.claim(2)
+    await ending.end([failed], Failed("ValueError", "no"))
+    await ending.end([done])
+    await until("both are heard of", lambda: len(ending.completer._pending) == 2)
+    await connection.execute("ALTER TABLE pgcron.attempt RENAME TO somewhere_else")
+
+    with pytest.raises(SchemaError):
+        await ending.completer.run_once()
+
+    row = await history_row(connection, done)
+    assert row is not None
+    assert row["outcome"] == "succeeded"
+    assert [ended[0].run_id for ended in ending.completer._pending] == [failed]
 
 
 async def test_a_database_that_is_away_leaves_everything_pending(

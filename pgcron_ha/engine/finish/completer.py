@@ -110,7 +110,8 @@ class Completer(Service):
         return list(islice(due, RETRIES))
 
     async def _report_all(self, batch: list[Ended]) -> None:
-        """Each kind of end in its own way.
+        """Each kind of end in its own way, in the same order each time: what the database does not
+        take of the failed ones keeps no success from being told.
 
         A COMMIT without an answer is reported as a failure. The statement that ends the run waits
         for the transaction if it is still under way. So a refusal means: check whether it was
@@ -118,12 +119,19 @@ class Completer(Service):
         """
         await self._recorder.flush_lines_of([context for context, _, _ in batch])
         self._resent.update(context for context, outcome, _ in batch if type(outcome) is Doubtful)
-        by_way: dict[_Send, list[Ended]] = {}
-        at_once: dict[_Send, int] = {self._start: WORKFLOWS, self._finish_declaring: 1}
+        at_once: dict[_Send, int] = {
+            self._start: WORKFLOWS,
+            self._finish: BATCH,
+            self._finish_declaring: 1,
+            self._acknowledge: BATCH,
+            self._release: BATCH,
+            self._fail: BATCH,
+        }
+        by_way: dict[_Send, list[Ended]] = {send: [] for send in at_once}
         for ended in batch:
-            by_way.setdefault(self._way_of(ended), []).append(ended)
-        for send, ends in by_way.items():
-            most = at_once.get(send, BATCH)
+            by_way[self._way_of(ended)].append(ended)
+        for send, most in at_once.items():
+            ends = by_way[send]
             for first in range(0, len(ends), most):
                 await self._report(ends[first : first + most], send)
 
