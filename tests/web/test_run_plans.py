@@ -102,3 +102,20 @@ async def test_pages_of_runs_read_what_they_show(full_database: str) -> None:
     assert ended <= 500 + 51 + 20
     assert letters <= 500
     assert {name: rows for name, rows in read.items() if rows > MOST[name]} == {}
+
+
+async def test_a_kept_plan_of_runs_reads_only_the_partitions_of_their_ends(
+    full_database: str,
+) -> None:
+    asked = load()["runs_of_ids"]
+    day = "date_trunc('day', now())"
+    given = {"run_ids": "'{1}'", "most": "0", "since": day, "until": day}
+    values = ", ".join(given[parameter] for parameter in asked.parameters)
+    connection = await own_session(full_database)
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"PREPARE asked AS {asked.sql}")
+
+    lines = await connection.fetch(f"EXPLAIN EXECUTE asked({values})")
+    await connection.close()
+
+    assert any("Subplans Removed" in line[0] for line in lines)

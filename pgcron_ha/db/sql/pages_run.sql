@@ -1,8 +1,8 @@
 -- name: runs_of_ids
 -- Runs from any table: alive, ended, ended while there was no partition, or a dead letter whose
--- history retention removed. :since and :until are bounds of the ends, which choose partitions. At
--- most :most characters of args and result, laid out if they have no more bytes; with 0 they are
--- not read.
+-- history retention removed. :since and :until are bounds of the ends, which choose partitions: in
+-- a plan that is kept, too, unless ended runs are read through every_run. At most :most characters
+-- of args and result, laid out if they have no more bytes; with 0 they are not read.
 SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.origin,
        f.schedule_id, f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for,
        coalesce(f.scheduled_for, f.nominal_for) AS fire_time, f.parent_run, f.queue, f.priority,
@@ -28,11 +28,12 @@ SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.ori
        p.at AS progress_at, p.done, p.total, p.note
 FROM unnest(:run_ids::bigint[]) asked(id)
 CROSS JOIN LATERAL (SELECT e.* FROM (
-      (SELECT CASE WHEN r.ended_at IS NULL THEN 1 ELSE 2 END AS place, r.* FROM pgcron.every_run r
-       WHERE r.id = asked.id
-         AND (r.ended_at IS NULL
-              OR (r.ended_at >= coalesce(:since::timestamptz, '-infinity')
-                  AND r.ended_at <= coalesce(:until::timestamptz, 'infinity'))))
+      (SELECT 1 AS place, r.* FROM pgcron.every_run r WHERE r.id = asked.id AND r.ended_at IS NULL)
+      UNION ALL
+      (SELECT 2, h.*, h.finished_at, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
+       FROM pgcron.ended_runs h
+       WHERE h.id = asked.id AND h.finished_at >= coalesce(:since::timestamptz, '-infinity')
+         AND h.finished_at <= coalesce(:until::timestamptz, 'infinity'))
       UNION ALL
       (SELECT 3, h.*, d.died_at, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
        FROM pgcron.dead_letter d
