@@ -121,6 +121,8 @@ BEGIN
   IF held.is_decided THEN      -- it becomes a run, or none, as every fire after an edit
     PERFORM pgcron.apply_edit(held.schedule);
     PERFORM pgcron.notify(pgcron.channel(), 'schedule');
+  ELSE                         -- who decides with a snapshot from before this decides again
+    UPDATE pgcron.cursor c SET generation = c.generation + 1 WHERE c.schedule_id = held.schedule;
   END IF;
 END $$;
 

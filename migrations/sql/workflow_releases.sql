@@ -263,7 +263,10 @@ BEGIN
                            THEN w.stop_reason END,
                     'step ' || failed.name || ' ' || failed.state
                     || coalesce(': ' || failed.reason, '')
-                    || coalesce(' (and ' || nullif(failed.steps - 1, 0) || ' more)', '')) END,
+                    || coalesce(' (and ' || nullif(failed.steps - 1, 0) || ' more)', ''),
+                    (SELECT left('compensated: ' || string_agg(d.name, ', ' ORDER BY u.step), 300)
+                     FROM pgcron.undone_steps(w.definition, w.run) u
+                     CROSS JOIN LATERAL pgcron.definition_of(w.definition, u.step) d)) END,
       left(md5(concat_ws(' ', root.handler, failed.name)), 16), NULL,
       CASE WHEN octet_length(result::text) <= 262144 THEN result END);
 END $$;

@@ -228,6 +228,22 @@ async def test_a_change_waits_for_the_materializer_and_finds_its_run(
     assert (await why(connection, fire))["decision"] == "skipped"
 
 
+async def test_a_change_is_seen_by_who_decides_with_a_snapshot_from_before_it(
+    connection: Connection, another: Connect
+) -> None:
+    schedule, fire = await put_schedule(connection), await next_minute(connection)
+    planner = await another()
+    with pytest.raises(asyncpg.SerializationError):  # READ COMMITTED: it decides nothing
+        async with planner.transaction(isolation="repeatable_read"):
+            await cursor_of(planner, schedule)
+            await connection.execute(SKIP, fire)
+            await decide(planner, schedule, fire)
+    await decide(connection, schedule, fire)
+
+    assert await live(connection) == []
+    assert (await why(connection, fire))["decision"] == "skipped"
+
+
 @pytest.mark.parametrize(
     "options", ["SELECT pgcron.rename_schedule('job', 'other')", "DELETE FROM pgcron.schedule"]
 )

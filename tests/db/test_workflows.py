@@ -173,7 +173,9 @@ async def test_a_path_that_finds_nothing_fails_its_step_alone(
     assert reason == "its arg day finds nothing at $.args.day"
 
 
-async def test_compensations_undo_in_reverse_what_had_succeeded(flow: Stage) -> None:
+async def test_compensations_undo_in_reverse_what_had_succeeded(
+    flow: Stage, connection: Connection
+) -> None:
     steps = (
         step("a"),
         step("b", "a"),
@@ -186,6 +188,8 @@ async def test_compensations_undo_in_reverse_what_had_succeeded(flow: Stage) -> 
     await flow.work({"c": ValueError()})
     assert flow.began == ["a", "b", "c", "undo_b", "undo_a", "last"]
     assert await flow.state(run) == "dead"
+    error = await connection.fetchval("SELECT error FROM pgcron.history WHERE id = $1", run)
+    assert error.endswith("; compensated: a, b")
 
     flow.began.clear()
     run = await flow.start()
