@@ -1,0 +1,73 @@
+"""Runs with capacity gates, in any order: no claim exceeds a limit, whatever people change and
+whichever node dies, and no run is starved.
+
+``PGCRON_HA_TEST_SEQUENCES=5000 python -m pytest tests/simulation/test_allowed.py -k no_claim``
+plays other sequences, and so many.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import pytest
+
+from tests.simulation.allowed_steps import Allowed
+from tests.simulation.playing import play
+from tests.simulation.real import RealStore
+from tests.simulation.test_owed import without
+
+MORE: Final = os.environ.get("PGCRON_HA_TEST_SEQUENCES")
+FEW, MANY, STEPS = 15, int(MORE or 60), 40
+
+# Each guard: its function, what is replaced in it, and by what.
+GUARDS: Final = {
+    "the slots of a key": ("choose_gated", "least(k.slots - k.runs, k.quota)", "k.quota"),
+    "the rate of a key": ("rate_room", "coalesce(sum(counted.starts), 0)", "0"),
+    "a full queue": ("choose_gated", "most.queue IS NULL OR q.of_queue <= most.runs", "true"),
+    "the slots of a node": ("choose_gated", "r.is_heavy OR r.upto <= r.room", "true"),
+}
+
+
+@pytest.mark.timeout(0 if MORE else 600)
+@pytest.mark.parametrize(
+    "sequences", [MANY if MORE else FEW, pytest.param(MANY, marks=pytest.mark.long)]
+)
+def test_no_claim_takes_more_than_is_allowed(real: RealStore, sequences: int) -> None:
+    play(Allowed, real, sequences, STEPS, same=MORE is None)
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_guard_of_claims_that_is_gone_is_missed(real: RealStore, guard: str) -> None:
+    all_that_is_limited(real)
+    without(real, *GUARDS[guard])
+
+    with pytest.raises(AssertionError):
+        all_that_is_limited(real)
+
+
+def all_that_is_limited(real: RealStore) -> None:
+    """More than may start, of each kind."""
+
+    class Played(Allowed):
+        pass
+
+    Played.real = real
+    played = Played()
+    try:
+        played.a_node_joins(offers_rare=True, has_label=True)
+        played.a_key_is_limited("bank", 3, 1)
+        played.a_queue_is_limited(1)
+        for priority in (0, 4):
+            played.runs_are_enqueued(2, "mail", "default", 1, priority, 0)
+        played.a_node_claims(0, is_answered=True)
+        played.runs_are_enqueued(3, "bank", "default", 1, 0, 0)
+        for _ in range(2):
+            played.a_node_claims(0, is_answered=True)
+            played.time_passes(1)
+        played.runs_are_enqueued(3, None, "narrow", 1, 0, 0)
+        played.runs_are_enqueued(4, None, "default", 1, 1, 0)  # they require a label
+        played.a_node_joins(offers_rare=True, has_label=True)
+        played.a_node_claims(1, is_answered=True)
+    finally:
+        real.undo()
