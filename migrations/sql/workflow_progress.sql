@@ -38,7 +38,8 @@ BEGIN
               least(now() + chosen.timeout, now() + root.timeout,
                 pgcron.give_up_at(root.time_limits)),
               above.names || CASE WHEN own_name <> 'ad_hoc' THEN own_name END,
-              array_remove(above.keys || root.concurrency_key, NULL), above.run)
+              array_remove(above.keys || CASE WHEN left(root.concurrency_key, 1) <> '*'
+                THEN root.concurrency_key END, NULL), above.run)
       ON CONFLICT (run) DO UPDATE SET args = EXCLUDED.args, started_at = EXCLUDED.started_at,
         deadline = EXCLUDED.deadline, names = EXCLUDED.names, keys = EXCLUDED.keys,
         above = EXCLUDED.above;
