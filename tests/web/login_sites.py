@@ -73,10 +73,12 @@ class Login:
         return [tuple(row) for row in rows]
 
     @asynccontextmanager
-    async def serve(self, entry: Entry | None = None, **given: object) -> AsyncIterator[str]:
-        """A server with these settings of ``auth``; its address."""
+    async def serve(
+        self, entry: Entry | None = None, dsn: str | None = None, **given: object
+    ) -> AsyncIterator[str]:
+        """A server with these settings of ``auth``, and perhaps a DSN of its own; its address."""
         entry = entry or Entry(auth=auth_settings(**given))
-        app = create_app(self.dsn, entry=entry)
+        app = create_app(dsn or self.dsn, entry=entry)
 
         async def noted(scope: Scope, receive: Receive, send: Send) -> None:
             async def send_noted(message: Message) -> None:
