@@ -10,7 +10,7 @@ import pytest
 
 from tests.sessions import own_session
 from tests.waiting import until
-from tests.web.login_sites import Login, Visitor
+from tests.web.login_sites import PASSWORD, Login, Visitor
 
 
 async def roles(login: Login, header: dict[str, str]) -> str | None:
@@ -141,6 +141,67 @@ async def test_a_person_makes_a_token_that_is_shown_once(login: Login) -> None:
     assert "Scopes, with spaces between (empty: everything)</span>" in page.text
     assert "viewer queue:mail" in page.text
     assert [answer.status_code for answer in account] == [403, 403, 403]
+
+
+async def test_a_thief_of_a_viewer_s_session_has_a_token_until_its_owner_revokes_it(
+    login: Login,
+) -> None:
+    await login.add("alice", "viewer")
+    new = "another long password"
+    async with (
+        login.serve(local=True) as url,
+        Visitor(url) as alice,
+        Visitor(url) as home,
+        Visitor(url) as thief,
+        Visitor(url) as program,
+    ):
+        for visitor in (alice, home):
+            await visitor.log_in("alice")
+        thief.client.cookies.update(alice.client.cookies)
+        made = await thief.post("/account/tokens", name="backup", role="viewer", days="365")
+        found = re.search(r"pgc_\w{8}_[\w-]{43}", made.text)
+        assert found is not None
+        header = {"authorization": f"Bearer {found[0]}"}
+        refused = [
+            await thief.post("/account/tokens", name="more", role="operator"),
+            await thief.post("/account/password", current="a guess of mine", new=new),
+            await thief.post("/queues/mail/pause"),
+            await program.client.post("/queues/mail/pause", headers=header),
+            await program.client.post("/account/tokens", headers=header, data={"name": "more"}),
+        ]
+        ended = await thief.post("/account/sessions/end"), await home.get("/")
+        await home.log_in("alice")
+
+        async def still() -> tuple[int, int]:
+            """What the stolen session and the token get."""
+            pages = await thief.get("/runs"), await program.get("/runs", **header)
+            return pages[0].status_code, pages[1].status_code
+
+        at_first = await still()
+        await login.command("users", "disable", "alice")
+        disabled = await still()
+        await login.command("users", "enable", "alice")
+        enabled = await still()
+        changed = [await alice.post("/account/password", current=PASSWORD, new=new)]
+        changed_where_it_was_stolen = await still()
+        await home.log_in("alice", new)
+        changed += [await home.post("/account/password", current=new, new=PASSWORD)]
+        changed_elsewhere = await still()
+        await login.command("users", "revoke", "alice")
+        without_sessions = await still()
+        await home.log_in("alice")
+        seen = await home.get("/account")
+        await home.post(f"/account/tokens/{found[0].split('_')[1]}/revoke")
+        revoked = await still()
+
+    assert [answer.status_code for answer in refused] == [400, 400, 403, 403, 403]
+    assert [answer.status_code for answer in (*ended, *changed)] == [303] * 4
+    assert (at_first, disabled, enabled) == ((200, 200), (303, 401), (200, 200))
+    assert changed_where_it_was_stolen == (200, 200)
+    assert changed_elsewhere == without_sessions == (303, 200)
+    assert re.search(rf"backup.*{found[0].split('_')[1]}", seen.text)
+    assert revoked == (303, 401)
+    assert ("ui:alice", "add", "backup", "done") in await login.audited()
 
 
 @pytest.mark.parametrize(
