@@ -278,3 +278,18 @@ async def test_only_steps_add_steps_and_what_is_no_json_is_refused_at_once(
     assert first == second
     assert first.endswith("can't add step 'a'")
     assert [one.partition(":")[0] for one in refusals[2:]] == ["step 'a' can't be kept"]
+
+
+async def test_a_workflow_takes_no_slot_of_the_node_that_began_it(
+    settings: Start, handlers: Handlers, connection: Connection
+) -> None:
+    """A node with one executes the steps of workflows within workflows, while others wait."""
+    await put(connection, "waits", {"name": "go", "wait_for": "signal"})
+    await put(connection, "inner", {"name": "a", "handler": "py:fine"})
+    await put(connection, "outer", {"name": "in", "handler": "workflow:inner"})
+    async with living(settings(slots=1), handlers):
+        waiting = await connection.fetchval("SELECT pgcron.start_workflow('waits')")
+        await until("it waits", is_in(connection, waiting, "blocked"))
+        run = await connection.fetchval("SELECT pgcron.start_workflow('outer')")
+        await until("the outer one is over", is_in(connection, run, "succeeded"))
+        assert await connection.fetchval("SELECT count(owner) FROM pgcron.run") == 0
