@@ -64,6 +64,61 @@ async def test_a_dead_workflow_keeps_its_successes_as_long_as_its_letter(
     assert await outlive(connection) == 2
 
 
+LONG_AGO = """
+UPDATE pgcron.workflow_run SET started_at = started_at - interval '400 days';
+UPDATE pgcron.step SET started_at = started_at - interval '400 days',
+  ended_at = ended_at - interval '400 days';
+DELETE FROM pgcron.history; DELETE FROM pgcron.attempt
+"""
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_an_open_workflow_keeps_its_definition_and_results_however_old_they_are(
+    flow: Stage, connection: Connection, is_named: bool
+) -> None:
+    go = {"name": "go", "wait_for": "signal", "after": "a"}
+    steps = [step("a"), go, step("b", "a", "go", args_from={"rows": "$.a.rows"})]
+    if is_named:
+        run = await flow.run(*steps)
+    else:
+        definition = json.dumps({"steps": steps})
+        run = await connection.fetchval("SELECT pgcron.start_workflow($1::jsonb)", definition)
+    await flow.work({"a": {"rows": 3}})
+    if is_named:  # neither the newest one, nor one that starts
+        await flow.put("w", step("c"))
+        await connection.execute("SELECT pgcron.delete_workflow('w')")
+    await connection.execute(LONG_AGO)
+
+    assert await outlive(connection) == 0
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.workflow_definition") == 1
+    await connection.execute("SELECT pgcron.signal($1, 'go')", run)
+    await flow.work()
+    assert json.loads(flow.results["b"]) == {"a": {"rows": 3}}
+    given = "SELECT args FROM pgcron.runs WHERE handler = 'py:b'"
+    assert json.loads(await connection.fetchval(given)) == {"rows": 3}
+    assert await flow.state(run) == "succeeded"
+
+    assert await outlive(connection) == 1
+    for table in ("workflow_definition", "workflow_step", "step"):
+        assert await connection.fetchval(f"SELECT count(*) FROM pgcron.{table}") == 0
+
+
+async def test_the_result_of_a_workflow_within_is_kept_when_that_is_removed(
+    flow: Stage, connection: Connection
+) -> None:
+    await flow.put("v", step("a"))
+    go = {"name": "go", "wait_for": "signal", "after": "in"}
+    run = await flow.run({"name": "in", "handler": "workflow:v"}, go, step("b", "in", "go"))
+    await flow.work({"a": 7})
+    await connection.execute(LONG_AGO)
+
+    assert await outlive(connection) == 1
+    await connection.execute("SELECT pgcron.signal($1, 'go')", run)
+    await flow.work()
+    assert json.loads(flow.results["b"]) == {"in": 7}
+    assert await flow.state(run) == "succeeded"
+
+
 async def test_workflows_that_letters_keep_do_not_hold_up_the_others(
     flow: Stage, connection: Connection
 ) -> None:
