@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pgcron_ha import App, Context, Unique, Workflow, chain, chord, group, map_each
-from pgcron_ha.errors import Conflict, InvalidInput, NotFound, RunFailed
+from pgcron_ha.errors import Conflict, InvalidInput, NotFound, RunFailed, TooLarge
 from tests.client.drivers import KINDS
 from tests.db.control import Connection
 from tests.product.client import RunOptions
@@ -295,6 +295,30 @@ async def test_the_database_refuses_what_only_it_knows(shop: Shop) -> None:
         InvalidInput, match=r"workflow 'odd': step 1 \('load'\): when .* can't be read"
     ):
         await shop.app.put_workflows()
+
+
+async def test_a_definition_over_one_mebibyte_is_refused(
+    shop: Shop, connection: Connection
+) -> None:
+    """As the builder writes it, and as parts are put together; both have fewer than 100,000 steps,
+    and what could be one has more than 10 bytes.
+    """
+    parts = [{"handler": "shell:load", "concurrency_key": "k" * 190} for _ in range(5000)]
+
+    @shop.app.workflow()
+    def wide(flow: Workflow) -> None:
+        for number in range(len(parts)):
+            flow.step("shell:load", name=f"load-{number}", concurrency_key="k" * 190)
+
+    with pytest.raises(TooLarge, match=r"^workflow 'wide': the definition has 1\d{6} bytes") as put:
+        await shop.app.put_workflows()
+    with pytest.raises(TooLarge, match=r"^the definition has 1\d{6} bytes") as started:
+        await shop.app.start(group(*parts))
+    for refusal in (put.value, started.value):
+        assert refusal.detail == "A definition may have 1048576 bytes (1 MiB) as JSON text."
+        assert refusal.hint
+    for table in ("workflow_definition", "workflow_run", "run"):
+        assert await connection.fetchval(f"SELECT count(*) FROM pgcron.{table}") == 0
 
 
 async def test_a_compensation_reads_the_result_of_what_it_undoes(

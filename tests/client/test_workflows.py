@@ -161,6 +161,14 @@ def test_steps_are_put_in_an_order_in_which_they_can_be_executed(app: App) -> No
     assert [step["name"] for step in steps_of(app, build)] == ["a", "d", "b", "c"]
 
 
+def test_a_workflow_has_100000_steps_at_most() -> None:
+    step = {"name": "a", "handler": "py:a"}
+    with pytest.raises(InvalidInput, match=r"^steps is 100001 steps") as refusal:
+        judged_workflow({"steps": [step] * 100_001})
+    assert refusal.value.detail == "steps is a list of 1 to 100000 steps."
+    assert refusal.value.hint
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [

@@ -98,6 +98,61 @@ async def test_a_definition_that_can_not_work_is_refused_with_its_place(
     assert (refused.value.sqlstate or "").startswith("PC")
 
 
+MEBIBYTE = 1_048_576
+
+
+def definition_of(size: int) -> str:
+    """One of so many bytes as PostgreSQL writes it."""
+    steps = [step(name, args={"x": "y" * 200_000}) for name in "abcde"]
+    text = json.dumps({"steps": [*steps, step("f", args={"x": ""})]})
+    padding = f'"x": "{"y" * (size - len(text))}"'
+    return padding.join(text.rsplit('"x": ""', 1))
+
+
+WAYS = {
+    "put": "SELECT pgcron.put_workflow('w', $1::jsonb)",
+    "start": "SELECT pgcron.start_workflow($1::jsonb)",
+    "apply": "SELECT * FROM pgcron.apply_workflows(jsonb_build_object('w', $1::jsonb), 'jobs')",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_definition_has_one_mebibyte(connection: Connection, way: str) -> None:
+    with pytest.raises(asyncpg.PostgresError, match="the definition has 1048577 bytes") as refused:
+        await connection.execute(WAYS[way], definition_of(MEBIBYTE + 1))
+    assert refused.value.sqlstate == "PC004"
+    said = refused.value.as_dict()
+    assert said["detail"] == "A definition may have 1048576 bytes (1 MiB) as JSON text."
+    assert said["hint"] == "Use for_each for steps that are alike, or a step that is a workflow."
+    for table in ("workflow_definition", "workflow_run", "run"):
+        assert await connection.fetchval(f"SELECT count(*) FROM pgcron.{table}") == 0
+
+    await connection.execute(WAYS[way], definition_of(MEBIBYTE))
+    assert await connection.fetchval("SELECT steps FROM pgcron.workflow_definition") == 6
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("one", "code", "fact", "rule"),
+    [
+        # A step has more than 10 bytes, so that the other bound comes first.
+        (step("a"), "PC004", "the definition has {size} bytes", "1048576 bytes (1 MiB)"),
+        (0, "PC001", "a workflow without steps, or with more than 100000", "1 to 100000 steps."),
+    ],
+)
+async def test_a_definition_of_more_than_100000_steps_is_refused(
+    connection: Connection, way: str, one: object, code: str, fact: str, rule: str
+) -> None:
+    definition = json.dumps({"steps": [one] * 100_001})
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await connection.execute(WAYS[way], definition)
+    assert refused.value.sqlstate == code
+    assert fact.format(size=len(definition)) in str(refused.value)
+    assert rule in refused.value.as_dict()["detail"]
+    assert refused.value.as_dict()["hint"]
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.workflow_definition") == 0
+
+
 async def test_a_step_of_another_part_is_not_taken_for_a_misspelling(flow: Stage) -> None:
     with pytest.raises(asyncpg.PostgresError, match="'load', a step of another part") as refused:
         await flow.put("w", step("load"), step("tidy", "load", **{"finally": True}))
