@@ -233,11 +233,13 @@ async def test_a_change_is_seen_by_who_decides_with_a_snapshot_from_before_it(
 ) -> None:
     schedule, fire = await put_schedule(connection), await next_minute(connection)
     planner = await another()
+    transaction = planner.transaction(isolation="repeatable_read")
+    await transaction.start()
+    await cursor_of(planner, schedule)
+    await connection.execute(SKIP, fire)
     with pytest.raises(asyncpg.SerializationError):  # READ COMMITTED: it decides nothing
-        async with planner.transaction(isolation="repeatable_read"):
-            await cursor_of(planner, schedule)
-            await connection.execute(SKIP, fire)
-            await decide(planner, schedule, fire)
+        await decide(planner, schedule, fire)
+    await transaction.rollback()
     await decide(connection, schedule, fire)
 
     assert await live(connection) == []

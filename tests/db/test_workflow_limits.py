@@ -203,3 +203,17 @@ async def test_the_shortest_of_its_times_is_that_of_a_workflow(
 
     taken = "SELECT extract(epoch FROM deadline - started_at)::float8 FROM pgcron.workflow_run"
     assert await connection.fetchval(taken) == pytest.approx(3600, abs=120)
+
+
+@pytest.mark.parametrize("is_within", [False, True])
+async def test_a_weight_is_no_key_that_a_workflow_holds(
+    flow: Stage, connection: Connection, is_within: bool
+) -> None:
+    await flow.put("v", step("a", weight=2))
+    if is_within:
+        run = await flow.run({"name": "within", "handler": "workflow:v", "weight": 2})
+    else:
+        run = await enqueue(connection, "workflow:v", ", weight => 2")
+    await flow.work()
+
+    assert await flow.state(run) == "succeeded"
