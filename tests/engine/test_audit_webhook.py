@@ -6,18 +6,25 @@ import asyncio
 import hashlib
 import hmac
 import json
+import ssl
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pgcron_ha.errors import ConfigError
 from tests.db.control import Connect, Connection
 from tests.engine.conftest import MakeLink
+from tests.executors.http import service as services
+from tests.executors.http.rebinding import Resolver
 from tests.executors.http.service import Answer, Service
 from tests.product.config import AuditSettings, SecretReference
 from tests.product.db import Link
 from tests.product.engine import ROWS, AuditWebhook
 
 SECRET = "0123456789abcdef"
+CERTIFICATE = Path(services.__file__).with_name("localhost.pem")
+PUBLIC = "93.184.216.34"
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +161,44 @@ async def test_nothing_goes_to_a_private_network_or_in_the_clear_unless_allowed(
 
     error = await connection.fetchval("SELECT error FROM pgcron.audit_export")
     assert "no public address" in error
+
+
+async def test_a_webhook_whose_name_moves_is_called_where_it_was_judged_and_then_not_at_all(
+    link: Link, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("certifi.where", lambda: str(CERTIFICATE))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(CERTIFICATE)
+    routes = {"/audit": Answer()}
+    with (
+        Service(routes, tls) as judged,
+        Service(routes, tls, host="127.0.0.2", port=judged.port) as other,
+    ):
+        lead_to_this_machine(monkeypatch)
+        resolver = Resolver(monkeypatch, [PUBLIC], ["127.0.0.2"], name="localhost")
+        webhook = made(link, f"https://localhost:{judged.port}/audit", allow_private=False)
+        await record(connection, 1, 1)
+        await webhook.run_once()
+        assert resolver.asked == 1
+        await record(connection, 2, 2)
+        await webhook.run_once()
+        error = await connection.fetchval("SELECT error FROM pgcron.audit_export")
+        connections = other.connections
+
+    assert (sent(judged), connections) == (["1"], 0)
+    assert "localhost is 127.0.0.2, which is no public address" in error
+
+
+def lead_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if `PUBLIC` were an address of this machine's network, at 127.0.0.1."""
+    loop = asyncio.get_running_loop()
+    connect = loop.sock_connect
+
+    async def led(connecting: Any, address: Any) -> None:
+        is_public = address[0] == PUBLIC  # of a socket in a folder it is the path
+        await connect(connecting, ("127.0.0.1", *address[1:]) if is_public else address)
+
+    monkeypatch.setattr(loop, "sock_connect", led)
 
 
 async def test_a_restored_database_goes_on_though_its_transactions_count_anew(

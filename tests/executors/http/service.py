@@ -44,7 +44,11 @@ class Service:
     """``routes`` by path without query: an answer, several (the last one stays), or a behaviour."""
 
     def __init__(
-        self, routes: Mapping[str, Route] | None = None, tls: ssl.SSLContext | None = None
+        self,
+        routes: Mapping[str, Route] | None = None,
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
     ) -> None:
         self.routes: dict[str, Route] = dict(routes or {})
         self.requests: list[Request] = []
@@ -52,6 +56,8 @@ class Service:
         self.names: list[str | None] = []
         self.connections = 0
         self.most_at_once = 0
+        self.host = host
+        self.port = port
         self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -68,7 +74,7 @@ class Service:
 
     @property
     def url(self) -> str:
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
 
     def paths(self) -> list[str]:
         return [each.target for each in self.requests]
@@ -83,8 +89,8 @@ class Service:
         self._tasks: set[asyncio.Task[Any]] = set()
         if self._tls is not None:
             self._tls.sni_callback = lambda _socket, name, _context: self.names.append(name)
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
-        self.port: int = server.sockets[0].getsockname()[1]
+        server = await asyncio.start_server(self._accept, self.host, self.port, ssl=self._tls)
+        self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._end.wait()
         server.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Succeeded
 from tests.executors.http.calls import call, call_url, destination, executor, outcome_of
+from tests.executors.http.rebinding import NAME, Resolver
 from tests.executors.http.service import JSON, Answer, Service, endless
 from tests.executors.running import context
 from tests.product.executors import CLIENT_MAX_BODY_BYTES as MAX_BODY_BYTES
@@ -73,6 +75,70 @@ async def test_a_name_is_called_at_its_judged_address_with_its_own_name() -> Non
         )
     assert outcome is SUCCEEDED
     assert service.requests[0].headers["host"] == f"localhost:{service.port}"
+
+
+async def test_a_name_that_moves_once_it_was_judged_is_called_where_it_was_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    routes = {"/": Answer(204)}
+    with Service(routes) as judged, Service(routes, host="127.0.0.2", port=judged.port) as other:
+        resolver = Resolver(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
+        offered = destination(f"http://{NAME}:{judged.port}/", allow_private=["127.0.0.1/32"])
+        async with executor(offered) as (running, record):
+            first = await outcome_of(running, record, context(1, "http:d"))
+            asked = resolver.asked
+            second = await outcome_of(running, record, context(2, "http:d"))
+        called = len(judged.requests), other.connections
+    assert (first, asked) == (SUCCEEDED, 1)
+    assert called == (1, 0)
+    assert_refused(second)
+
+
+async def test_a_name_that_moves_while_its_work_goes_on_is_asked_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    routes = {"/": Answer(202, b"", {"Location": "/jobs/1"}), "/jobs/1": Answer(204)}
+    with Service(routes) as judged, Service(routes, host="127.0.0.2", port=judged.port) as other:
+        Resolver(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
+        url = f"http://{NAME}:{judged.port}/"
+        outcome, _ = await call_url(url, allow_private=["127.0.0.1/32"], poll="20ms")
+        called = judged.paths(), other.connections
+    assert called == (["/"], 0)
+    assert_refused(outcome)
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_there"),
+    [
+        # Both at once in either order, and one after the other where nobody listens at the first.
+        ([["127.0.0.2", "127.0.0.1"]], True),
+        ([["127.0.0.1", "127.0.0.2"]], True),
+        ([["127.0.0.1", "127.0.0.2"]], False),
+        ([["127.0.0.1"], ["127.0.0.2"]], False),
+    ],
+    ids=str,
+)
+async def test_no_address_that_was_refused_is_called_instead_of_one_that_was_not(
+    monkeypatch: pytest.MonkeyPatch, answers: list[list[str]], is_there: bool
+) -> None:
+    with Service() as gone:
+        port = gone.port
+    with ExitStack() as stack:
+        other = stack.enter_context(Service({"/": Answer(204)}, host="127.0.0.2", port=port))
+        if is_there:
+            stack.enter_context(Service({"/": Answer(204)}, port=port))
+        resolver = Resolver(monkeypatch, *answers)
+        outcome, _ = await call_url(f"http://{NAME}:{port}/", allow_private=["127.0.0.1/32"])
+        connections = other.connections
+    assert (connections, resolver.asked) == (0, 1)
+    assert (outcome is SUCCEEDED) == is_there
+    assert is_there or outcome.error_class == "ConnectError"
+
+
+def assert_refused(outcome: Any) -> None:
+    assert isinstance(outcome, Failed)
+    assert (outcome.error_class, outcome.retry) == ("AddressRefused", False)
+    assert f"{NAME} is 127.0.0.2, which is no public address" in outcome.message
 
 
 async def test_a_certificate_is_checked_against_the_name_and_not_the_address() -> None:
