@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -201,6 +202,22 @@ async def test_what_can_not_be_read_is_refused_and_changes_nothing(
     assert answer.status_code == code
     assert answer.json()["message"]
     assert await status_of(connection, run) is None
+
+
+@pytest.mark.parametrize("padding", [0, 10 << 20], ids=["as it is", "a bomb"])
+async def test_a_compressed_callback_is_not_inflated(
+    client: httpx.AsyncClient, run: Row, connection: Connection, padding: int
+) -> None:
+    body = gzip.compress(b'{"status": "done"}' + b" " * padding)
+    assert len(body) < MAX_BODY_BYTES
+
+    compressed = await send(client, run, body, **{"Content-Encoding": "gzip"})
+    untaken = await status_of(connection, run)
+    # The header alone changes nothing: what came is what is read.
+    plain = await send(client, run, {"status": "done"}, **{"Content-Encoding": "gzip"})
+
+    assert (compressed.status_code, untaken) == (400, None)
+    assert (plain.status_code, await status_of(connection, run)) == (200, "succeeded")
 
 
 @pytest.mark.parametrize(

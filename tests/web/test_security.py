@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from pgcron_ha.assets import STATIC, TEMPLATES
@@ -11,6 +13,8 @@ from tests.house.checkout import ROOT
 from tests.product.config import Address
 from tests.product.web import MOST_BODY_BYTES, ROUTES, WebRoute, require_loopback
 from tests.web.conftest import Site
+from tests.web.login_sites import PASSWORD, Login, Visitor
+from tests.web.tenants import said
 
 
 @pytest.mark.parametrize(
@@ -112,6 +116,81 @@ async def test_a_form_with_unknown_fields_or_another_type_is_refused(site: Site)
     assert unknown.status_code == 400
     assert "Did you mean &#39;note&#39;?" in unknown.text
     assert json.status_code == 400
+
+
+@pytest.mark.parametrize("padding", [0, MOST_BODY_BYTES], ids=["as it is", "a bomb"])
+async def test_a_compressed_form_is_not_inflated(site: Site, padding: int) -> None:
+    sent = {
+        "origin": site.url.rstrip("/"),
+        "content-type": "application/x-www-form-urlencoded",
+        "content-encoding": "gzip",
+    }
+    packed = gzip.compress(b"note=" + b"x" * padding, mtime=0)
+
+    compressed = await site.client.post("/queues/mail/pause", content=packed, headers=sent)
+    before = await site.get("/queues/mail")
+    # The header alone changes nothing: what came is what is read.
+    plain = await site.client.post("/queues/mail/pause", content=b"note=late", headers=sent)
+    after = await site.get("/queues/mail")
+
+    assert (compressed.status_code, plain.status_code) == (400, 303)
+    assert "the form has an unknown field" in compressed.text
+    assert ("/queues/mail/resume" in before.text, "late" in after.text) == (False, True)
+
+
+def seen(answer: httpx.Response) -> tuple[object, ...]:
+    """What a browser makes of an answer: where it leads, what it keeps, what it shows."""
+    kept = ("location", "set-cookie", "strict-transport-security", "allow")
+    headers = [answer.headers.get(name) for name in kept]
+    links = re.findall(r'(?:href|src|action)="([^"]*)"', answer.text)
+    return answer.status_code, headers, links, said(answer.text)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-forwarded-host": "evil.example"},
+        {"x-forwarded-proto": "https"},
+        {"forwarded": "for=127.0.9.1;host=evil.example;proto=https"},
+        {"x-forwarded-prefix": "/evil"},
+        {"x-original-url": "/queues/mail"},
+        {"x-rewrite-url": "/queues/mail"},
+        {"x-http-method-override": "POST"},
+        {"x-forwarded-user": "alice", "x-forwarded-groups": "on call"},
+    ],
+    ids=lambda headers: next(iter(headers)),
+)
+async def test_what_a_proxy_may_say_changes_nothing_when_others_say_it(
+    login: Login, headers: dict[str, str]
+) -> None:
+    paths = ("/", "/queues", "/account", "/queues/mail/pause", "/logout", "/login", "/nowhere")
+    await login.add("alice")
+    async with (
+        login.serve(local=True, proxy_addresses=["127.0.9.1"]) as url,
+        Visitor(url, "127.0.9.2") as alice,
+        Visitor(url, "127.0.9.2") as nobody,
+    ):
+        await alice.log_in("alice")
+        before = await login.audited()
+        answers = [
+            [seen(await visitor.get(path, **more)) for more in ({}, headers)]
+            for visitor in (alice, nobody)
+            for path in paths
+        ]
+        foreign = {**headers, "origin": "https://evil.example"}
+        forged = await alice.client.post("/queues/mail/pause", headers=foreign)
+        written = await login.audited()
+        paused = await login.execute("SELECT FROM pgcron.queue WHERE paused_at IS NOT NULL")
+        fields = {"name": "alice", "password": PASSWORD}
+        own = {**headers, "origin": url.rstrip("/")}
+        entered = await nobody.client.post("/login", data=fields, headers=own)
+
+    assert [tricked for plain, tricked in answers] == [plain for plain, tricked in answers]
+    assert [plain[0] for plain, _ in answers[: len(paths)]] == [200, 200, 200, 405, 405, 200, 404]
+    assert [plain[0] for plain, _ in answers[len(paths) :]] == [303, 303, 303, 405, 405, 200, 404]
+    assert (forged.status_code, written, paused) == (403, before, [])
+    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    assert entered.headers["set-cookie"].startswith(f"pgcron_{httpx.URL(url).port}=")
 
 
 @pytest.mark.parametrize("path", ["/", "/schedules", "/nowhere", "/livez", "/metrics"])
