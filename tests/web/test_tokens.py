@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 
 import asyncpg
+import httpx
 import pytest
 
 from tests.sessions import own_session
 from tests.waiting import until
 from tests.web.login_sites import PASSWORD, Login, Visitor
+from tests.web.tenants import rows_of_all
 
 
 async def roles(login: Login, header: dict[str, str]) -> str | None:
@@ -242,6 +245,78 @@ async def test_of_two_who_revoke_a_token_at_once_one_is_told_that_there_is_none(
 
     recorded = "SELECT FROM pgcron.audit WHERE (verb, kind, name) = ('revoke', 'token', 'deploy')"
     assert len(await login.execute(recorded)) == 1
+
+
+# Shown, refused, wrong, not there, and broken (`break_calendars`).
+READ = ("/", "/account", "/audit", "/queues?nte=1", "/schedules/none", "/nowhere", "/logout")
+BROKEN = "/calendars/days"
+DONE: tuple[tuple[str, dict[str, str]], ...] = (
+    ("/queues/mail/pause", {"note": "late"}),
+    ("/queues/mail/pause", {"nte": "late"}),
+    ("/runs/1/cancel", {}),
+    ("/calendars", {"name": "more", "content": "sun"}),
+    ("/account/tokens", {"name": "no spaces"}),
+    ("/account/password", {"current": "not the password", "new": "short"}),
+    ("/nowhere", {}),
+)
+
+
+async def break_calendars(login: Login) -> None:
+    """Such that the page of one can't be made, which is nobody's mistake but the server's."""
+    await login.execute("SELECT pgcron.put_calendar('days', 'sat')")
+    await login.execute("ALTER FUNCTION pgcron.calendars_of RENAME TO gone")
+    await login.execute(
+        "CREATE FUNCTION pgcron.calendars_of(text) RETURNS text LANGUAGE sql RETURN NULL"
+    )
+
+
+async def answers_to(visitor: Visitor, **headers: str) -> list[httpx.Response]:
+    """What is answered to everything above, with these headers."""
+    sent = {"origin": visitor.url.rstrip("/"), **headers}
+    read = [await visitor.client.get(path, headers=sent) for path in (*READ, BROKEN)]
+    done = [await visitor.client.post(path, data=fields, headers=sent) for path, fields in DONE]
+    return [*read, *done]
+
+
+async def test_no_token_and_no_session_stands_in_a_log_a_row_a_redirect_or_an_error(
+    login: Login, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for of_the_browser in ("httpx", "httpcore"):
+        caplog.set_level(logging.WARNING, of_the_browser)
+    await login.add("alice", "operator")
+    header = await login.token("deploy", "--role", "operator")
+    await break_calendars(login)
+    async with login.serve(local=True) as url, Visitor(url) as alice, Visitor(url) as program:
+        entered = await alice.log_in("alice", next="/runs")
+        [(cookie, session)] = alice.client.cookies.items()
+        answers = [*await answers_to(alice), *await answers_to(program, **header)]
+        await alice.post("/logout")
+        await login.command("tokens", "revoke", header["authorization"].split("_")[1])
+        ended = {"cookie": f"{cookie}={session}"}
+        over = [*await answers_to(program, **ended), *await answers_to(program, **header)]
+    rows = {**await rows_of_all(login.dsn), "audit": str(await audit_of(login))}
+    printed = capsys.readouterr()
+
+    statuses = {answer.status_code for answer in answers}
+    assert {200, 303, 400, 403, 404, 405, 500} <= statuses
+    assert {answer.status_code for answer in over} >= {303, 401}
+    assert "of calendar failed" in caplog.text
+    assert "Traceback" in caplog.text
+    places = {
+        **rows,  # by the names of the tables
+        "log of the pages": caplog.text + printed.out + printed.err,
+        "redirect of the login": entered.headers["location"],
+        "answers": str([(each.headers.multi_items(), each.text) for each in answers + over]),
+    }
+    for secret in (session, header["authorization"][-43:]):
+        assert [name for name, text in places.items() if secret in (text or "")] == []
+
+
+async def audit_of(login: Login) -> list[str]:
+    rows = await login.execute("SELECT a::text AS text FROM pgcron.audit a")
+    assert {"refused", "done"} <= {row[3] for row in await login.audited()}
+    return [row["text"] for row in rows]
 
 
 async def test_nobody_revokes_the_token_of_another(login: Login) -> None:
