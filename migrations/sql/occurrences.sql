@@ -123,6 +123,8 @@ BEGIN
     PERFORM pgcron.notify(pgcron.channel(), 'schedule');
   ELSE                         -- who decides with a snapshot from before this decides again
     UPDATE pgcron.cursor c SET generation = c.generation + 1 WHERE c.schedule_id = held.schedule;
+    UPDATE pgcron.schedule_preview p SET generation = p.generation + 1
+    WHERE p.schedule_id = held.schedule;
   END IF;
 END $$;
 
