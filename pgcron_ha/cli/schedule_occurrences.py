@@ -22,6 +22,7 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import health, overview, reasons
 from pgcron_ha.db.queries.pages import schedules as ledger
+from pgcron_ha.spec.bounds import AN_INSTANT
 from pgcron_ha.spec.text import in_number
 from pgcron_ha.spec.zones import TZDATA, load_zone
 from pgcron_ha.web.run_words import ledger_line
@@ -87,7 +88,7 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
         moment = attach(instant.last_wall(now, zone), zone)
     else:
         then = now - (instant or timedelta())
-        kept: dict[str, Any] = {"before": then + fires.INSTANT_EARLIER, "limit": 1}
+        kept: dict[str, Any] = {"before": then + AN_INSTANT, "limit": 1}
         decided = await session.call(ledger.occurrences, schedule_id=row["id"], **kept)
         moment = fires.last_fire(row, then) or (decided[0]["fire_at"] if decided else then)
     stored = await session.call(reasons.why, name, moment)

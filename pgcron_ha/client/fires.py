@@ -5,32 +5,30 @@ why it did or did not run, with what rows alone can't show.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from pgcron_ha.db.queries.reasons import Reason
 from pgcron_ha.errors import InvalidInput, PgcronError
+from pgcron_ha.spec.bounds import AN_INSTANT
 from pgcron_ha.spec.preview import why_not
 from pgcron_ha.spec.spec import ScheduleRow, spec_of
 
-INSTANT_EARLIER: Final = timedelta(microseconds=1)
 _UNDECIDED: Final = frozenset({"not_yet", "is_paused", "is_invalid"})
 _NOT_THEN: Final = (
     "The definition of that time did not name this instant; the current definition does."
 )
 
 
-Explained: TypeAlias = tuple[Reason, datetime | None, datetime | None]
-"""The answer for an instant, and the nearest fires of the current definition, before and after it,
-if that does not name the instant.
-"""
-
-
-def explain(row: Mapping[str, Any], instant: datetime, reported: Reason) -> Explained:
-    """The answer for an instant (aware) of a schedule; `row` has what `spec_of` reads."""
+def explain(
+    row: Mapping[str, Any], instant: datetime, reported: Reason
+) -> tuple[Reason, datetime | None, datetime | None]:
+    """The answer for an instant (aware) of a schedule, and the nearest fires before and after it if
+    the current definition does not name it; `row` has what `spec_of` reads.
+    """
     try:
         spec = spec_of(row)
-        after = spec.next(instant - INSTANT_EARLIER)
+        after = spec.next(instant - AN_INSTANT)
         before = None if after == instant else spec.previous(instant)
     except PgcronError:  # another version wrote it, or this tzdata lacks its zone
         return reported, None, None
@@ -63,7 +61,7 @@ def last_fire(row: Mapping[str, Any], instant: datetime) -> datetime | None:
     as of a schedule on assets, or where this version can't read its spec.
     """
     try:
-        return spec_of(row).previous(instant + INSTANT_EARLIER)
+        return spec_of(row).previous(instant + AN_INSTANT)
     except PgcronError:
         return None
 
@@ -74,7 +72,7 @@ def require_fire(row: Mapping[str, Any], instant: datetime) -> None:
     `row` has name, spec, timezone, dst and uuid. Raises as `spec_of` for a spec of another version.
     """
     spec = spec_of(row)
-    after = spec.next(instant - INSTANT_EARLIER)
+    after = spec.next(instant - AN_INSTANT)
     if after == instant:
         return
     fires = (("before", spec.previous(instant)), ("after", after))
@@ -89,14 +87,14 @@ def require_fire(row: Mapping[str, Any], instant: datetime) -> None:
 def is_fire(row: ScheduleRow, instant: datetime) -> bool:
     """Whether the current definition fires then; yes if this version can't read its spec."""
     try:
-        return spec_of(row).next(instant - INSTANT_EARLIER) == instant
+        return spec_of(row).next(instant - AN_INSTANT) == instant
     except PgcronError:
         return True
 
 
 def changed_words(row: ScheduleRow, changed: Mapping[str, Any]) -> str:
-    """A person's change to a fire: a row of `changed_occurrences` in a few words, and whether it
-    still is a fire of the schedule; nothing of that if this version can't read the spec.
+    """A person's change to a fire (a row of `changed_occurrences`) in a few words, with a remark if
+    the schedule no longer fires then.
     """
     moved = [f"moved to {_shown(changed['due_at'])}"] if changed["due_at"] else []
     args = ["other args"] if changed["args"] is not None else []

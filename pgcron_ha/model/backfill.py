@@ -7,18 +7,18 @@ same instants on every node.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from pgcron_ha.errors import TooLarge
-from pgcron_ha.spec.bounds import EARLIEST
+from pgcron_ha.spec.bounds import A_SECOND, AN_INSTANT, EARLIEST
 from pgcron_ha.spec.spec import Spec
 
 MOST_INSTANTS: Final = 1_000_000
 
-# Where each instant is found by searching, so that no list of a million is made.
+# Where instants are found by searching, a range is counted in so many stretches: no list of a
+# million is made, and a node that stops waits for one stretch at most.
 _STRETCHES: Final = 200
-_INSTANT_EARLIER: Final = timedelta(microseconds=-1)
 
 
 def count(spec: Spec, since: datetime, until: datetime) -> Iterator[int]:
@@ -29,8 +29,8 @@ def count(spec: Spec, since: datetime, until: datetime) -> Iterator[int]:
     step = (until - since) / (1 if is_arithmetic else _STRETCHES)
     begin, instants = max(since, EARLIEST), 0  # nothing fires earlier
     while begin < until:
-        end = min(begin + max(step, timedelta(seconds=1)), until)
-        counted = spec.count(begin + _INSTANT_EARLIER, end + _INSTANT_EARLIER, MOST_INSTANTS)
+        end = min(begin + max(step, A_SECOND), until)
+        counted = spec.count(begin - AN_INSTANT, end - AN_INSTANT, MOST_INSTANTS)
         instants += counted
         if instants > MOST_INSTANTS:
             raise TooLarge(
@@ -55,8 +55,8 @@ def following(
     (``forward`` or ``backward``), and whether there are no others behind them.
     """
     if direction == "forward":
-        begin = since + _INSTANT_EARLIER if reached is None else reached
-        found = spec.between(begin, until + _INSTANT_EARLIER, most)
+        begin = since - AN_INSTANT if reached is None else reached
+        found = spec.between(begin, until - AN_INSTANT, most)
         return found, len(found) < most
     found = []
     fire = spec.previous(until if reached is None else reached)

@@ -31,7 +31,6 @@ LONGEST_JITTER: Final = timedelta(days=1)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
-
 _KEPT: Final[dict[str, int | None]] = {
     **{"latest": 1, "all": None, "none": 0},
     **{f"latest {most}": most for most in range(2, MOST_LATEST + 1)},

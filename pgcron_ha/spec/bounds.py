@@ -11,8 +11,7 @@ LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
 A_DAY, A_SECOND = timedelta(days=1), timedelta(seconds=1)
 AN_INSTANT = timedelta(microseconds=1)
-"""The least difference between two."""
-
+"""The least difference between two instants."""
 
 NextUntil = Callable[[datetime, datetime], datetime | None]
 """The first fire in (after, until], or None."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 from calendar import isleap, monthrange
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from itertools import product
 
+from pgcron_ha.spec.bounds import A_DAY
 from pgcron_ha.spec.year_days import (
     any_of,
     bit,
@@ -84,7 +85,7 @@ class NamedDays:
 
     def after(self, day: date) -> date | None:
         """The first named day later than ``day``, or None when there is none up to `LAST_YEAR`."""
-        return first_day(self.in_year, day + timedelta(days=1), day.year + LONGEST_GAP_IN_YEARS)
+        return first_day(self.in_year, day + A_DAY, day.year + LONGEST_GAP_IN_YEARS)
 
     def ever(self) -> bool:
         """Whether any year of the calendar has such a day."""

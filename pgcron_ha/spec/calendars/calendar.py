@@ -21,6 +21,7 @@ from functools import cache, lru_cache, partial
 
 from pgcron_ha.errors import InvalidCalendar, InvalidSpec
 from pgcron_ha.spec import year_days
+from pgcron_ha.spec.bounds import A_DAY
 from pgcron_ha.spec.budget import spend
 from pgcron_ha.spec.instants import read_date
 
@@ -90,7 +91,7 @@ class Calendar:
         day = year_days.first_day(self.days, since, last_year)
         while day is not None and len(found) < most:
             found.append((day, self.note(day)))
-            day = year_days.first_day(self.days, day + timedelta(days=1), last_year)
+            day = year_days.first_day(self.days, day + A_DAY, last_year)
         return found
 
     def taken_away_by(self, day: date) -> str:
