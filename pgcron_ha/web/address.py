@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from starlette.convertors import Convertor, IntegerConvertor, register_url_convertor
 
+from pgcron_ha.client import checks
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import InvalidInput, NotFound
 
@@ -115,6 +116,11 @@ def whole_number(text: str | None, most: int) -> int | None:
     if text is None or not (text.isascii() and text.isdecimal()) or len(text) > len(str(most)):
         return None
     return int(text) if 0 < int(text) <= most else None
+
+
+def number_in(what: str, text: str, most: int) -> int:
+    """A number of a form from 1 to `most`. InvalidInput for another, and for text that is none."""
+    return checks.whole_number(what, whole_number(text, most) or text, 1, most)
 
 
 def fields(text: str, known: Sequence[str], where: str, longest: int) -> dict[str, str]:

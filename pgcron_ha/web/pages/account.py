@@ -8,13 +8,12 @@ from typing import Final
 
 from starlette.responses import Response
 
-from pgcron_ha.client import checks
 from pgcron_ha.credentials import Token, new_token
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import Conflict, InvalidInput, PgcronError, Refused
 from pgcron_ha.model.permissions import ROLES
-from pgcron_ha.web.address import whole_number
+from pgcron_ha.web.address import number_in
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.login import configured
 from pgcron_ha.web.security import brings_token
@@ -67,8 +66,7 @@ async def add_token(page_request: PageRequest) -> Response:
     token = new_token()
 
     async def add(session: Session) -> None:
-        days = given.get("days", str(DAYS))
-        number = checks.whole_number("days", whole_number(days, MOST_DAYS) or days, 1, MOST_DAYS)
+        days = number_in("days", given.get("days", str(DAYS)), MOST_DAYS)
         named = page_request.services.access.named(page_request.request)
         if named is not None:  # a proxy's user has no row before
             await session.call(login.note_user, name, page_request.person.shown, named[1])
@@ -79,7 +77,7 @@ async def add_token(page_request: PageRequest) -> Response:
             given.get("name", ""),
             given.get("role", "viewer"),
             given.get("scopes", "").split(),
-            lifetime=timedelta(days=number),
+            lifetime=timedelta(days=days),
             owner=name,
         )
 

@@ -7,7 +7,6 @@ import json
 
 from starlette.responses import Response
 
-from pgcron_ha.client import checks
 from pgcron_ha.db.commands import backfills as interfaces
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
@@ -15,7 +14,7 @@ from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.backfill import count
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.address import choice, whole_number
+from pgcron_ha.web.address import choice, number_in
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
@@ -54,9 +53,7 @@ async def ask_for(page_request: PageRequest) -> Response:
     """Asks for one: ``since`` and ``until`` (now) without an offset by the schedule's clock."""
     name = page_request.segments["name"]
     given = await page_request.form("since", "until", "direction", "parallelism", "if_ran", "note")
-    text = given.get("parallelism", "1")
-    # Text that is no number is refused as one out of range is.
-    at_once = checks.whole_number("parallelism", whole_number(text, 1000) or text, 1, 1000)
+    at_once = number_in("parallelism", given.get("parallelism", "1"), 1000)
     options = {option: given.get(option) for option in ("direction", "if_ran", "note")}
 
     async def make(session: Session) -> int:
