@@ -192,7 +192,12 @@ def future_fire_lines(
     note = "; ".join(ahead.notes) or None
     if not row["enabled"]:
         note = f"It is paused {pause_words(row)}; these fires would be, if it were resumed."
-    changes = {one["fire_at"]: changed_words(row, one) for one in row.get("changed", ())}
+    shown = {fire.fire_at for fire in ahead.fires}
+    changes = {
+        one["fire_at"]: changed_words(row, one)
+        for one in row.get("changed", ())
+        if one["fire_at"] in shown
+    }
     lines = tuple((fire, changes.get(fire.fire_at)) for fire in ahead.fires)
     if not lines and not ahead.is_over:
         waited_for = listed(row["waits_for_assets"] or ())
