@@ -322,10 +322,12 @@ class Node:
             service.retry()
         self._reaper.peers.observe(beat)
         self._breakers.observe(beat.breakers)
-        if self.session.is_cordoned != self._was_cordoned:
-            self._was_cordoned = self.session.is_cordoned
+        is_cordoned = self.session.is_cordoned
+        if is_cordoned != self._was_cordoned:
+            self._was_cordoned = is_cordoned
             self._dispatcher.wake()
-            self._admission.look()  # at what was blocked for want of this node
+            if not is_cordoned:
+                self._admission.look()  # at what was blocked for want of this node
         settled_at = self._dispatcher.claims.settled_at()
         result = reconcile(beat, self.runner.held(), self._unknown, settled_at)
         self._unknown = result.unknown
