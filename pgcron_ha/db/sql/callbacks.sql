@@ -16,13 +16,15 @@ WITH news AS (
   WHERE c.has_news OR c.status IS NOT NULL ORDER BY c.run_id FOR UPDATE OF c)
 UPDATE pgcron.callback c SET has_news = false, lines = '{}' FROM news
 WHERE c.run_id = news.run_id AND c.fence = news.fence
-RETURNING news.*;
+RETURNING news.run_id, news.fence, news.status, news.result::text AS result, news.error,
+    news.retry_after, news.has_news, news.done, news.total, news.note, news.lines;
 
 -- name: close_callback
 -- No answer is accepted from now on; one that came before is returned.
 UPDATE pgcron.callback c SET closed_at = coalesce(c.closed_at, now())
 WHERE c.run_id = :run_id AND c.fence = :fence
-RETURNING c.*;
+RETURNING c.run_id, c.fence, c.status, c.result::text AS result, c.error, c.retry_after, c.has_news,
+    c.done, c.total, c.note, c.lines;
 
 -- name: known_callbacks
 -- Checked before the body of a request is read; for all that wait at once.
