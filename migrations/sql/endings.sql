@@ -105,9 +105,10 @@ BEGIN
   IF verdict = 'cancelled' THEN
     RETURN;
   ELSIF run.delivery = 'at_most_once' THEN
-    recorded := CASE kind WHEN 'snoozed' THEN 'failed' ELSE kind END;
-    because := CASE kind WHEN 'snoozed'
-        THEN 'a run that may be executed at most once can''t come back' END;
+    IF kind = 'snoozed' THEN
+      recorded := 'failed';
+      because := 'a run that may be executed at most once can''t come back';
+    END IF;
     RETURN;
   ELSIF kind = 'lease_lost' AND run.started_at IS NULL AND run.lost_early > 1 THEN
     -- It would end the others, too. The first node may just have held the run; the second one has

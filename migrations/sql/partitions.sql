@@ -31,7 +31,7 @@ CREATE FUNCTION pgcron.partitions_of(relation text)
   RETURNS TABLE (id oid, name text, low timestamptz, high timestamptz, is_detached boolean)
 LANGUAGE sql STABLE SET timezone = 'UTC' SET datestyle = 'ISO' AS $$
   SELECT c.oid, c.relname::text,
-         coalesce(substring(bounds.text FROM 'FROM \(''([^'']+)')::timestamptz, '-infinity'),
+         substring(bounds.text FROM 'FROM \(''([^'']+)')::timestamptz,
          substring(bounds.text FROM 'TO \(''([^'']+)')::timestamptz, i.inhdetachpending
   FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
   CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid)) bounds(text)

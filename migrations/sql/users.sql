@@ -144,7 +144,7 @@ LANGUAGE sql SECURITY DEFINER AS $$
            'A token is named by its id, the 8 characters after pgc_.',
            'List the tokens: `pgcron-ha tokens list`.')
   WHERE NOT EXISTS (SELECT FROM pgcron.api_token t WHERE t.id = revoke_token.id
-                      AND t.owner IS NOT DISTINCT FROM coalesce(revoke_token.owner, t.owner)
+                      AND (revoke_token.owner IS NULL OR t.owner = revoke_token.owner)
                     FOR UPDATE);
   DELETE FROM pgcron.role_grant g WHERE g.subject_kind = 'token' AND g.subject = revoke_token.id;
   WITH gone AS (DELETE FROM pgcron.api_token t WHERE t.id = revoke_token.id RETURNING t.name)

@@ -93,10 +93,11 @@ BEGIN
       waits_detail := format('every slot of its concurrency key %s is taken',
             left(r.concurrency_key, 60));
     ELSE
-      SELECT format('%s %s has used up its rate; the next starts in %s', w.words, left(w.name, 100),
+      SELECT format('%s has used up its rate; the next starts in %s', w.words,
                  pgcron.time_left(o.next_at)) INTO waits_detail
-      FROM (VALUES ('queue', 'queue', r.queue, q.rate, q.per),
-                   ('key', 'concurrency key', r.concurrency_key, k.rate, k.per))
+      FROM (VALUES ('queue', 'queue ' || r.queue, r.queue, q.rate, q.per),
+                   ('key', 'concurrency key ' || left(r.concurrency_key, 60), r.concurrency_key,
+                    k.rate, k.per))
              w(kind, words, name, rate, per)
       CROSS JOIN LATERAL pgcron.rate_room(w.kind, w.name, w.rate, w.per, clock_timestamp()) o
       WHERE w.rate IS NOT NULL AND o.room = 0 ORDER BY o.next_at DESC LIMIT 1;

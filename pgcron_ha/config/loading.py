@@ -170,7 +170,7 @@ def _merge_environment(merge: SourcedSettings, environment: Mapping[str, str]) -
         name = variable.removeprefix(ENVIRONMENT_PREFIX)
         if raw and variable in by_variable:
             merge.values[by_variable[variable]] = SourcedValue(raw, "environment", variable)
-        elif raw and name != variable and not _OF_OTHERS.fullmatch(name):
+        elif raw and variable.startswith(ENVIRONMENT_PREFIX) and not _OF_OTHERS.fullmatch(name):
             guess = did_you_mean(name, endings).replace("'", f"'{ENVIRONMENT_PREFIX}", 1)
             merge.problems.append(f"{variable} (environment): unknown setting{guess}")
 

@@ -152,10 +152,11 @@ def readable_binaries(directory: DataDirectory, binaries: Binaries) -> Binaries:
 
 def hand_over(directory: DataDirectory) -> None:
     """Give the folder and its small files to the server's user, if that is another one."""
+    identity = directory.identity
     locks = (directory.users_lock, directory.keeper_lock, directory.start_lock)
     for path in (directory.path, directory.password_file, *locks, directory.log):
         if path.exists():
-            _give(path, directory.identity)
+            _give(path, identity)
 
 
 def _check_reachable(directory: DataDirectory) -> None:

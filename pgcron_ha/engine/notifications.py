@@ -76,8 +76,8 @@ class Listener(Service):
         try:
             self._heard_probe.clear()
             await self._probing.rows("probe_listeners")
-            await wait_at_most(self._heard_probe, PROBE_SECONDS)
-            if not self._heard_probe.is_set() and self._link.is_open:
+            is_heard = await wait_at_most(self._heard_probe, PROBE_SECONDS)
+            if not is_heard and self._link.is_open:
                 await self._stop_listening()
                 return _UNRESPONSIVE_SECONDS
             await self._link.wait_closed()

@@ -47,11 +47,18 @@ def text_lines(steps: Sequence[Step]) -> Iterator[str]:
 
 def remarks_on(step: Step) -> list[str]:
     """What a step is, beside one that executes a handler once: ``approval``, ``3 of 10 items``."""
-    kinds = {"run": None, "map": items_words(step) or "for each item"}
-    parts = {COMPENSATION: f"compensates {step['compensates']}", FINALLY: "finally"}
-    optional = "optional" if step["is_optional"] else None
-    remarks = (kinds.get(step["kind"], step["kind"]), parts.get(step["phase"]), optional)
-    return [remark for remark in remarks if remark is not None]
+    remarks = []
+    if step["kind"] == "map":
+        remarks.append(items_words(step) or "for each item")
+    elif step["kind"] != "run":
+        remarks.append(step["kind"])
+    if step["phase"] == COMPENSATION:
+        remarks.append(f"compensates {step['compensates']}")
+    elif step["phase"] == FINALLY:
+        remarks.append("finally")
+    if step["is_optional"]:
+        remarks.append("optional")
+    return remarks
 
 
 def items_words(step: Step) -> str | None:

@@ -30,8 +30,8 @@ class Passwords:
         self._waiting = 0
 
     async def proof(self, known: str | None, typed: str) -> str | None:
-        """The `known` hash (None: of nobody), if it is of what was typed; at most 1000 characters
-        of that are looked at. Refused while too many wait.
+        """The `known` hash (None: there is no such user) if what was typed, up to
+        `MOST_CHARACTERS` of it, is its password; else None. Refused while too many wait.
         """
         if self._waiting >= MOST_WAITING:
             raise Refused(
@@ -43,8 +43,8 @@ class Passwords:
         try:
             async with self._turns:
                 self._metrics.password_checks.inc()
-                compared = known or self._nobody, typed[:MOST_CHARACTERS]
-                is_right = await asyncio.to_thread(self._compare, *compared)
+                typed = typed[:MOST_CHARACTERS]
+                is_right = await asyncio.to_thread(self._compare, known or self._nobody, typed)
         finally:
             self._waiting -= 1
         return known if is_right else None

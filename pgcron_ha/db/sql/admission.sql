@@ -5,9 +5,9 @@
 -- cluster, is paused. `seconds` to the next that is to be looked at.
 WITH waiting AS MATERIALIZED (
   SELECT w.* FROM (
-    (SELECT o.gate, o.schedule_id, o.queue, o.due_at AS look_at, o.id FROM pgcron.run o
-     WHERE o.state = 'blocked' AND o.gate = 'overlap' AND o.due_at <= now()
-       AND (o.due_at, o.id) > (:after::text::timestamptz, :after_id::bigint)
+    (SELECT o.gate, o.schedule_id, o.queue, o.due_at AS look_at, o.id
+     FROM pgcron.due_without_slot o
+     WHERE (o.due_at, o.id) > (:after::text::timestamptz, :after_id::bigint)
      ORDER BY o.due_at, o.id LIMIT :at_most::int)
     UNION ALL
     (SELECT p.gate, p.schedule_id, p.queue, p.due_at - interval '5 seconds', p.id
@@ -17,8 +17,7 @@ WITH waiting AS MATERIALIZED (
      ORDER BY p.due_at, p.id LIMIT :at_most::int)) w
   ORDER BY w.look_at, w.id LIMIT :at_most::int),
 newest AS MATERIALIZED (
-  SELECT w.schedule_id, w.queue FROM pgcron.run w
-  WHERE w.state = 'blocked' AND w.gate = 'overlap' AND w.due_at <= now()
+  SELECT w.schedule_id, w.queue FROM pgcron.due_without_slot w
   ORDER BY w.due_at DESC, w.id DESC LIMIT :at_most::int / 10)
 SELECT ARRAY(SELECT DISTINCT w.schedule_id
              FROM (SELECT a.schedule_id, a.queue FROM waiting a WHERE a.gate = 'overlap'

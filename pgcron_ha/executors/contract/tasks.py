@@ -42,8 +42,8 @@ KILL_SECONDS = 1.0
 """What a task that is killed gets to close its connections, before no code of it runs any more."""
 
 _LOOK_SECONDS = 0.5
-"""Between two looks at the lease, as it may have been renewed; and its clock goes on while the
-machine is suspended, timers do not.
+"""Between two looks at the lease: it may have been renewed, and its clock goes on while the machine
+is suspended, which timers do not.
 """
 
 _MAX_CLOSES = 100  # for a coroutine that swallows even the end of itself
@@ -243,10 +243,10 @@ class TaskExecutor(LoopExecutor):
                 self._loop.run_until_complete(ending)
 
     def _take_inbox(self) -> None:
-        while self._inbox:
+        while True:
             try:
                 context = self._inbox.popleft()
-            except IndexError:  # outside of the loop another thread was quicker
+            except IndexError:  # not asked before: another thread may take the last one
                 return
             self._begin(context)
 
@@ -310,7 +310,7 @@ class TaskExecutor(LoopExecutor):
         close_coroutine(task, _MAX_CLOSES)  # `_execute` sees GeneratorExit, and finishes the run
 
     def _look_at_lease(self) -> None:
-        """When it is over all tasks are killed."""
+        """When it is over, kill the tasks that must not outlive it."""
         self._look = None
         left = self._services.deadline - boottime()
         if left <= 0:

@@ -25,7 +25,7 @@ _CAUSE: Final = ("handler", "class", "group", "queue", "schedule")
 _FILTERS: Final[tuple[str, ...]] = ("state", *_CAUSE)
 # How many of them become due in a minute; without one all do at once.
 RATES: Final = ("1", "10", "60", "600")
-# A cause with more is redriven by pressing again.
+# A cause with more is redriven, or archived, by pressing again.
 _MOST_DONE: Final = 10 * functions.MOST_AT_ONCE
 _MOST_RUN: Final = 2**63 - 1
 
@@ -67,7 +67,7 @@ async def redrive_cause(page_request: PageRequest) -> Response:
     wanted = _cause(page_request.query(*_CAUSE))
     rate = choice((await page_request.form("rate")).get("rate"), RATES, "rate")
     wanted |= {"rate": rate and int(rate), "per": timedelta(minutes=1)}
-    is_any = await _has_done(page_request, functions.redrive_many, wanted)
+    is_any = await _do_all(page_request, functions.redrive_many, **wanted)
     return page_request.redirect("dead", "redriven_cause" if is_any else "redriven_none")
 
 
@@ -76,13 +76,12 @@ async def archive(page_request: PageRequest) -> Response:
     letter = page_request.segments.get("id")
     wanted = {"run_ids": [letter]} if letter else _cause(page_request.query(*_CAUSE))
     note = (await page_request.form("note")).get("note")
-    wanted = {**wanted, "note": note}
-    is_any = await _has_done(page_request, functions.archive_dead_letters, wanted)
+    is_any = await _do_all(page_request, functions.archive_dead_letters, **wanted, note=note)
     return page_request.redirect("dead", "archived" if is_any else "archived_none")
 
 
-async def _has_done(page_request: PageRequest, command: Rows, wanted: dict[str, Any]) -> bool:
-    """Whether there was a letter that the command took."""
+async def _do_all(page_request: PageRequest, command: Rows, **wanted: Any) -> bool:
+    """Executes the command for up to `_MOST_DONE` letters; whether there was one."""
     batches = functions.in_batches(page_request.do, command, _MOST_DONE, **wanted)
     return any([batch async for batch in batches])
 
