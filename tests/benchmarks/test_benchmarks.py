@@ -74,7 +74,7 @@ def _look_at(result: dict[str, Any], printed: str) -> None:
     assert any(figure["baseline"] is not None for figure in result["figures"])
     for figure in result["figures"]:
         assert figure["name"] in printed
-        # A difference of two times of the CPU may be smaller than their noise.
+        # A difference of two CPU times may be negative: it can be smaller than their noise.
         is_difference = ": more " in figure["name"]
         assert figure["value"] is None or figure["value"] >= 0 or is_difference
 

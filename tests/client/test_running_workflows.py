@@ -300,8 +300,8 @@ async def test_the_database_refuses_what_only_it_knows(shop: Shop) -> None:
 async def test_a_definition_over_one_mebibyte_is_refused(
     shop: Shop, connection: Connection
 ) -> None:
-    """As the builder writes it, and as parts are put together; both have fewer than 100,000 steps,
-    and what could be one has more than 10 bytes.
+    """As the builder writes it, and as a group becomes one. Such a definition is always refused for
+    its size: a step takes more than 10 bytes, so that 100,000 steps exceed 1 MiB.
     """
     parts = [{"handler": "shell:load", "concurrency_key": "k" * 190} for _ in range(5000)]
 

@@ -394,10 +394,9 @@ async def test_what_the_engine_does_to_a_schedule_has_its_name(connection: Conne
         "SELECT pgcron.pause_schedule('s', until => clock_timestamp() + interval '1 s')"
     )
 
-    async def is_resumed() -> bool:
-        return bool(await call(connection, "resume_overdue", schedule_id=schedule))
-
-    await until("the pause is over", is_resumed)
+    await until(
+        "the pause is over", lambda: call(connection, "resume_overdue", schedule_id=schedule)
+    )
 
     row = (await recorded(connection))[-1]
     assert (row["verb"], row["actor"], row["interface"]) == ("resume", "pgcron_ha", "clock")

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.db.control import fail
-from tests.db.test_workflows_again import a_second_passes, ask, end, flow, run_of
-from tests.db.workflows import Stage, step
+from tests.db.test_workflows_again import a_second_passes, ask, flow, run_of
+from tests.db.workflows import Stage, end, step
 from tests.servers import USER
 
 __all__ = ["flow"]

@@ -135,7 +135,7 @@ async def test_a_definition_has_one_mebibyte(connection: Connection, way: str) -
 @pytest.mark.parametrize(
     ("one", "code", "fact", "rule"),
     [
-        # A step has more than 10 bytes, so that the other bound comes first.
+        # A step takes more than 10 bytes: the bound of the size is reached first.
         (step("a"), "PC004", "the definition has {size} bytes", "1048576 bytes (1 MiB)"),
         (0, "PC001", "a workflow without steps, or with more than 100000", "1 to 100000 steps."),
     ],

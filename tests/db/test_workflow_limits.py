@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.db.control import Connection, Row, admit, call, put_schedule
-from tests.db.workflows import Stage, stage, step
+from tests.db.workflows import Stage, end, stage, step
 
 LAST = step("last", **{"finally": True})
 REFUSED = "its workflow holds the concurrency key k, so that it would wait for itself"
@@ -111,13 +111,11 @@ async def test_steps_have_other_keys_than_the_workflows_above_them(
         await flow.turn({})
     within = await run_of(connection, "workflow:v")
     assert (await flow.state(other), within["state"]) == ("running", "ready")
-    row = await run_of(connection, "py:b")
-    await flow.end([row], {row["id"]: "b"}, {"b": None})
+    await end(flow, "b")
     for _ in range(2):
         await flow.turn({})
     assert len(await holders(connection)) == 3
-    row = await run_of(connection, "py:a")
-    await flow.end([row], {row["id"]: "a"}, {"a": None})
+    await end(flow, "a")
     await flow.work()
     assert await flow.state(run) == "succeeded"
 

@@ -64,7 +64,7 @@ async def test_a_list_of_workflows_is_joined_with_the_results_of_all_in_order(
         run,
     )
     assert [row["run"] for row in within] == [row["step_run"] for row in items]
-    assert {(row["outcome"]) for row in within} == {"succeeded"}
+    assert {row["outcome"] for row in within} == {"succeeded"}
     assert [json.loads(row["result"]) for row in items] == [[10, 20], [30], [], [40]]
 
 

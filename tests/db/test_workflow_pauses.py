@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.db.control import Connect, Connection, call, claim_both
-from tests.db.workflows import Stage, stage, step
+from tests.db.workflows import Stage, end, stage, step
 
 
 @pytest.fixture
@@ -35,16 +35,6 @@ async def begin_nested(flow: Stage, *beside: Mapping[str, Any]) -> int:
 
 async def resume(flow: Stage, run: int) -> None:
     await flow.connection.execute("SELECT pgcron.resume_workflow($1)", run)
-    await flow.advance()
-
-
-async def end(flow: Stage, name: str, result: object = None) -> None:
-    """The run of a step that executes ends."""
-    row = await flow.connection.fetchrow(
-        "SELECT * FROM pgcron.run WHERE handler = $1 AND token IS NOT NULL", f"py:{name}"
-    )
-    assert row is not None
-    await flow.end([row], {row["id"]: name}, {name: result})
     await flow.advance()
 
 

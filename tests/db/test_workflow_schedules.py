@@ -124,15 +124,14 @@ async def test_a_backfill_goes_on_when_the_workflow_of_an_instant_is_over(
     await put_schedule(connection, handler="workflow:w", overlap="allow")
     backfill = await backfills.ask(connection, 2)
     instants = backfills.instants(2)
-    go_on: Any = backfills.step
-    assert await go_on(connection, backfill, instants, is_last=True) == ("open", 1, 1)
+    assert await backfills.step(connection, backfill, instants, is_last=True) == ("open", 1, 1)
     await begin(flow)
-    assert await go_on(connection, backfill, instants[1:], is_last=True) == ("open", 0, 0)
+    assert await backfills.step(connection, backfill, instants[1:], is_last=True) == ("open", 0, 0)
 
     await flow.work({"b": None if end == "succeeded" else ValueError()})
-    assert await go_on(connection, backfill, instants[1:], is_last=True) == ("open", 1, 1)
+    assert await backfills.step(connection, backfill, instants[1:], is_last=True) == ("open", 1, 1)
     await flow.work()
-    assert await go_on(connection, backfill, [], is_last=True) == ("done", 0, 0)
+    assert await backfills.step(connection, backfill, [], is_last=True) == ("done", 0, 0)
 
     assert [await flow.state(run) for run in await runs(connection)] == [end, "succeeded"]
     counted = await backfills.row(connection, backfill)

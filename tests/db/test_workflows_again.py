@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.db.control import Connect, Connection, Row, call, claim, finish
-from tests.db.workflows import Stage, stage, step
+from tests.db.workflows import Stage, end, stage, step
 
 
 @pytest.fixture
@@ -23,14 +23,6 @@ async def run_of(flow: Stage, name: str) -> Row | None:
     return await flow.connection.fetchrow(
         "SELECT * FROM pgcron.run WHERE handler = $1", f"py:{name}"
     )
-
-
-async def end(flow: Stage, name: str, result: Any = None) -> None:
-    """The run of a step that executes ends."""
-    row = await run_of(flow, name)
-    assert row is not None
-    await flow.end([row], {row["id"]: name}, {name: result})
-    await flow.advance()
 
 
 async def ask(flow: Stage, verb: str, run: int, *arguments: Any) -> None:

@@ -149,6 +149,16 @@ def step(name: str, *after: str, **keys: Any) -> dict[str, Any]:
     return {"name": name, "handler": f"py:{name}", **({"after": after} if after else {}), **keys}
 
 
+async def end(flow: Stage, name: str, result: Any = None) -> None:
+    """The run of a step that executes ends."""
+    row = await flow.connection.fetchrow(
+        "SELECT * FROM pgcron.run WHERE handler = $1 AND token IS NOT NULL", f"py:{name}"
+    )
+    assert row is not None
+    await flow.end([row], {row["id"]: name}, {name: result})
+    await flow.advance()
+
+
 async def stage(connection: Connection, *handlers: str) -> Stage:
     names = ("a", "b", "c", "d", "e", "undo_a", "undo_b", "last")
     offered = [f"py:{name}" for name in (*names, *handlers)]

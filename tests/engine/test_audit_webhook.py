@@ -6,8 +6,6 @@ import asyncio
 import hashlib
 import hmac
 import json
-import ssl
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +13,13 @@ import pytest
 from pgcron_ha.errors import ConfigError
 from tests.db.control import Connect, Connection
 from tests.engine.conftest import MakeLink
-from tests.executors.http import service as services
 from tests.executors.http.rebinding import Resolver
-from tests.executors.http.service import Answer, Service
+from tests.executors.http.service import CERTIFICATE, Answer, Service, own_tls
 from tests.product.config import AuditSettings, SecretReference
 from tests.product.db import Link
 from tests.product.engine import ROWS, AuditWebhook
 
 SECRET = "0123456789abcdef"
-CERTIFICATE = Path(services.__file__).with_name("localhost.pem")
 PUBLIC = "93.184.216.34"
 
 
@@ -167,8 +163,7 @@ async def test_a_webhook_whose_name_moves_is_called_where_it_was_judged_and_then
     link: Link, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("certifi.where", lambda: str(CERTIFICATE))
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(CERTIFICATE)
+    tls = own_tls()
     routes = {"/audit": Answer()}
     with (
         Service(routes, tls) as judged,

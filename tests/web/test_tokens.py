@@ -10,8 +10,8 @@ import asyncpg
 import httpx
 import pytest
 
+from tests.db.control import waits_for_lock
 from tests.sessions import own_session
-from tests.waiting import until
 from tests.web.login_sites import PASSWORD, Login, Visitor
 from tests.web.tenants import rows_of_all
 
@@ -228,20 +228,15 @@ async def test_of_two_who_revoke_a_token_at_once_one_is_told_that_there_is_none(
     header = await login.token("deploy")
     revoke = "SELECT pgcron.revoke_token($1)"
     number = header["authorization"].split("_")[1]
-    first = await own_session(login.dsn)
+    first, second = [await own_session(login.dsn) for _ in range(2)]
     async with first.transaction():
         await first.execute(revoke, number)
-        second = asyncio.create_task(login.execute(revoke, number))
-        await until(
-            "the second waits for the first",
-            lambda: first.fetchval(
-                "SELECT count(*) FROM pg_locks WHERE NOT granted"
-                " AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-            ),
-        )
-    await first.close()
+        revoking = asyncio.create_task(second.execute(revoke, number))
+        await waits_for_lock(first, second)
     with pytest.raises(asyncpg.PostgresError, match="does not exist"):
-        await second
+        await revoking
+    for session in (first, second):
+        await session.close()
 
     recorded = "SELECT FROM pgcron.audit WHERE (verb, kind, name) = ('revoke', 'token', 'deploy')"
     assert len(await login.execute(recorded)) == 1

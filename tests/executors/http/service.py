@@ -8,9 +8,18 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Self
 
 JSON = "application/json"
+CERTIFICATE = Path(__file__).with_name("localhost.pem")
+
+
+def own_tls() -> ssl.SSLContext:
+    """Of a service that is `localhost`."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(CERTIFICATE)
+    return tls
 
 
 @dataclass

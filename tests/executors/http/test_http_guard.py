@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import ssl
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +11,11 @@ import pytest
 from pgcron_ha.executors.contract.base import SUCCEEDED, Failed, Succeeded
 from tests.executors.http.calls import call, call_url, destination, executor, outcome_of
 from tests.executors.http.rebinding import NAME, Resolver
-from tests.executors.http.service import JSON, Answer, Service, endless
+from tests.executors.http.service import CERTIFICATE, JSON, Answer, Service, endless, own_tls
 from tests.executors.running import context
 from tests.product.executors import CLIENT_MAX_BODY_BYTES as MAX_BODY_BYTES
 from tests.product.executors import is_allowed
 
-CERTIFICATE = Path(__file__).with_name("localhost.pem")
 GET: dict[str, Any] = {"method": "GET"}
 
 
@@ -142,8 +139,7 @@ def assert_refused(outcome: Any) -> None:
 
 
 async def test_a_certificate_is_checked_against_the_name_and_not_the_address() -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(CERTIFICATE)
+    tls = own_tls()
     with Service({"/": Answer(204)}, tls) as service:
         named = f"https://localhost:{service.port}/"
         outcome, _ = await call_url(named, ca_file=str(CERTIFICATE))
