@@ -2,9 +2,9 @@
 -- `pgcron-ha schedules verify` also compares it with the specs. One statement, so that all of it
 -- has one snapshot.
 
--- Fires that were decided singly, each with its run, if that lives, and how it ended. One is by
--- hand if a backfill or a person (an override, a run cancelled or let go ahead of its time) put it
--- there, and not the spec: what happens to the schedule until then does not change it.
+-- Single fires of the ledger, each with its run, if that is alive, and how it ended. is_by_hand: it
+-- is there by a backfill or a person (an override, a run cancelled or started ahead of its time),
+-- not by the spec; later edits of the schedule leave it as it is.
 CREATE VIEW pgcron.decided_fire AS
   SELECT o.*, r.id AS live_run, coalesce(r.origin, past.origin) AS origin, past.outcome,
          (o.decision <> 'run' AND o.decided_at < o.fire_at)

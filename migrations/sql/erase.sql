@@ -34,7 +34,7 @@ LANGUAGE sql STABLE AS $$
       AND (wanted.unique_key IS NULL OR a.unique_key = wanted.unique_key)
       AND (wanted.tag IS NULL OR wanted.tag = ANY(a.tags))
       AND (wanted.args IS NULL OR a.args @> wanted.args)),
-  -- the workflows that a run is a step of, the topmost last; itself if there is none
+  -- the run, and the workflows that it is a step of; the topmost has the lowest id
   above AS (
     SELECT m.id AS below, m.id FROM meant m
     UNION

@@ -121,7 +121,9 @@ BEGIN
   IF held.is_decided THEN      -- it becomes a run, or none, as every fire after an edit
     PERFORM pgcron.apply_edit(held.schedule);
     PERFORM pgcron.notify(pgcron.channel(), 'schedule');
-  ELSE                         -- who decides with a snapshot from before this decides again
+  ELSE
+    -- The generation refuses what a materializer has read before. The preview stays valid: it is
+    -- joined with the overrides when it is read.
     UPDATE pgcron.cursor c SET generation = c.generation + 1 WHERE c.schedule_id = held.schedule;
     UPDATE pgcron.schedule_preview p SET generation = p.generation + 1
     WHERE p.schedule_id = held.schedule;

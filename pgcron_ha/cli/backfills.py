@@ -77,7 +77,7 @@ def backfill_command(
         begin = arguments.in_zone(since, found["timezone"])
         end = until and arguments.in_zone(until, found["timezone"])
         now, spec = await session.call(overview.database_time), spec_of(found)
-        over = now if end is None else min(end, now)  # else it is refused
+        over = min(end or now, now)  # an end to come is refused below
         planned = sum(count(spec, begin, over))
         async with tried(session.connection, keep=not dry_run):
             made = await session.act(backfills.backfill, name, begin, end, planned=planned, **given)

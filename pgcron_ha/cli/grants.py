@@ -25,7 +25,7 @@ _VIEWS = (
     "runs, schedules, schedule_versions, occurrences, nodes, queues, dead_letters, error_groups, "
     "backfills, calendars, workflows, workflow_runs, workflow_steps, assets"
 )
-# What nodes write, and who looks may read.
+# Tables that nodes write and viewers may read.
 _SHOWN_WORK = (
     "attempt, backfill_run, breaker, breaker_handler, cluster, concurrency_limit, cordon, cursor, "
     "dead_letter, diversion, fire_failure, history, history_overflow, log, missed, node, "

@@ -112,7 +112,7 @@ def _text(value: Any) -> str:
 
 
 def _kept(field: str, value: Any) -> Any:
-    """The value, but None for the 0 that takes one back."""
+    """The value; None for a 0 that takes back what the schedule had."""
     is_removable = field in POLICIES and POLICIES[field].is_removable
     return None if is_removable and not value else value
 

@@ -31,8 +31,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
 def of_versions(
     newest_first: Sequence[Mapping[str, Any]],
 ) -> Iterator[tuple[Mapping[str, Any], list[Change]]]:
-    """Each version of a schedule, and what it changed of the one before it; of the last of them
-    nothing is known.
+    """Each version of a schedule with what it changed of the one before it. The oldest given has no
+    changes, as the one before it is not known.
     """
     before = [*newest_first[1:], *newest_first[-1:]]
     for row, older in zip(newest_first, before, strict=True):

@@ -66,7 +66,7 @@ class Grant:
 
 
 def where_held(row: Mapping[str, str]) -> str:
-    """As `Grant.words`, of a row of them."""
+    """`Grant.words` of a row with ``role``, ``scope_kind`` and ``scope``."""
     return Grant(row["role"], row["scope_kind"], row["scope"]).words
 
 

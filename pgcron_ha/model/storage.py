@@ -8,7 +8,7 @@ from typing import Any, Final
 
 NUMBERS: Final = ("rows", "dead", "heap", "indexes", "toast", "total")
 # Fewer dead rows than this are gone before anybody feels them.
-MANY_DEAD_ROWS: Final = 100_000
+_MANY_DEAD_ROWS: Final = 100_000
 _SHORTEST_SECONDS: Final = 3600.0
 _DAY_SECONDS: Final = 86_400.0
 
@@ -18,11 +18,11 @@ def tables_of(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     the largest first.
 
     Each has its name as ``table``, its ``parts``, the sums of their `NUMBERS` (sizes in bytes, rows
-    are estimates), when one of them was vacuumed last, and whether one ``has_dead_rows``, many and
-    more than living ones. None where it has no partitions: ``partitions``, how many there are, and
-    ``kept``, how long retention keeps its rows. None where it is not known, too: ``a_day``, the
-    bytes that a day adds, by the partitions of the last seven, and ``comes_to``, those that it
-    comes to by and by if it grows on like this.
+    are estimates), when one of them was vacuumed last, and ``has_dead_rows``: whether one has many
+    dead rows, and more than living ones. Of a partitioned table also ``partitions``, how many there
+    are; ``kept``, how long retention keeps its rows; ``a_day``, the bytes that a day adds, by the
+    partitions of the last seven days; and ``comes_to``, the size that it reaches if it grows on
+    like this. These are None without partitions, the last two also if they span less than an hour.
     """
     by_table: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -45,6 +45,6 @@ def _table(name: str, parts: list[Mapping[str, Any]]) -> dict[str, Any]:
         "a_day": a_day,
         "kept": None if keep is None else timedelta(seconds=keep),
         "comes_to": None if a_day is None else a_day * keep / _DAY_SECONDS,
-        "has_dead_rows": any(part["dead"] > max(part["rows"], MANY_DEAD_ROWS) for part in parts),
+        "has_dead_rows": any(part["dead"] > max(part["rows"], _MANY_DEAD_ROWS) for part in parts),
         "parts": parts,
     }

@@ -171,7 +171,7 @@ class RunsReleased(Event):
 
 
 class RunsBlocked(WarningEvent):
-    """Due runs whose handler no node offers were set aside."""
+    """Due runs that no node may take were set aside."""
 
     text = "{runs} run(s) are blocked: no node offers their handler; `pgcron-ha status` names it"
     runs: int

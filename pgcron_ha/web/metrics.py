@@ -85,7 +85,7 @@ _BREAKER_STATES: Final = {"closed": 0, "half_open": 1, "open": 2}
 Words: TypeAlias = Mapping[str, float]
 """The number of each word of the last label; of a metric without labels that of ``""``."""
 Series: TypeAlias = Words | Steps | Iterable[tuple[tuple[str, ...], Words | Steps]]
-"""Of a metric that has more labels than the words one for each of what the others are."""
+"""The numbers of a metric; with further labels, those of each combination of their values."""
 Metrics: TypeAlias = Mapping[tuple[str, ...], Series]
 """By name and labels."""
 
@@ -206,7 +206,7 @@ def _histograms(counters: Counters) -> Metrics:
 
 
 def _add(family: Any, labels: Sequence[str], known: Sequence[str], value: Words | Steps) -> None:
-    """Adds what is known of these labels."""
+    """Adds the numbers of one combination of label values, those `known` before the last."""
     if isinstance(value, Steps):
         bounds = [*map(floatToGoString, value.bounds), "+Inf"]
         steps = zip(bounds, accumulate(value.counts), strict=True)

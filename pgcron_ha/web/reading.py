@@ -77,8 +77,8 @@ class Reader:
         self.last_success: datetime | None = None
 
     async def snapshot(self, key: Key, read: Read[T], *, life: float = LIFE_SECONDS) -> Snapshot[T]:
-        """What `read` gives for `key`, at most `life` seconds old. What is large has a life of 0:
-        it is forgotten as soon as those have it who asked while it was read.
+        """What `read` gives for `key`, at most `life` seconds old. With a life of 0 it is not
+        kept, as it is large: only those who ask while it is read share it.
 
         `key` names the view and everything that chose its rows; its first item is a word for
         metrics. When the database is away, the last snapshot with the reason, or the reason is
@@ -127,7 +127,7 @@ class Reader:
         for flight in self._flights.values():
             flight.cancel()
         await asyncio.gather(*self._flights.values(), return_exceptions=True)
-        self._flights.clear()  # one that was cancelled before its first step has not left
+        self._flights.clear()  # a task cancelled before its first step reaches no `finally`
         await self.pool.close()
 
     def _shown(self, key: Key, entry: _Entry, problem: PgcronError | None = None) -> Snapshot[Any]:
@@ -169,8 +169,10 @@ class Reader:
             if isinstance(error, DatabaseUnavailable | SchemaError):
                 self._failure = (monotonic(), error)
             raise
-        finally:  # here, and not once it is over: who asks meanwhile would be given it for ever
-            self._flights.pop(key, None)  # `close` forgets those that begin meanwhile
+        finally:
+            # Not in a callback of the task: until that is called, `_read` would take the finished
+            # task again and again without yielding.
+            self._flights.pop(key, None)  # `close` may have removed it
         self._failure, self.last_success, self._read_at = None, entry.at, began
         if is_kept:
             self._entries[key] = entry

@@ -16,9 +16,9 @@ the `password_hash` to compare with, None for no such user.
 """
 
 end_login: Final = Call[bool]("end_login", "method", "name")
-"""What came of an attempt; whether there is a session now. By a password: the `password_hash` that
-`begin_login` gave (None: it was wrong); by a provider, which has named the user (oidc), `shown` and
-`groups`; False: the user is disabled here.
+"""Ends an attempt to log in; whether there is a session now. The method ``password`` needs the
+`password_hash` that `begin_login` gave (None: what was typed is wrong), ``oidc`` the `shown` name
+and the `groups` that the provider gave. A user who is disabled gets no session.
 """
 
 note_user: Final = Call[bool | None]("note_user", "name", "shown", "groups")

@@ -20,7 +20,7 @@ written_schedule: Final = Rows("written_schedule", "name").existing(*NO_SCHEDULE
 """Every column of a schedule as people wrote it, its ``watermark`` and ``runs_made``. NotFound."""
 
 written_version: Final = Rows("written_version", "name", "version").one
-"""As `written_schedule`, of an earlier version; None: it is not kept."""
+"""The columns of an earlier version as people wrote it; None: it is not kept."""
 
 restore_schedule: Final = Rows("restore_schedule", "schedule", "version").the
 """Makes an earlier version the next one, of a deleted schedule too. NotFound, VersionConflict.

@@ -149,7 +149,7 @@ def _bounded(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 FEW: Final = 5
-"""How many of them a row has."""
+"""Unresponsive runs that a row of ``list_nodes`` has at most, as its statement says."""
 
 
 def unresponsive_words(runs: Sequence[int]) -> str:

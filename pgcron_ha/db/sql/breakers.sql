@@ -8,8 +8,8 @@ SELECT pgcron.put_breakers(:declared::jsonb);
 -- name: block_broken
 -- ready -> blocked
 -- Due runs of handlers whose breaker is not closed leave the claim indexes, so that they delay no
--- others: of each priority the first `look`, and of each key and requirement its part of as many,
--- whatever their handlers.
+-- others: of each priority the first `look`, and of each key and requirement an equal part of
+-- `look`, whatever their handlers.
 SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
   SELECT head.id FROM unnest(:queues::text[]) AS asked(queue)
   CROSS JOIN LATERAL pgcron.waiting_runs(asked.queue, '-infinity', now(), :look::int, true) head

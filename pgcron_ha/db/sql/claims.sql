@@ -55,8 +55,8 @@ ORDER BY priority, queue;
 -- name: block_unserved
 -- ready -> blocked
 -- Due runs that no live node may take leave the claim indexes, so that they delay no others: of
--- each priority the first `look`, and of each key and requirement its part of as many. Those that
--- need the same are judged together, once.
+-- each priority the first `look`, and of each key and requirement an equal part of `look`. Those
+-- that need the same are judged together, once.
 WITH alike AS MATERIALIZED (
   SELECT asked.queue, head.handler, head.requires, array_agg(head.id) AS runs
   FROM unnest(:queues::text[]) AS asked(queue)

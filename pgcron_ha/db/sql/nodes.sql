@@ -44,8 +44,8 @@ INSERT INTO pgcron.timezone (name) SELECT unnest(:names::text[]) ON CONFLICT DO 
 -- still executes what the old server gave it stops itself in that time. Not where the old server
 -- waited for its standby with each commit, as the beats recorded: then nothing that it gave out is
 -- missing here. The record is believed if a beat came here within the last minute; one that stopped
--- being synchronous before that could not say so. A server that is new to us, the first start, or
--- that the same server waits for a standby now, or no more, changes nothing but the record.
+-- being synchronous before that could not say so. At the first start, and when the same server
+-- begins or ceases to wait for a standby, nothing but the record changes.
 UPDATE pgcron.cluster
 SET timeline = found.timeline, system_identifier = found.system_identifier,
     is_synchronous = found.is_synchronous,

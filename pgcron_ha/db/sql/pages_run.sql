@@ -1,8 +1,9 @@
 -- name: runs_of_ids
 -- Runs from any table: alive, ended, ended while there was no partition, or a dead letter whose
--- history retention removed. :since and :until are bounds of the ends, which choose partitions: in
--- a plan that is kept, too, unless ended runs are read through every_run. At most :most characters
--- of args and result, laid out if they have no more bytes; with 0 they are not read.
+-- history retention removed. :since and :until are bounds of the ends, which choose partitions; in
+-- a generic plan they would choose none through every_run, so ended runs are not read from it. At
+-- most :most characters of args and result, laid out if they have no more bytes; with 0 they are
+-- not read.
 SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.origin,
        f.schedule_id, f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for,
        coalesce(f.scheduled_for, f.nominal_for) AS fire_time, f.parent_run, f.queue, f.priority,

@@ -39,7 +39,7 @@ FROM pgcron.schedule s JOIN pgcron.cursor c ON c.schedule_id = s.id
 WHERE s.name = :name::text AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 
 -- name: written_version
--- The same of an earlier version; a column that it did not know is NULL.
+-- An earlier version as people wrote it; a column that it did not know is NULL.
 SELECT s.* FROM pgcron.schedule_version v
 CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.schedule, v.content) s
 WHERE v.schedule_id = pgcron.schedule_of_versions(:name::text) AND v.version = :version::int

@@ -23,7 +23,7 @@ LONGEST_PAUSE_SECONDS: Final = 1.0
 """How long a kind of claim waits after a failure at most: a lock may be gone by then."""
 
 LOOK: Final = 500
-"""Due runs that one statement searches for handlers no node offers."""
+"""Due runs of each priority among which one statement searches for those no node may take."""
 
 _REFUSED_AT_ONCE: Final = 1000
 """Runs that are tried one by one after a refusal."""

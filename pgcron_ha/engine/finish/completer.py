@@ -110,8 +110,8 @@ class Completer(Service):
         return list(islice(due, RETRIES))
 
     async def _report_all(self, batch: list[Ended]) -> None:
-        """Each kind of end in its own way, in the same order each time: what the database does not
-        take of the failed ones keeps no success from being recorded.
+        """Each kind of end in its own way, in the order of `at_once`: failures are the last, so
+        that one that the database does not take keeps no success from being recorded.
 
         A COMMIT without an answer is reported as a failure. The statement that ends the run waits
         for the transaction if it is still under way. So a refusal means: check whether it was

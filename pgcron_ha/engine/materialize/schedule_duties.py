@@ -120,7 +120,7 @@ class ScheduleDuties:
 
     async def _make_early_fire(self, row: Row) -> None:
         """Unless it is none any more: the schedule was edited, or SQL was given an instant that it
-        could not judge.
+        could not judge. Raises what is wrong with a spec that this node can't read.
         """
         if is_fire(row, row["fire_at"]):
             await self._make_fire(row, row["fire_at"])

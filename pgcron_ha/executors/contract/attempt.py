@@ -97,7 +97,7 @@ class Attempt:
     _values: Mapping[str, Any] = field(init=False)
     """The keyword arguments of the call, once the args were checked."""
     _masker: Masker | None = field(default=None, init=False)
-    """Knows its secret args, once they were decrypted."""
+    """Knows its secrets: args, once they were decrypted; of an HTTP run those of its request."""
     _transaction: Any = field(default=None, init=False)
     _previous_found: dict[str, Any] | None = field(default=None, init=False)
     """Of a template that asks for it: the document of the run before."""

@@ -237,7 +237,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     for _ in range(_MAX_CHAIN):
         if not pending:
             return
-        each = pending.pop()  # the last, so that a long chain, of which each is found twice, ends
+        # Depth first: most errors are found twice, as cause and as context. Breadth first these
+        # double at each level, and the bound ends the search near the beginning of a long chain.
+        each = pending.pop()
         yield each
         if isinstance(each, BaseExceptionGroup):
             pending.extend(each.exceptions)

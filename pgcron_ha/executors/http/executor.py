@@ -57,8 +57,8 @@ class HttpExecutor(TaskExecutor):
         executor_services: ExecutorServices,
         desk: CallbackDesk,
     ) -> None:
-        """``desk``, over whose connection it also asks for the previous run for destinations with
-        ``previous = true``, is closed with it.
+        """``desk`` is closed with it. For destinations with ``previous = true`` the previous run is
+        asked for over the connection of ``desk``.
         """
         self._desk = desk
         self._clients: dict[str, HttpClient] = {}

@@ -169,7 +169,9 @@ class ShellExecutor(ProcessExecutor):
         return self._directory / f"{context.run_id}-{context.fence}.{name}.json"
 
     def _start_program(self, process: SupervisedProcess, context: Context) -> None:
-        """Raises `InvalidInput` for args that don't fit: one that the template has neither a
+        """Write its files, and start it.
+
+        Raises `InvalidInput` for args that don't fit: one that the template has neither a
         placeholder nor stdin for, one that is missing, and a value that does not match its pattern;
         OSError when the system has no room.
         """

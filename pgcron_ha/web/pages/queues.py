@@ -189,7 +189,7 @@ def _judge(row: Row, now: datetime) -> tuple[Mark, str]:
 
 
 def _head_run(run: Row, row: Row) -> Row:
-    """A due run with ``why`` no node has it; what ``is_held`` does not go on by itself."""
+    """A due run: ``why`` no node has it, and if it ``is_held``, so does not go on by itself."""
     is_free = run["waits_for"] == "slots" and row["free"]
     why = "a node takes it at its next look" if is_free else run["waits_detail"]
     return {**run, "why": why, "is_held": run["waits_for"] in ("paused", "no_node", "weight")}
