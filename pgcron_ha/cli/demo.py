@@ -42,7 +42,7 @@ from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
 from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.executors.process.supervisor_client import descendants_die_too
-from pgcron_ha.model.verdicts import state_words
+from pgcron_ha.model.formats import state_words
 
 MOST_NODES: Final = 10
 USUAL_PORT: Final = 8420

@@ -18,7 +18,7 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS
-from pgcron_ha.model.verdicts import state_words
+from pgcron_ha.model.formats import state_words
 from pgcron_ha.spec.text import duration_text
 
 

@@ -22,10 +22,10 @@ from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import health, overview, reasons
 from pgcron_ha.db.queries.pages import schedules as ledger
+from pgcron_ha.model.verdicts import ledger_line
 from pgcron_ha.spec.bounds import AN_INSTANT
 from pgcron_ha.spec.text import in_number
 from pgcron_ha.spec.zones import TZDATA, load_zone
-from pgcron_ha.web.run_words import ledger_line
 
 COLUMNS = columns("SCHEDULE:30 FIRE_TIME=fire_at RUN=run_id RULE:60 DETAIL:100")
 LEDGER_COLUMNS = columns(

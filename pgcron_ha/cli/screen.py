@@ -18,7 +18,7 @@ from pgcron_ha.cli.output import write
 from pgcron_ha.client.run_status import RunStatus
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.harmless import one_line
-from pgcron_ha.model.verdicts import state_words
+from pgcron_ha.model.formats import state_words
 
 PLAIN_SECONDS: Final = 2.0
 """Between two plain lines that differ in the progress only."""

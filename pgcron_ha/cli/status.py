@@ -15,10 +15,10 @@ from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.driver.session_settings import LOOK
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.attention import Attention, causes, read_facts
 from pgcron_ha.db.queries.blocking import blocking_sessions, naming
 from pgcron_ha.errors import Conflict
-from pgcron_ha.model.verdicts import state_words
-from pgcron_ha.web.pages.attention import Attention, causes, read_facts
+from pgcron_ha.model.formats import state_words
 
 LAST_HOUR: Final = timedelta(hours=1)
 LONG_SET_ASIDE: Final = timedelta(seconds=30)

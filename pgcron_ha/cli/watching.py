@@ -18,10 +18,10 @@ from pgcron_ha.client.previews import not_offered
 from pgcron_ha.client.run_status import RunStatus, read_status, require_success, timed_out
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.queries.overview import database_time, lines
+from pgcron_ha.db.queries.pages.run import what_run_waits_for
 from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.errors import PgcronError, Refused
 from pgcron_ha.harmless import one_line
-from pgcron_ha.web.run_words import what_run_waits_for
 
 FIRST_LOOK_SECONDS: Final = 0.02
 LOOK_SECONDS: Final = 0.5

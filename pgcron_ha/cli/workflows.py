@@ -18,7 +18,8 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.queries import workflows
 from pgcron_ha.db.queries.overview import Row, may_read_history
 from pgcron_ha.errors import Mistakes, NotFound
-from pgcron_ha.model.verdicts import OPEN_STEPS, state_words, step_sentence
+from pgcron_ha.model.formats import state_words
+from pgcron_ha.model.verdicts import OPEN_STEPS, step_sentence
 from pgcron_ha.model.workflow_graph import mermaid, remarks_on, text_lines
 
 _LAST_RUNS: Final = 5

@@ -28,13 +28,13 @@ from pgcron_ha.db.driver.connecting import connected
 from pgcron_ha.db.driver.pool import Connection
 from pgcron_ha.db.driver.statements import load
 from pgcron_ha.db.queries import workflows
+from pgcron_ha.db.queries.pages.run import why_run_waits
 from pgcron_ha.db.queries.pages.schedules import offered
 from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.db.schema.uninstall import uninstall
 from pgcron_ha.engine.node import Node
 from pgcron_ha.errors import ConfigError, PgcronError, WaitTimedOut
 from pgcron_ha.testing.workflows import Outcome, WorkflowStatus, statuses, with_outcomes
-from pgcron_ha.web.run_words import why_run_waits
 
 _MARK: Final = "pgcron_ha: made for tests"
 

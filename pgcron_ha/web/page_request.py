@@ -22,11 +22,10 @@ from pgcron_ha.db.driver.scopes import SCOPES, enter, within
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.errors import Refused
+from pgcron_ha.model.formats import plain, state_words
 from pgcron_ha.model.permissions import NOBODY, OF_THE_CLUSTER, OWN_ACCOUNT, ROLE_OF, Person
-from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.spec.zones import load_zone, zone_names
 from pgcron_ha.web.address import fields, filled, near_names, singular
-from pgcron_ha.web.formats import plain
 from pgcron_ha.web.reading import LIFE_SECONDS, Snapshot
 from pgcron_ha.web.security import MOST_BODY_BYTES, own_path
 from pgcron_ha.web.services import Services

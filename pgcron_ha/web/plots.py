@@ -15,7 +15,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.web.formats import clock, duration, local, mark_of
+from pgcron_ha.model.formats import clock, duration, local, mark_of
 
 WIDTH: Final = 1000
 TRACK_HEIGHT: Final = 26

@@ -22,7 +22,7 @@ from pgcron_ha.db.queries import storage
 from pgcron_ha.db.queries.audit import unsent
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.errors import PgcronError
-from pgcron_ha.web.formats import rfc
+from pgcron_ha.model.formats import rfc
 from pgcron_ha.web.metrics import CONTENT_TYPE
 from pgcron_ha.web.page_request import PageRequest, together
 

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple
 
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.model.verdicts import state_words
-from pgcron_ha.web.formats import duration, mark_of
+from pgcron_ha.model.formats import duration, mark_of, state_words
 
 WIDTH: Final = 1000.0
 # What took no time at all is drawn all the same.

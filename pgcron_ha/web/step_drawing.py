@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.model.formats import Mark, mark_of, number, plural
 from pgcron_ha.model.verdicts import OPEN_STEPS
-from pgcron_ha.web.formats import Mark, mark_of, number, plural
 from pgcron_ha.web.graph import NODE_HEIGHT, NODE_WIDTH, Shape
 
 FAILED: Final = ("dead", "lost", "cancelled", "expired", "upstream_failed")

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pgcron_ha import assets
 from pgcron_ha.harmless import left_out
-from pgcron_ha.web import formats
+from pgcron_ha.model import formats
 
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 from pgcron_ha.config.times import attach, read_time
 from pgcron_ha.errors import InvalidInput
+from pgcron_ha.model.formats import offset
 from pgcron_ha.spec.bounds import EARLIEST, LATEST
-from pgcron_ha.web.formats import offset
 
 
 def written_instant(text: str, zone: ZoneInfo, now: datetime, direction: int = -1) -> datetime:

@@ -11,10 +11,9 @@ import pytest
 from tests.db import control
 from tests.db.control import Connection
 from tests.engine.workshop import Workshop
-from tests.product.db import connect
+from tests.product.db import connect, why_run_waits
 from tests.product.engine import Janitor
 from tests.product.telemetry import Event, RunRefused
-from tests.product.web import why_run_waits
 from tests.waiting import until
 
 SLOTS = 8

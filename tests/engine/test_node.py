@@ -21,11 +21,10 @@ from tests.db import control
 from tests.db.control import Connection
 from tests.engine.proxy import Proxy
 from tests.product.config import AuditSettings, Settings, load_settings, read_sources
-from tests.product.db import connect
+from tests.product.db import connect, why_run_waits
 from tests.product.engine import Node
 from tests.product.engine import admission as admissions
 from tests.product.telemetry import Event, NodeLeft, RunsReleased
-from tests.product.web import why_run_waits
 from tests.waiting import slowness, until
 
 # About 1.6 over a minute; passes of several services may fall into the window together.

@@ -54,6 +54,7 @@ from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.db.queries.node_health import NodeHealth, Trouble, written
 from pgcron_ha.db.queries.overview import runs as overview_runs
 from pgcron_ha.db.queries.pages import runs as pages_runs
+from pgcron_ha.db.queries.pages.run import why_run_waits
 from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.db.queries.rows import Query
 from pgcron_ha.db.schema import locks as schema_locks
@@ -150,6 +151,7 @@ __all__ = [
     "use_password",
     "varying",
     "why",
+    "why_run_waits",
     "without_password",
     "written",
     "written_schedule",

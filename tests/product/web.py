@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgcron_ha.web import formats, verbs
+from pgcron_ha.web import verbs
 from pgcron_ha.web.access import Entry, LocalKey
 from pgcron_ha.web.app import create_app
 from pgcron_ha.web.callbacks import (
@@ -13,9 +13,7 @@ from pgcron_ha.web.callbacks import (
     create_callback_app,
 )
 from pgcron_ha.web.connections import Bounds, group_of
-from pgcron_ha.web.formats import MARKS, plain, size
 from pgcron_ha.web.graph import MOST_GROUPS, MOST_NODES, NODE_HEIGHT, NODE_WIDTH, Drawing, shape_of
-from pgcron_ha.web.health import judge
 from pgcron_ha.web.metrics import NodeCollector, WebMetrics
 from pgcron_ha.web.ops import BOUNDS as OPS_BOUNDS
 from pgcron_ha.web.ops import ops_listener
@@ -29,7 +27,6 @@ from pgcron_ha.web.reading import LIFE_SECONDS, MOST_SNAPSHOTS, Reader
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.run_time import WIDTH as RUN_TIME_WIDTH
 from pgcron_ha.web.run_time import where_time_went
-from pgcron_ha.web.run_words import reason_words, why_run_waits
 from pgcron_ha.web.security import MOST_BODY_BYTES, require_loopback
 from pgcron_ha.web.services import Services
 from pgcron_ha.web.serving import WebServer
@@ -39,7 +36,6 @@ from pgcron_ha.web.times import instants, written_instant
 __all__ = [
     "LIFE_SECONDS",
     "LIVE_HEADER",
-    "MARKS",
     "MOST_AT_ONCE",
     "MOST_BODY_BYTES",
     "MOST_GROUPS",
@@ -72,26 +68,20 @@ __all__ = [
     "create_callback_app",
     "distance",
     "drawing_of",
-    "formats",
     "future_fire_lines",
     "gantt",
     "group_of",
     "instants",
     "items_words",
-    "judge",
     "ops_listener",
-    "plain",
-    "reason_words",
     "require_loopback",
     "schedule_edit_page",
     "schedule_sentence",
     "shape_of",
-    "size",
     "spark",
     "step_mark",
     "timeline",
     "verbs",
     "where_time_went",
-    "why_run_waits",
     "written_instant",
 ]

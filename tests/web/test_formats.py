@@ -8,8 +8,9 @@ import pytest
 
 from pgcron_ha.assets import STATIC
 from pgcron_ha.harmless import left_out
+from tests.product.model import formats
 from tests.product.web import PLOTS_WIDTH as WIDTH
-from tests.product.web import TRACK_HEIGHT, distance, formats, spark, timeline
+from tests.product.web import TRACK_HEIGHT, distance, spark, timeline
 from tests.web.seed import ANSI
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

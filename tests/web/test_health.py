@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.product.web import MARKS, judge
+from tests.product.model import MARKS, judge
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -9,7 +9,8 @@ import asyncpg
 import pytest
 
 from pgcron_ha.errors import InvalidInput
-from tests.product.web import instants, reason_words
+from tests.product.model import reason_words
+from tests.product.web import instants
 from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME

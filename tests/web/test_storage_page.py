@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.product.db import ReadPool, health, load
-from tests.product.web import size
+from tests.product.model import size
 from tests.sessions import own_session
 from tests.waiting import until
 from tests.web.conftest import Serve, Site

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pgcron_ha.db.driver.calls import Call
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
-from pgcron_ha.model.verdicts import state_words
+from pgcron_ha.model.formats import state_words
 
 cordon_node: Final = Call[int]("cordon_node", "node", note=None)
 """It claims nothing from now on and ends what it holds; how many of its processes live."""

@@ -9,9 +9,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from pgcron_ha.harmless import storable
+from pgcron_ha.model.formats import capital, duration, plural, short, who_and_why
 
 Item = TypeVar("Item")
 
@@ -159,3 +161,81 @@ def unresponsive_words(runs: Sequence[int]) -> str:
     if len(runs) == 1:
         return f"run {names} goes on though asked to stop, and holds its slot"
     return f"runs {names}{more} go on though asked to stop, and hold their slots"
+
+
+_POOLED: Final = (
+    "No notification reaches it (none passes through a pooler in transaction mode), so it looks "
+    "for work by and by. A listen_dsn that leads to the server itself lets work begin at once."
+)
+
+
+def node_row(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """One node incarnation at an instant: a row of `pgcron_ha.db.queries.pages.nodes.nodes`, and
+
+    - ``word``: alive, cordoned, draining, silent (its lease ran out), gone (left in order) or died;
+    - ``left``, seconds of its lease, below zero if it ran out, and ``lease_left``: at least 0, None
+      of the dead;
+    - ``over_at``: when it ended, of a silent one the end of its lease; None while it lives;
+    - ``cordon``: by whom and why it takes nothing new; None: it does;
+    - ``reason``: why it ended; of a cordoned one by whom it is, and why;
+    - ``services``: their health, and ``troubles``, a sentence for each thing that is wrong;
+    - ``labels``, each as key=value, and a ``sentence``: why it ended, or what happens to it now.
+    """
+    word, left = str(facts["state"]), (facts["lease_until"] - now).total_seconds()
+    is_dead = word == "dead"
+    if is_dead:
+        word = "died" if "lease" in (facts["ended_because"] or "") else "gone"
+    elif left <= 0:
+        word = "silent"
+    cordon = None
+    if facts["cordoned_at"]:
+        cordon = who_and_why(facts["cordoned_by"], short(facts["cordon_note"] or ""))
+    services = read_health(facts)
+    row = {
+        **facts,
+        "word": word,
+        "left": left,
+        "lease_left": None if is_dead else max(0.0, left),
+        "over_at": facts["lease_until"] if word == "silent" else facts["ended_at"],
+        "cordon": cordon,
+        "reason": facts["ended_because"] if cordon is None else cordon,
+        "services": services,
+        "troubles": [_trouble_words(each) for each in services.troubles],
+        "labels": [f"{key}={value}" for key, value in json.loads(facts["labels"]).items()],
+    }
+    unresponsive = facts["unresponsive_runs"]
+    said = [
+        _sentence(row),
+        unresponsive and f"{capital(unresponsive_words(unresponsive))}.",
+        _POOLED if facts["is_pooled"] and not is_dead else None,
+    ]
+    return {**row, "sentence": " ".join(filter(None, said)) or None}
+
+
+def _trouble_words(each: Trouble) -> str:
+    if each.what:
+        return f"{capital(each.what)}: {without_words(each)}"
+    fails = f"no pass has succeeded for {duration(each.seconds)}"
+    return f"{capital(each.service)}: {fails}: {each.error}"
+
+
+def _sentence(row: Mapping[str, Any]) -> str | None:
+    runs = row["runs"]
+    match row["word"]:
+        case "silent":
+            held = f"; a living one declares it dead and takes over {plural(runs, 'run')}"
+            return f"Its lease ran out {duration(-row['left'])} ago{held if runs else ''}."
+        case "cordoned":
+            rest = f"finishes {plural(runs, 'run')}" if runs else "holds no run: it is drained"
+            by = f", by word of {row['cordon']}" if row["cordon"] else ""
+            return f"It takes nothing new{by}; it {rest}."
+        case "draining":
+            if not runs:
+                return "It leaves."
+            return f"It takes nothing new and finishes {plural(runs, 'run')}."
+        case "died":
+            because = capital(row["ended_because"])
+            return f"{because}: its runs were taken over by living nodes."
+        case "gone":
+            return capital(row["ended_because"] or "")
+    return None

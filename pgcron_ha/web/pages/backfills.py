@@ -12,11 +12,11 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.backfill import count
+from pgcron_ha.model.verdicts import run_word
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.web.address import choice, number_in
 from pgcron_ha.web.page_request import PageRequest, together
-from pgcron_ha.web.run_words import run_word
 from pgcron_ha.web.times import written_instant
 from pgcron_ha.web.verbs import verb
 

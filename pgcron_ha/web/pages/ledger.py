@@ -12,14 +12,15 @@ from pgcron_ha.client.fires import explain
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import database_time, schedule
 from pgcron_ha.db.queries.pages import schedules as ask
+from pgcron_ha.db.queries.pages.run import why_run_waits
 from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.model.formats import capital, mark_of, plain
+from pgcron_ha.model.verdicts import ledger_line, reason_words
 from pgcron_ha.spec.zones import load_zone, zone_names
 from pgcron_ha.web.address import choice, cursor_instant
-from pgcron_ha.web.formats import capital, mark_of, plain
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.schedules import links_of
-from pgcron_ha.web.run_words import ledger_line, reason_words, why_run_waits
 from pgcron_ha.web.times import Meant, instants
 
 

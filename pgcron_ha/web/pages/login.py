@@ -17,8 +17,8 @@ from pgcron_ha.credentials import hashed
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.commands.roles import record_refusal
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
+from pgcron_ha.model.formats import capital
 from pgcron_ha.web.access import inner_path
-from pgcron_ha.web.formats import capital
 from pgcron_ha.web.oidc import FLOW_SECONDS, ProviderAway
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.security import SAFE_METHODS

@@ -9,15 +9,7 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from pgcron_ha.db.queries.pages import overview as ask
-from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.errors import PgcronError
-from pgcron_ha.spec.budget import search
-from pgcron_ha.spec.spec import spec_of
-from pgcron_ha.web.address import choice
-from pgcron_ha.web.formats import Mark, duration, number, plural, who_and_why
-from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.attention import (
+from pgcron_ha.db.queries.attention import (
     Facts,
     Link,
     causes,
@@ -26,6 +18,14 @@ from pgcron_ha.web.pages.attention import (
     read_facts,
     shortlist,
 )
+from pgcron_ha.db.queries.pages import overview as ask
+from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.formats import Mark, duration, number, plural, who_and_why
+from pgcron_ha.spec.budget import search
+from pgcron_ha.spec.spec import spec_of
+from pgcron_ha.web.address import choice
+from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.plots import distance, timeline
 
 # Two thirds of the axis are past.

@@ -15,22 +15,12 @@ from pgcron_ha.db.queries.pages import overview as ask_overview
 from pgcron_ha.db.queries.pages import queues as ask
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.model.formats import duration, number
+from pgcron_ha.model.health import circuit_sentence, judge_queue, pause_of, put_aside
 from pgcron_ha.web.address import NoSuch
-from pgcron_ha.web.formats import (
-    Mark,
-    capital,
-    duration,
-    mark_of,
-    number,
-    plural,
-    short,
-    who_and_why,
-)
 from pgcron_ha.web.page_request import Ask, PageRequest
 from pgcron_ha.web.verbs import verb
 
-# If the oldest due run of a served queue waits longer than this, the queue is lagging.
-LAG_SECONDS: Final = 60.0
 # The gravest first; the rest by name.
 _GRAVITY: Final = {"fail": 0, "late": 1}
 # What a queue has when no statement has a row of it.
@@ -95,11 +85,6 @@ resume = verb(cluster.resume_queue, "queue", "queue_resumed")
 reset_breaker = verb(breakers.reset_breaker, "overview", "breaker_reset")
 
 
-def circuit_sentence(row: Row) -> str:
-    """The state of a circuit breaker as a sentence."""
-    return f"{capital(row['words'].rstrip('.'))}."
-
-
 async def _read_queues(session: Session, queue: str | None = None) -> SimpleNamespace:
     """The rows of each statement of `_READ`, by its name; the `names` of the queues; the `head` of
     one of them: what is due first.
@@ -114,13 +99,6 @@ async def _read_queues(session: Session, queue: str | None = None) -> SimpleName
     facts.names = await session.call(ask.within, queues=sorted(names))
     facts.head = () if queue is None else await session.call(ask.head, queue=queue)
     return facts
-
-
-def pause_of(cluster: Row) -> str | None:
-    """By whom and why everything is paused."""
-    if cluster["paused_at"] is None:
-        return None
-    return who_and_why(cluster["paused_by"], cluster["paused_note"]) or "nobody said why"
 
 
 def _rows(facts: SimpleNamespace, now: datetime) -> list[Row]:
@@ -140,7 +118,7 @@ def _row(facts: SimpleNamespace, name: str, now: datetime) -> Row:
     row: Row = {**_NOTHING, "name": name}
     for read in (*of_it(facts.depths), *of_it(facts.settings, "name"), *of_it(facts.servers)):
         row |= read
-    first, blocked = row["first_due"], of_it(ask_overview.blocked(facts.waiting))
+    first, blocked = row["first_due"], of_it(put_aside(facts.waiting))
     broken = [{**each, "why": circuit_sentence(each)} for each in of_it(facts.broken)]
     row |= {
         "oldest_due": first if first is not None and first <= now else None,
@@ -152,40 +130,7 @@ def _row(facts: SimpleNamespace, name: str, now: datetime) -> Row:
         # How many start in a time, such as ``10 in 1 m``; None is no limit.
         "starts": row["rate"] and f"{number(row['rate'])} in {duration(row['per'])}",
     }
-    return {**row, "judged": _judge(row, now)}
-
-
-def _judge(row: Row, now: datetime) -> tuple[Mark, str]:
-    """The word of a queue and the sentence behind it, the gravest that holds."""
-    due, nodes = row["due"], row["nodes"]
-    if row["paused_at"] is not None:
-        wait = f"{plural(due, 'due run waits', 'due runs wait')}" if due else "nothing waits for it"
-        by = who_and_why(row["paused_by"], short(row["paused_note"] or ""))
-        return Mark("‖", "paused", "late" if due else "idle"), f"Paused by {by}; {wait}."
-    if not nodes and (due or row["blocked"]):
-        return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
-    if row["blocked"]:
-        first = next(iter(ask_overview.unserved(row["blocked"])), row["blocked"][0])
-        return mark_of("blocked"), f"{capital(first['waits_detail'])}."
-    if not nodes:
-        return Mark("○", "unserved", "idle"), "No living node takes from it; nothing waits."
-    if row["broken"]:
-        return Mark("⊘", "left alone", "late"), row["broken"][0]["why"]
-    lag = (now - row["oldest_due"]).total_seconds() if row["oldest_due"] else 0.0
-    tone = "late" if lag > LAG_SECONDS else "ok"
-    if due and row["running"] >= (row["max_running"] or row["running"] + 1):
-        why = f"It executes {plural(row['running'], 'run')}, as many as it may."
-        return Mark("▮", "full", tone), why
-    if due and row["next_at"] is not None:
-        left = duration(max(0.0, (row["next_at"] - now).total_seconds()))
-        why = f"As many have started as may, {row['starts']}; the next starts in {left}."
-        return Mark("▮", "at its rate", tone), why
-    if tone == "late":
-        busy = f"{plural(row['free'], 'slot')} free" if row["free"] else "every slot is busy"
-        return Mark("▲", "lagging", "late"), f"The oldest waits for {duration(lag)}; {busy}."
-    if due:
-        return Mark("▶", "flowing", "ok"), "What is due is taken."
-    return Mark("✓", "ready", "ok"), "Nothing that is due waits."
+    return {**row, "judged": judge_queue(row, now)}
 
 
 def _head_run(run: Row, row: Row) -> Row:

@@ -17,11 +17,11 @@ from pgcron_ha.db.queries.pages import run as ask
 from pgcron_ha.db.queries.pages.workflows import step_of_run
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.harmless import left_out
-from pgcron_ha.web.formats import duration, mark_of, rfc
+from pgcron_ha.model.formats import duration, mark_of, rfc
+from pgcron_ha.model.verdicts import run_sentence, run_word
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import steps
 from pgcron_ha.web.run_time import tries_of, where_time_went
-from pgcron_ha.web.run_words import run_sentence, run_word
 from pgcron_ha.web.verbs import run_verb, verb
 
 # Characters of a log as a file.

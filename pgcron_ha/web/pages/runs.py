@@ -15,8 +15,8 @@ from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.errors import NotFound
+from pgcron_ha.model.formats import plain
 from pgcron_ha.web.address import choice, wrong_page
-from pgcron_ha.web.formats import plain
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.times import written_instant
 

@@ -27,17 +27,17 @@ from pgcron_ha.db.queries.pages.runs import (
 )
 from pgcron_ha.db.queries.rows import Query, Row
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.formats import expected_about, stored
+from pgcron_ha.model.health import judge, pause_words, runs_are_made
+from pgcron_ha.model.verdicts import ledger_line
 from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import calendars_in, spec_of
 from pgcron_ha.spec.text import listed
 from pgcron_ha.web.address import choice, first_of
-from pgcron_ha.web.formats import expected_about, stored
-from pgcron_ha.web.health import judge, pause_words, runs_are_made
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
 from pgcron_ha.web.plots import spark
-from pgcron_ha.web.run_words import ledger_line
 
 # Words that can be searched for, the health that they stand for, and who knows such schedules.
 _HEALTH: Final[dict[str, tuple[set[str], tuple[Query, ...]]]] = {

@@ -13,9 +13,9 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.model.formats import capital, number, plural, short, who_and_why
 from pgcron_ha.model.verdicts import OPEN_STEPS
 from pgcron_ha.web.address import NoSuch, choice, first_of
-from pgcron_ha.web.formats import capital, number, plural, short, who_and_why
 from pgcron_ha.web.graph import Shape
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.workflows import number_after, read_nodes, read_shape

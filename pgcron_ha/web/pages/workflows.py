@@ -15,8 +15,8 @@ from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.model.formats import duration, number, plural
 from pgcron_ha.web.address import NoSuch, first_of, whole_cursor
-from pgcron_ha.web.formats import duration, number, plural
 from pgcron_ha.web.graph import MOST_NODES, Shape, shape_of
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.step_drawing import drawing_of

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.product.web import plain
+from tests.product.model import plain
 from tests.sessions import own_session
 from tests.waiting import until
 from tests.web.browser.hostile import CORPUS

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
-from pgcron_ha.db.queries.rows import Query, Row
+from pgcron_ha.db.queries.rows import Query
 
 # Numbers above this are shown as "more than".
 COUNTED_EXACTLY: Final = 10_000
@@ -55,22 +54,6 @@ failing_candidates: Final = Query("page_failing_candidates", look=LOOK, limit=RO
 
 invalid_schedules: Final = Query("list_invalid_schedules", limit=ROWS)
 """Schedules (`schedule_id`) that do not fire because nobody can read them."""
-
-
-def unserved(waiting: Iterable[Row]) -> list[Row]:
-    """Those of `waiting` that no living node can take, one for each reason of a queue."""
-    found: dict[tuple[str, str], Row] = {}
-    for row in waiting:
-        if row["waits_for"] in ("no_node", "weight"):
-            known = found.setdefault((row["queue"], row["waits_detail"]), {**row, "runs": 0})
-            known["runs"] += row["runs"]
-    return list(found.values())
-
-
-def blocked(waiting: Iterable[Row]) -> list[Row]:
-    """Those of `waiting` that were put aside since no node can take them; `runs` counts these."""
-    return [{**each, "runs": each["blocked"]} for each in waiting if each["blocked"]]
-
 
 timeline_runs: Final = Query("page_timeline_runs", each=400)
 """Ended runs of ``schedule_ids`` ``since`` an instant, at most 400 of one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pgcron_ha.db.queries.rows import Query, Rows
 
@@ -58,3 +58,18 @@ attempts: Final = Query("list_attempts", most=MOST_TEXT, limit=ATTEMPTS + 1)
 # A whole page of lines of so many characters is still a page.
 last_lines: Final = Query("page_last_lines", most=2_000, limit=LINES + 1)
 """The last lines of ``run_id``, the last first: one more than is shown."""
+
+
+async def what_run_waits_for(connection: Any, run_id: int, **options: Any) -> dict[str, str]:
+    """``waits_for``, a word, and ``waits_detail``, a sentence; nothing if a node may take it now,
+    or it does not wait.
+    """
+    waits = await waits_of.one(connection, [run_id], **options)
+    if waits is None or waits["waits_for"] in (None, "slots"):
+        return {}
+    return {name: waits[name] for name in ("waits_for", "waits_detail")}
+
+
+async def why_run_waits(connection: Any, run_id: int, **options: Any) -> str | None:
+    """The sentence of `what_run_waits_for`."""
+    return (await what_run_waits_for(connection, run_id, **options)).get("waits_detail")

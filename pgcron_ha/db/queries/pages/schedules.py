@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pgcron_ha.db.queries.rows import Query
+from pgcron_ha.model.health import LAST_RUNS
 
 PAGE_ROWS: Final = 50
-# What health and trend are judged from.
-LAST_RUNS: Final = 30
 NAMES: Final = 200
 MOST_IDS: Final = 500
 # The schedules that were made last, among which the new ones are.

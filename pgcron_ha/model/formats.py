@@ -13,13 +13,17 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pgcron_ha.harmless import left_out
-from pgcron_ha.model.verdicts import state_words
 from pgcron_ha.spec.text import in_bytes, in_number
 
 DAY_SECONDS: Final = 86_400.0
 # Between the digits of a number and before a unit; people's eyes, not their line breaks.
 _THIN: Final = "\N{NARROW NO-BREAK SPACE}"
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+
+
+def state_words(state: str) -> str:
+    """A state, an outcome or a decision as people read it: ``upstream failed``."""
+    return state.replace("_", " ")
 
 
 class Mark(NamedTuple):

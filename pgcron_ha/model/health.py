@@ -1,4 +1,5 @@
-"""A schedule's health: one word from what is stored, the gravest that holds, and why.
+"""The health of a schedule or a queue: one word from what is stored, the gravest that holds, and
+why.
 
 Pure: the same facts at the same instant give the same word on every page. Grace and "started or not
 started" are judged as cron monitors do.
@@ -6,31 +7,43 @@ started" are judged as cron monitors do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from statistics import quantiles
-from typing import Final
+from typing import Any, Final
 
-from pgcron_ha.db.queries.pages.schedules import LAST_RUNS
-from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.errors import PgcronError
+from pgcron_ha.model.formats import (
+    Mark,
+    capital,
+    duration,
+    expected_about,
+    mark_of,
+    plural,
+    short,
+    who_and_why,
+)
+from pgcron_ha.model.verdicts import Row
 from pgcron_ha.spec.bounds import LATEST
 from pgcron_ha.spec.budget import search
 from pgcron_ha.spec.calendars.calendar import Calendars
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.lines import EXAMPLE_SEED
 from pgcron_ha.spec.spec import ScheduleRow, calendars_in, parse_spec
-from pgcron_ha.web.formats import duration, expected_about, plural, short, who_and_why
 
+# Ended runs that health and trend are judged from.
+LAST_RUNS: Final = 30
 # How late a fire may start: a tenth of the interval, within these bounds.
 SHORTEST_GRACE: Final = timedelta(seconds=10)
 LONGEST_GRACE: Final = timedelta(minutes=5)
 # The dead-man's rule: no success for twice the largest gap between this number of fires.
 FIRES_LOOKED_AT: Final = 50
+# If the oldest due run of a served queue waits longer than this, the queue is lagging.
+LAG_SECONDS: Final = 60.0
 # How many waiting runs of a schedule are counted.
 MOST_LATE: Final = 1000
 # Percentiles of fewer runs say nothing.
@@ -207,3 +220,63 @@ def _executed(row: Row) -> Sequence[tuple[str, datetime, float | None, str | Non
         return ()
     runs = zip(row["outcomes"], row["finished"], row["durations"], row["errors"], strict=True)
     return [run for run in runs if run[0] in _EXECUTED]
+
+
+def judge_queue(row: Row, now: datetime) -> tuple[Mark, str]:
+    """The word of a queue and the sentence behind it, the gravest that holds."""
+    due, nodes = row["due"], row["nodes"]
+    if row["paused_at"] is not None:
+        wait = f"{plural(due, 'due run waits', 'due runs wait')}" if due else "nothing waits for it"
+        by = who_and_why(row["paused_by"], short(row["paused_note"] or ""))
+        return Mark("‖", "paused", "late" if due else "idle"), f"Paused by {by}; {wait}."
+    if not nodes and (due or row["blocked"]):
+        return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
+    if row["blocked"]:
+        first = next(iter(unserved(row["blocked"])), row["blocked"][0])
+        return mark_of("blocked"), f"{capital(first['waits_detail'])}."
+    if not nodes:
+        return Mark("○", "unserved", "idle"), "No living node takes from it; nothing waits."
+    if row["broken"]:
+        return Mark("⊘", "left alone", "late"), row["broken"][0]["why"]
+    lag = (now - row["oldest_due"]).total_seconds() if row["oldest_due"] else 0.0
+    tone = "late" if lag > LAG_SECONDS else "ok"
+    if due and row["running"] >= (row["max_running"] or row["running"] + 1):
+        why = f"It executes {plural(row['running'], 'run')}, as many as it may."
+        return Mark("▮", "full", tone), why
+    if due and row["next_at"] is not None:
+        left = duration(max(0.0, (row["next_at"] - now).total_seconds()))
+        why = f"As many have started as may, {row['starts']}; the next starts in {left}."
+        return Mark("▮", "at its rate", tone), why
+    if tone == "late":
+        busy = f"{plural(row['free'], 'slot')} free" if row["free"] else "every slot is busy"
+        return Mark("▲", "lagging", "late"), f"The oldest waits for {duration(lag)}; {busy}."
+    if due:
+        return Mark("▶", "flowing", "ok"), "What is due is taken."
+    return Mark("✓", "ready", "ok"), "Nothing that is due waits."
+
+
+def unserved(waiting: Iterable[Row]) -> list[dict[str, Any]]:
+    """Those of `waiting` that no living node can take, one for each reason of a queue."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in waiting:
+        if row["waits_for"] in ("no_node", "weight"):
+            known = found.setdefault((row["queue"], row["waits_detail"]), {**row, "runs": 0})
+            known["runs"] += row["runs"]
+    return list(found.values())
+
+
+def put_aside(waiting: Iterable[Row]) -> list[dict[str, Any]]:
+    """Those of `waiting` that were put aside since no node can take them; `runs` counts these."""
+    return [{**each, "runs": each["blocked"]} for each in waiting if each["blocked"]]
+
+
+def circuit_sentence(row: Row) -> str:
+    """The state of a circuit breaker as a sentence."""
+    return f"{capital(row['words'].rstrip('.'))}."
+
+
+def pause_of(cluster: Row) -> str | None:
+    """By whom and why everything is paused."""
+    if cluster["paused_at"] is None:
+        return None
+    return who_and_why(cluster["paused_by"], cluster["paused_note"]) or "nobody said why"

@@ -14,15 +14,20 @@ from typing import Any, Final, TypeAlias
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.blocking import blocking_sessions, holding_words, session_words
 from pgcron_ha.db.queries.health import snapshot_holders
-from pgcron_ha.db.queries.node_health import in_turns, merged, unresponsive_words, without_words
+from pgcron_ha.db.queries.node_health import (
+    in_turns,
+    merged,
+    node_row,
+    unresponsive_words,
+    without_words,
+)
 from pgcron_ha.db.queries.pages import dead_letters as ask_letters
 from pgcron_ha.db.queries.pages import nodes as ask_nodes
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.db.queries.pages import queues as ask_queues
 from pgcron_ha.db.queries.pages import schedules as ask_schedules
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.model.verdicts import state_words
-from pgcron_ha.web.formats import (
+from pgcron_ha.model.formats import (
     Mark,
     capital,
     duration,
@@ -30,11 +35,10 @@ from pgcron_ha.web.formats import (
     plural,
     short,
     some_of,
+    state_words,
     who_and_why,
 )
-from pgcron_ha.web.health import Health, judge
-from pgcron_ha.web.pages.nodes import node_row
-from pgcron_ha.web.pages.queues import circuit_sentence, pause_of
+from pgcron_ha.model.health import Health, circuit_sentence, judge, pause_of, unserved
 
 Link: TypeAlias = Callable[..., str]
 """`PageRequest.link`."""
@@ -292,7 +296,7 @@ def _open_circuits(link: Link, seen: Facts) -> Iterator[Attention]:
 
 def _unserved(link: Link, seen: Facts) -> Iterator[Attention]:
     """Work that no live node can take: blocked, not offered, or too heavy."""
-    for row in ask.unserved(seen.waiting):
+    for row in unserved(seen.waiting):
         waiting = plural(row["runs"], "run waits", "runs wait")
         href, why = queue_link(link, seen, row["queue"]), f"{waiting}: {row['waits_detail']}."
         is_unknown = row["waits_detail"].startswith("workflow ")
