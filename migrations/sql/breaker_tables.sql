@@ -81,7 +81,7 @@ COMMENT ON TABLE pgcron.breaker_handler IS
     'Which handlers a breaker is for; a handler has one breaker at most.';
 CREATE INDEX breaker_handler_breaker ON pgcron.breaker_handler (breaker);
 
-CREATE TABLE pgcron.diversion (
+CREATE TABLE pgcron.fallback_run (
   run_id bigint PRIMARY KEY,
   at timestamptz NOT NULL DEFAULT now(),
   breaker text NOT NULL,
@@ -89,10 +89,10 @@ CREATE TABLE pgcron.diversion (
   queue text NOT NULL,
   reason text NOT NULL
 );
-COMMENT ON TABLE pgcron.diversion IS
+COMMENT ON TABLE pgcron.fallback_run IS
     'Runs that an open breaker''s fallback took: the handler and queue of the request. Kept '
     'as long as history.';
-CREATE INDEX diversion_at ON pgcron.diversion (at);
+CREATE INDEX fallback_run_at ON pgcron.fallback_run (at);
 
 -- Waits for its breaker: the handler's is open, or a probe is under way. In the fallback queue
 -- other nodes do its work, so there it goes on.

@@ -170,7 +170,7 @@ END $$;
 -- Due runs that wait for a breaker are executed by its fallback handler, or moved to its fallback
 -- queue; each run once. Not when the breaker's time is over: then one of them is the probe, and its
 -- end decides about the others.
-CREATE FUNCTION pgcron.divert_runs(at_most int) RETURNS SETOF bigint
+CREATE FUNCTION pgcron.use_fallbacks(at_most int) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
   broken pgcron.breaker;
@@ -188,10 +188,10 @@ BEGIN
                     AND r.queue IS DISTINCT FROM broken.fallback_queue
                     AND (r.delivery <> 'transactional' OR broken.fallback_handler IS NULL
                          OR broken.fallback_handler ~ '^(py|sql):')
-                    AND NOT EXISTS (SELECT FROM pgcron.diversion d WHERE d.run_id = r.id)
-                  LIMIT divert_runs.at_most FOR UPDATE SKIP LOCKED);
+                    AND NOT EXISTS (SELECT FROM pgcron.fallback_run d WHERE d.run_id = r.id)
+                  LIMIT use_fallbacks.at_most FOR UPDATE SKIP LOCKED);
     BEGIN
-      INSERT INTO pgcron.diversion (run_id, breaker, handler, queue, reason)
+      INSERT INTO pgcron.fallback_run (run_id, breaker, handler, queue, reason)
       SELECT r.id, broken.name, r.handler, r.queue, broken.reason
       FROM pgcron.run r WHERE r.id = ANY(held) ON CONFLICT DO NOTHING;
       -- A run that is moved waits there as any other; one with another handler is as new to it.

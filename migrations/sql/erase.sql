@@ -72,7 +72,7 @@ BEGIN
   SELECT array_agg(f.handler) INTO handlers
   FROM (SELECT h.handler FROM pgcron.ended_runs h WHERE h.id = ANY(run_ids)
         UNION
-        SELECT d.handler FROM pgcron.diversion d WHERE d.run_id = ANY(run_ids)
+        SELECT d.handler FROM pgcron.fallback_run d WHERE d.run_id = ANY(run_ids)
         UNION
         SELECT l.handler FROM pgcron.dead_letter l WHERE l.run_id = ANY(run_ids)) f;
   DELETE FROM pgcron.log l WHERE l.run_id = ANY(run_ids);

@@ -30,7 +30,10 @@ COLUMNS: Final = columns(
     "ID SCHEDULE:24 STATE SINCE UNTIL PLANNED ALREADY CREATED OPEN SUCCEEDED FAILED"
     " LEFT=remaining BY=created_by:16"
 )
-_RUN_COLUMNS: Final = columns("RUN=id FIRE_TIME=fire_at STATE ATTEMPT NODE:20 ERROR:60")
+_RUN_COLUMNS: Final = columns(
+    "RUN=id FIRE_TIME=fire_at STATE ATTEMPT NODE:20 WHY:60",
+    WHY=lambda row: row["waits_detail"] or row["error"],
+)
 _SHOWN_RUNS: Final = 20
 _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
 

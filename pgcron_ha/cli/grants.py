@@ -28,7 +28,7 @@ _VIEWS = (
 # Tables that nodes write and viewers may read.
 _SHOWN_WORK = (
     "attempt, backfill_run, breaker, breaker_handler, cluster, concurrency_limit, cordon, cursor, "
-    "dead_letter, diversion, fire_failure, history, history_overflow, log, missed, node, "
+    "dead_letter, fallback_run, fire_failure, history, history_overflow, log, missed, node, "
     "occurrence, occurrence_override, offer, outdated_plan, overrun, progress, queue, rate_window, "
     "retention_sweep, schedule, schedule_preview, schedule_version, step, step_outbox, "
     "step_signal, timezone, workflow_definition, workflow_edge, workflow_run, workflow_step"

@@ -15,7 +15,7 @@ from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, Statement, call, on_database
 from pgcron_ha.cli.watching import follow_to_end, log_line
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
+from pgcron_ha.db.commands.breakers import fallback_of_run, fallback_words
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS
 from pgcron_ha.model.formats import state_words
@@ -23,9 +23,8 @@ from pgcron_ha.spec.text import duration_text
 
 
 def _shown_state(row: overview.Row) -> str:
-    gate = (row["gate"] or "").replace("_", " ")
-    more = "overruns" if row.get("overrun_after") is not None else gate
-    return f"{row['word']} ({more})" if more else str(row["word"])
+    more = "overruns" if row.get("overrun_after") is not None else row["waits_for"]
+    return f"{row['word']} ({state_words(more)})" if more else str(row["word"])
 
 
 def _never_began(row: overview.Row) -> bool:
@@ -46,11 +45,12 @@ def duration_of(row: overview.Row) -> str:
 
 
 RUN_COLUMNS = columns(
-    "ID HANDLER:24 SCHEDULE:16 STATE TRY STARTED DURATION NODE:12 ERROR:30",
+    "ID HANDLER:24 SCHEDULE:16 STATE TRY STARTED DURATION NODE:12 WHY:30",
     STATE=_shown_state,
     TRY=lambda row: shown(None) if _never_began(row) else f"{row['attempt']}/{row['max_attempts']}",
     STARTED=_started,
     DURATION=duration_of,
+    WHY=lambda row: row["waits_detail"] or row["error"],
 )
 
 _run_ids = click.argument("run_ids", type=RUN_ID, nargs=-1, required=True, metavar="RUN_ID...")
@@ -96,8 +96,8 @@ def list_command(**given: Any) -> None:
 async def show_command(session: Session, run_id: int) -> None:
     """Show one run with its attempts that did not succeed."""
     found = await session.call(overview.run, run_id)
-    if diverted := await session.call(diversion_of_run, run_id):
-        found["diverted"] = diversion_words(diverted)
+    if fallback := await session.call(fallback_of_run, run_id):
+        found["fallback"] = fallback_words(fallback)
     attempts = (await session.call(overview.attempts, run_id))[::-1]
     reported = progress_of(found)
     output.report({**found, "progress": reported and reported._asdict(), "attempts": attempts})

@@ -38,10 +38,12 @@ def reason_words(
 
 
 def ledger_line(fire: Row, now: datetime) -> dict[str, Any]:
-    """A row of the ledger in words: why, and what came of its run (None: unknown)."""
+    """A row of the ledger in words: why, or what its run waits for, and what came of that (None:
+    unknown).
+    """
     state = fire["run_state"]
     word = None if state is None else run_word({**fire, "state": state}, now)
-    because = fire["cancel_reason"] if word == "cancelled" else None
+    because = fire["cancel_reason"] if word == "cancelled" else fire["waits_detail"]
     reason = reason_words(fire["reason"], fire["meaning"], fire["note"]) or because
     return {**fire, "run_state": word, "reason": reason}
 
@@ -61,13 +63,13 @@ def run_word(run: Row, now: datetime) -> str:
     return state
 
 
-def run_sentence(run: Row, waits: Row, letter: Row | None, now: datetime) -> str:
+def run_sentence(run: Row, letter: Row | None, now: datetime) -> str:
     """What happened to it, or what it waits for."""
     word = run_word(run, now)
     if word == "running":
         return _running(run, now)
     if run["finished_at"] is None:
-        return _waiting(run, waits, word, now)
+        return _waiting(run, word, now)
     return _ended(run, letter)
 
 
@@ -94,7 +96,7 @@ def _running(run: Row, now: datetime) -> str:
     return f"{text}."
 
 
-def _waiting(run: Row, waits: Row, word: str, now: datetime) -> str:
+def _waiting(run: Row, word: str, now: datetime) -> str:
     due_in = (run["due_at"] - now).total_seconds()
     tried = ""
     if word == "retrying":
@@ -106,7 +108,7 @@ def _waiting(run: Row, waits: Row, word: str, now: datetime) -> str:
     if due_in > 0:
         what = "The next begins" if tried else "It is due"
         return f"{tried}{what} in {duration(due_in)}, if nothing holds it up."
-    why = waits.get("waits_detail") or "it waits for a free slot"
+    why = run["waits_detail"] or "it waits for a free slot"  # it became due meanwhile
     return f"{tried}It has been due for {duration(due_in)}: {why}."
 
 

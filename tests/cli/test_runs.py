@@ -117,7 +117,20 @@ def test_runs_live_and_ended_are_listed_newest_first(cli: Cli, execute: Execute)
     assert cli("runs", "list", "--state", "happy").code == 2
     table = cli("runs", "list").out.splitlines()
     assert "it broke" in table[2]
-    assert max(map(len, table)) <= 100
+    assert max(map(len, table)) <= 120
+
+
+def test_a_list_says_what_runs_wait_for_in_the_words_of_sql(cli: Cli, execute: Execute) -> None:
+    run = int(cli("enqueue", "py:nowhere").out)
+
+    said = execute("SELECT waits_for, waits_detail FROM pgcron.runs WHERE id = %s", run)
+    (listed,) = cli("runs", "list", "--json").rows
+    table = cli("runs", "list").out
+
+    assert said == [("no_node", "no live node offers 'py:nowhere' for queue 'default'")]
+    assert [(listed["waits_for"], listed["waits_detail"])] == said
+    assert "ready (no node)" in table
+    assert "no live node offers" in table
 
 
 def test_of_a_schedule_no_more_are_listed_than_asked_for(cli: Cli) -> None:
@@ -363,7 +376,20 @@ def test_dead_letters_are_listed_and_sent_again_once(cli: Cli, execute: Execute)
     assert twice.code == 1
     assert f"as run {sent['run_id']}" in twice.err
     table = cli("dead", "list", "--all").out.splitlines()
-    assert max(map(len, table)) <= 100
+    assert max(map(len, table)) <= 120
+
+
+def test_a_list_says_what_runs_wait_for_in_the_words_of_sql(cli: Cli, execute: Execute) -> None:
+    run = int(cli("enqueue", "py:nowhere").out)
+
+    said = execute("SELECT waits_for, waits_detail FROM pgcron.runs WHERE id = %s", run)
+    (listed,) = cli("runs", "list", "--json").rows
+    table = cli("runs", "list").out
+
+    assert said == [("no_node", "no live node offers 'py:nowhere' for queue 'default'")]
+    assert [(listed["waits_for"], listed["waits_detail"])] == said
+    assert "ready (no node)" in table
+    assert "no live node offers" in table
 
 
 def insert_letters(execute: Execute, fingerprint: str, first: int, count: int) -> None:

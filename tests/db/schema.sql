@@ -1342,17 +1342,6 @@ CREATE VIEW pgcron.decided_fire AS
 
 COMMENT ON VIEW pgcron.decided_fire IS 'Private: of the engine.';
 
-CREATE TABLE pgcron.diversion (
-    run_id bigint NOT NULL,
-    at timestamp with time zone DEFAULT now() NOT NULL,
-    breaker text NOT NULL,
-    handler text NOT NULL,
-    queue text NOT NULL,
-    reason text NOT NULL
-);
-
-COMMENT ON TABLE pgcron.diversion IS 'Private: Runs that an open breaker''s fallback took: the handler and queue of the request. Kept as long as history.';
-
 CREATE VIEW pgcron.due_without_slot AS
  SELECT id,
     due_at,
@@ -1531,6 +1520,17 @@ UNION ALL
    FROM pgcron.ended_runs h;
 
 COMMENT ON VIEW pgcron.every_run IS 'Private: of the engine.';
+
+CREATE TABLE pgcron.fallback_run (
+    run_id bigint NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    breaker text NOT NULL,
+    handler text NOT NULL,
+    queue text NOT NULL,
+    reason text NOT NULL
+);
+
+COMMENT ON TABLE pgcron.fallback_run IS 'Private: Runs that an open breaker''s fallback took: the handler and queue of the request. Kept as long as history.';
 
 CREATE SEQUENCE pgcron.fence
     START WITH 1
@@ -2228,8 +2228,8 @@ ALTER TABLE ONLY pgcron.cursor
 ALTER TABLE ONLY pgcron.dead_letter
     ADD CONSTRAINT dead_letter_pkey PRIMARY KEY (run_id);
 
-ALTER TABLE ONLY pgcron.diversion
-    ADD CONSTRAINT diversion_pkey PRIMARY KEY (run_id);
+ALTER TABLE ONLY pgcron.fallback_run
+    ADD CONSTRAINT fallback_run_pkey PRIMARY KEY (run_id);
 
 ALTER TABLE ONLY pgcron.fire_failure
     ADD CONSTRAINT fire_failure_pkey PRIMARY KEY (run_id);
@@ -2397,7 +2397,7 @@ CREATE INDEX dead_letter_group ON pgcron.dead_letter USING btree (fingerprint, d
 
 CREATE INDEX dead_letter_open ON pgcron.dead_letter USING btree (died_at DESC) WHERE (closed_at IS NULL);
 
-CREATE INDEX diversion_at ON pgcron.diversion USING btree (at);
+CREATE INDEX fallback_run_at ON pgcron.fallback_run USING btree (at);
 
 CREATE INDEX fire_failure_new ON pgcron.fire_failure USING btree (schedule_id) WHERE (NOT is_judged);
 

@@ -390,13 +390,13 @@ async def test_a_fallback_handler_executes_what_waits_and_the_run_says_so(
     await connection.execute("DELETE FROM pgcron.run")
     (run,) = await enqueue(connection)
     await park(connection)
-    diverted = await call(connection, "divert_runs", at_most=10)
+    taken = await call(connection, "use_fallbacks", at_most=10)
     (found,) = await claim(connection, node)
     await finish(connection, [found])
 
-    assert [row[0] for row in diverted] == [run] == [found["id"]]
+    assert [row[0] for row in taken] == [run] == [found["id"]]
     assert found["handler"] == OTHER
-    (said,) = await call(connection, "diversion_of_run", run_id=run)
+    (said,) = await call(connection, "fallback_of_run", run_id=run)
     assert (said["breaker"], said["asked_handler"], said["asked_queue"]) == (
         HANDLER,
         HANDLER,
@@ -417,7 +417,7 @@ async def test_an_erasure_takes_the_error_of_a_run_that_a_fallback_took(
     assert (await breaker(connection))["last_error"] == "it went wrong"
     await connection.execute("UPDATE pgcron.run SET due_at = now()")
     await park(connection)
-    assert len(await call(connection, "divert_runs", at_most=10)) == 1
+    assert len(await call(connection, "use_fallbacks", at_most=10)) == 1
     await finish(connection, await claim(connection, node))
 
     await connection.execute("SELECT pgcron.erase(run_ids => ARRAY[$1::bigint])", run["id"])
@@ -434,20 +434,20 @@ async def test_a_fallback_queue_takes_what_waits_and_is_no_dead_end(connection: 
     await connection.execute("DELETE FROM pgcron.run")
     (run,) = await enqueue(connection)
     await park(connection)
-    await call(connection, "divert_runs", at_most=10)
+    await call(connection, "use_fallbacks", at_most=10)
 
     assert await call(connection, "block_broken", queues=["spare"], look=10) == []
     assert [row["id"] for row in await claim(connection, spare)] == [run]
 
 
-async def test_what_comes_when_the_time_is_over_is_the_probe_and_not_diverted(
+async def test_what_comes_when_the_time_is_over_is_the_probe_and_not_for_the_fallback(
     connection: Connection,
 ) -> None:
     node = await join(connection, handlers=[HANDLER, OTHER])
     await guard(connection, fallback_handler=OTHER)
     await open_with(connection, node)
 
-    assert await call(connection, "divert_runs", at_most=10) == []
+    assert await call(connection, "use_fallbacks", at_most=10) == []
     (found,) = await probe(connection, node)
     assert found["handler"] == HANDLER
 

@@ -209,5 +209,5 @@ async def test_a_fallback_handler_takes_what_comes_while_it_is_open(
         await until("the other handler has executed them", are_done)
 
     assert fragile.spared == {"py:spare": 20}
-    reported = await connection.fetchval("SELECT count(*) FROM pgcron.diversion")
+    reported = await connection.fetchval("SELECT count(*) FROM pgcron.fallback_run")
     assert (reported, len(fragile.calls)) == (20, 3)

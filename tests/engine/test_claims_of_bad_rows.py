@@ -318,10 +318,10 @@ async def test_a_run_that_cannot_be_parked_or_sent_elsewhere_keeps_no_other_of_i
     )
 
     await control.call(connection, "block_broken", queues=["default"], look=500)
-    first = await control.call(connection, "divert_runs", at_most=1000)
+    first = await control.call(connection, "use_fallbacks", at_most=1000)
     if is_blocked:  # the run at fault has ended; the next call sends the others
         assert first == []
-        await control.call(connection, "divert_runs", at_most=1000)
+        await control.call(connection, "use_fallbacks", at_most=1000)
 
     rows = await connection.fetch("SELECT id, gate, queue FROM pgcron.run ORDER BY id")
     assert [row["id"] for row in rows] == runs[:2] + runs[3:]

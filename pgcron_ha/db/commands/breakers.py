@@ -14,7 +14,7 @@ from pgcron_ha.db.queries.rows import Rows
 breakers: Final = Rows("list_breakers", limit=DEFAULT_LIMIT)
 """All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
 
-diversion_of_run: Final = Rows("diversion_of_run", "run_id").one
+fallback_of_run: Final = Rows("fallback_of_run", "run_id").one
 """The breaker whose fallback took a run, and what the run asked for; None: no other took it."""
 
 set_breaker: Final = Call[None](
@@ -31,7 +31,7 @@ delete_breaker: Final = Call[None]("delete_breaker", "breaker")
 """It is gone; a node that declares it makes it anew when it starts. NotFound."""
 
 
-def diversion_words(row: Mapping[str, Any]) -> str:
-    """Why a run has another handler or queue than requested, from `diversion_of_run`."""
+def fallback_words(row: Mapping[str, Any]) -> str:
+    """Why a run has another handler or queue than requested, from `fallback_of_run`."""
     asked = f"asked for {row['asked_handler']} in queue {row['asked_queue']}"
     return f"{asked}; the circuit of {row['breaker']} was open: {row['reason'][:300]}"

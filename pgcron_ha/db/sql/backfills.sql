@@ -26,14 +26,17 @@ SELECT b.* FROM pgcron.backfills b WHERE b.id = :backfill::bigint;
 
 -- name: runs_of_backfill
 -- Those that are open, then the last ones that did not succeed.
-SELECT o.run_id AS id, o.fire_at, o.made_at, coalesce(o.outcome, r.state) AS state, r.gate,
-       r.attempt, r.due_at, r.started_at, n.name AS node,
+SELECT o.run_id AS id, o.fire_at, o.made_at, coalesce(o.outcome, r.state) AS state,
+       w.waits_for, w.waits_detail, r.attempt, r.due_at, r.started_at, n.name AS node,
        CASE WHEN o.outcome IS NULL THEN r.last_error
             ELSE (SELECT h.error FROM pgcron.history h WHERE h.id = o.run_id
                     AND h.finished_at > o.made_at - interval '1 day' LIMIT 1) END AS error
-FROM pgcron.backfill_run o LEFT JOIN pgcron.run r ON r.id = o.run_id
+FROM (SELECT b.* FROM pgcron.backfill_run b WHERE b.backfill_id = :backfill::bigint
+      ORDER BY b.outcome IS NOT NULL, b.run_id DESC LIMIT :limit) o
+LEFT JOIN pgcron.run r ON r.id = o.run_id
 LEFT JOIN pgcron.node n ON n.incarnation = r.owner
-WHERE o.backfill_id = :backfill::bigint ORDER BY o.outcome IS NOT NULL, o.run_id DESC LIMIT :limit;
+LEFT JOIN LATERAL (SELECT v.* FROM pgcron.waiting v WHERE v.id = o.run_id LIMIT 1) w ON true
+ORDER BY o.outcome IS NOT NULL, o.run_id DESC;
 
 -- name: open_backfills
 -- Those under way behind :after, by id; has_work: there is room for more runs, or runs have ended;

@@ -16,10 +16,10 @@ SELECT block_ready AS id FROM pgcron.block_ready(ARRAY(
   WHERE pgcron.is_broken(head.handler, asked.queue)
     AND NOT EXISTS (SELECT FROM pgcron.breaker b WHERE b.probe_run = head.id)), 'breaker');
 
--- name: divert_runs
+-- name: use_fallbacks
 
--- name: forget_diversions
--- forgets: pgcron.diversion
+-- name: forget_fallback_runs
+-- forgets: pgcron.fallback_run
 -- As old as history may get.
 o.at < (SELECT pgcron.kept_since('history')) ORDER BY o.at;
 
@@ -49,10 +49,10 @@ CROSS JOIN LATERAL (
     LIMIT 10000) held) waiting
 ORDER BY (b.state = 'closed'), b.opened_at DESC, b.name LIMIT :limit::int;
 
--- name: diversion_of_run
--- From where it was diverted, and why.
+-- name: fallback_of_run
+-- What it asked for, and why the fallback took it.
 SELECT d.breaker, d.reason, d.handler AS asked_handler, d.queue AS asked_queue
-FROM pgcron.diversion d WHERE d.run_id = :run_id::bigint;
+FROM pgcron.fallback_run d WHERE d.run_id = :run_id::bigint;
 
 -- name: page_breakers
 -- Those that are not closed.

@@ -3,14 +3,15 @@
 -- history retention removed. :since and :until are bounds of the ends, which choose partitions; in
 -- a generic plan they would choose none through every_run, so ended runs are not read from it. At
 -- most :most characters of args and result, laid out if they have no more bytes; with 0 they are
--- not read.
+-- not read. What a run waits for is asked once for each.
 SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.origin,
        f.schedule_id, f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for,
        coalesce(f.scheduled_for, f.nominal_for) AS fire_time, f.parent_run, f.queue, f.priority,
        f.handler, octet_length(long.args) AS args_bytes,
        left(CASE WHEN octet_length(long.args) <= :most::int THEN jsonb_pretty(f.args)
               ELSE long.args END, :most::int) AS args,
-       f.delivery, f.outcome AS state, f.gate, f.due_at, f.expire_at, f.attempt,
+       f.delivery, f.outcome AS state, w.waits_for, w.waits_detail, w.waits_on, f.due_at,
+       f.expire_at, f.attempt,
        pgcron.attempts_allowed(f.max_attempts, f.delivery) AS max_attempts,
        date_part('epoch', pgcron.time_allowed(f.timeout)) AS timeout, f.claimed_at, f.started_at,
        f.ended_at AS finished_at, f.cancel_at, f.kill_at, f.cancel_reason, f.error,
@@ -44,6 +45,7 @@ CROSS JOIN LATERAL (SELECT e.* FROM (
        WHERE d.run_id = asked.id)) e ORDER BY e.place LIMIT 1) f
 CROSS JOIN LATERAL (SELECT CASE WHEN :most::int > 0 THEN f.args::text END AS args,
                            CASE WHEN :most::int > 0 THEN f.result::text END AS result) long
+LEFT JOIN LATERAL (SELECT v.* FROM pgcron.waiting v WHERE v.id = f.id LIMIT 1) w ON true
 LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
 LEFT JOIN pgcron.progress p ON p.run_id = f.id AND p.attempt = f.attempt AND f.outcome = 'running'
 ORDER BY f.id DESC;

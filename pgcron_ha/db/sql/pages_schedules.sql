@@ -122,7 +122,8 @@ SELECT ARRAY(SELECT DISTINCT o.handler FROM living JOIN pgcron.offer o USING (in
 -- each run. A filter searches the next :look fires. History is looked at from the decision on, so
 -- that only its later partitions are opened.
 SELECT o.fire_at, o.last_at, o.decision, o.reason, o.note, o.fires, o.decided_at, o.run_id,
-       known.code, m.meaning, live.gate, coalesce(live.state, past.outcome) AS run_state,
+       known.code, m.meaning, w.waits_for, w.waits_detail,
+       coalesce(live.state, past.outcome) AS run_state,
        coalesce(live.started_at, past.started_at) AS started_at, past.finished_at,
        coalesce(live.attempt, past.attempt) AS attempt, live.due_at,
        coalesce(live.cancel_reason, past.cancel_reason) AS cancel_reason
@@ -146,6 +147,7 @@ CROSS JOIN LATERAL (SELECT CASE WHEN o.reason IS NULL THEN o.decision
                            ELSE pgcron.reason_code(o.decision, o.reason) END AS code OFFSET 0) known
 LEFT JOIN pgcron.reason m ON m.code = known.code
 LEFT JOIN pgcron.run live ON live.id = o.run_id
+LEFT JOIN LATERAL (SELECT v.* FROM pgcron.waiting v WHERE v.id = o.run_id LIMIT 1) w ON true
 LEFT JOIN LATERAL (SELECT h.outcome, h.started_at, h.finished_at, h.attempt, h.cancel_reason
 FROM pgcron.history h
                    WHERE h.id = o.run_id AND live.id IS NULL

@@ -19,7 +19,7 @@ from pgcron_ha.telemetry.events import CircuitClosed, CircuitOpened
 from pgcron_ha.telemetry.log import emit
 
 BATCH: Final = 1000
-"""Runs set aside or diverted in one statement."""
+"""Runs that the fallback takes in one statement."""
 
 LOOK: Final = 500
 """Due rows of a queue and priority that are searched for handlers whose breaker is open."""
@@ -90,11 +90,11 @@ class Breakers(Service):
 
     async def _set_aside(self) -> bool:
         blocked = await self._link.rows("block_broken", queues=list(self._queues), look=LOOK)
-        diverted = await self._link.rows("divert_runs", at_most=BATCH)
-        if diverted:
+        taken = await self._link.rows("use_fallbacks", at_most=BATCH)
+        if taken:
             await self._link.rows("wake_idle_nodes")
             self._dispatcher.wake()
-        return bool(blocked) or len(diverted) >= BATCH
+        return bool(blocked) or len(taken) >= BATCH
 
     def _ask_for_probe(self) -> None:
         probes = (row["probe_run"] for row in self._known.values())

@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.breakers import diversion_of_run, diversion_words
+from pgcron_ha.db.commands.breakers import fallback_of_run, fallback_words
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import run as ask
@@ -65,15 +65,12 @@ async def _read_run(session: Session, run_id: int) -> Row:
     its log, in one read-only transaction. NotFound.
     """
     run = await session.call(ask.run, run_id)
-    is_ended, is_running = run["finished_at"] is not None, run["state"] == "running"
-    is_waiting = not is_ended and not is_running and run["gate"] != "workflow"
+    is_ended = run["finished_at"] is not None
     is_dead = run["state"] in ("dead", "lost")
-    waits = await session.call(ask.waits_of.one, [run_id]) if is_waiting else None
     attempts = await session.call(ask.attempts, run_id=run_id)
     return {
         **run,
-        "diverted": await session.call(diversion_of_run, run_id),
-        "waits": waits or {},
+        "fallback": await session.call(fallback_of_run, run_id),
         "step": await session.call(step_of_run, run_id) if run["origin"] == "step" else None,
         "letter": await session.call(ask.letter, run_id=run_id) if is_dead else None,
         "children": await session.call(ask.children, run_id=run_id) if is_ended else [],
@@ -94,7 +91,7 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     return {
         "row": row,
         "word": word,
-        "sentence": run_sentence(row, row["waits"], letter, now),
+        "sentence": run_sentence(row, letter, now),
         "what": row["schedule_now"] or row["schedule"] or row["handler"],  # the heading
         "facts": _facts(page_request, row),
         "instants": _instants(row),
@@ -107,7 +104,6 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
         "result": _json(row["result"], row["result_bytes"]),
         "lines": row["lines"][-ask.LINES :],
         "has_older_lines": len(row["lines"]) > ask.LINES,
-        "waits_on": row["waits"].get("waits_on"),
         "workflow": None,
         "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
         "may_kill": row["cancel_at"] is not None and row["kill_at"] is None,
@@ -160,7 +156,7 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str | None, s
         ("Node", row["node"], runs("node")),
         ("Schedule", f"{row['schedule']} (deleted)" if is_deleted else None, runs("schedule")),
         ("Made from", parent and f"run {parent}", parent and page_request.link("run", id=parent)),
-        ("Diverted", row["diverted"] and diversion_words(row["diverted"]), None),
+        ("Fallback", row["fallback"] and fallback_words(row["fallback"]), None),
         ("Origin", ", by ".join(filter(None, [row["origin"], row["created_by"]])), None),
         ("Requested with the login", row["created_login"], None),
         ("Delivery", row["delivery"].replace("_", " "), None),

@@ -76,11 +76,12 @@ async def test_a_run_that_a_breaker_holds_up_says_so_in_the_list(
     await connection.close()
     async with windows.tab(full_site.url) as tab:
         for handler, why in (
-            ("http:billing", "the circuit breaker of its handler is open"),
-            ("py:nowhere", "no live node offers it for this queue"),
+            ("http:billing", "the circuit of http:billing is open for another"),
+            ("py:nowhere", "no live node offers 'py:nowhere' for queue 'default'"),
         ):
             await tab.open(f"/runs?state=blocked&handler={handler}")
-            assert await tab.page.locator("#list .reason").all_inner_texts() == [why]
+            (reason,) = await tab.page.locator("#list .reason").all_inner_texts()
+            assert reason.startswith(why)
 
 
 async def test_what_a_breaker_makes_late_names_it_and_offers_to_reset_it(

@@ -29,6 +29,9 @@ most ``most`` characters, laid out if they have no more bytes, `args_bytes` and 
 whole size (with ``most`` 0 all of them are None), `timeout` is in seconds, `retry` is its policy's
 JSON text or None.
 
+`waits_for` is a word and `waits_detail` a sentence for what keeps it from starting, `waits_on` the
+run it waits for; all None if it is not due, or executes.
+
 `done`, `total`, `note` and `progress_at` are of the last progress report of the attempt under way.
 
 ``place`` is 1 for a live run, 2 for an ended one, 3 for a dead letter whose history is gone;

@@ -39,7 +39,8 @@ occurrences: Final = Query("page_occurrences", "schedule_id", look=LEDGER_LOOK, 
 single fire, or a range of missed ones; ``decision`` chooses. One row more than a page has.
 
 `fires` is how many a row is for (None: too many to count), `last_at` the last of them; `run_state`
-the state of its run (None with a `run_id`: retention removed it), `gate` why it is blocked.
+the state of its run (None with a `run_id`: retention removed it), `waits_for` and `waits_detail`
+what it waits for.
 """
 
 ledger_end: Final = Query("page_ledger_end", "schedule_id", look=LEDGER_LOOK).one
