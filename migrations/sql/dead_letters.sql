@@ -91,8 +91,8 @@ COMMENT ON FUNCTION pgcron.archive_dead_letters IS
 -- Whether a dead letter fits all filters that are given. An error class of '' is that of letters
 -- without one. Of states only redriven and archived are filters.
 CREATE FUNCTION pgcron.letter_fits(letter pgcron.dead_letter, fingerprint text, handler text,
-    queue text, error_class text, schedule text, since timestamptz, until timestamptz,
-    state text DEFAULT NULL) RETURNS boolean
+    queue text, error_class text, schedule text, tags text[], since timestamptz,
+    until timestamptz, state text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fingerprint)
   AND (letter_fits.handler IS NULL OR letter.handler = letter_fits.handler)
@@ -100,6 +100,7 @@ RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fing
   AND (letter_fits.error_class IS NULL
        OR coalesce(letter.error_class, '') = letter_fits.error_class)
   AND (letter_fits.schedule IS NULL OR letter.schedule = letter_fits.schedule)
+  AND (letter_fits.tags IS NULL OR letter.tags @> letter_fits.tags)
   AND (since IS NULL OR letter.died_at >= since) AND (until IS NULL OR letter.died_at < until)
   AND CASE state WHEN 'redriven' THEN letter.redriven_as IS NOT NULL
            WHEN 'archived' THEN letter.closed_at IS NOT NULL AND letter.redriven_as IS NULL
@@ -107,15 +108,18 @@ RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fing
 
 -- Locks the oldest open letters that fit all that is given, but for those that others have locked.
 CREATE FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text,
-    error_class text, schedule text, since timestamptz, until timestamptz, at_most int)
-  RETURNS bigint[]
+    error_class text, schedule text, tags text[], owner text, since timestamptz,
+    until timestamptz, at_most int) RETURNS bigint[]
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT ARRAY(SELECT d.run_id FROM pgcron.dead_letter d
                WHERE d.closed_at IS NULL
                  AND (hold_letters.run_ids IS NULL OR d.run_id = ANY(hold_letters.run_ids))
                  AND pgcron.letter_fits(d, hold_letters.fingerprint, hold_letters.handler,
-                     hold_letters.queue, hold_letters.error_class, hold_letters.schedule, since,
-                     until)
+                     hold_letters.queue, hold_letters.error_class, hold_letters.schedule,
+                     hold_letters.tags, since, until)
+                 AND (hold_letters.owner IS NULL
+                      OR EXISTS (SELECT FROM pgcron.schedule s
+                                 WHERE s.id = d.schedule_id AND s.owner = hold_letters.owner))
                  AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
                ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED) $$;
 
@@ -128,9 +132,10 @@ LANGUAGE sql SECURITY DEFINER AS $$
 -- and one step more. Returns the letters, their new runs, and when those are due.
 CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL, handler text DEFAULT NULL,
     queue text DEFAULT NULL, error_class text DEFAULT NULL, schedule text DEFAULT NULL,
-    since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, also_lost boolean DEFAULT false,
-    args jsonb DEFAULT NULL, rate int DEFAULT NULL, per interval DEFAULT '1 minute',
-    starting timestamptz DEFAULT NULL, at_most int DEFAULT 1000, actor text DEFAULT NULL)
+    tags text[] DEFAULT NULL, owner text DEFAULT NULL, since timestamptz DEFAULT NULL,
+    until timestamptz DEFAULT NULL, also_lost boolean DEFAULT false, args jsonb DEFAULT NULL,
+    rate int DEFAULT NULL, per interval DEFAULT '1 minute', starting timestamptz DEFAULT NULL,
+    at_most int DEFAULT 1000, actor text DEFAULT NULL)
   RETURNS TABLE (dead_letter bigint, run_id bigint, due_at timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -142,7 +147,8 @@ DECLARE
 BEGIN
   PERFORM pgcron.refuse('PC001', 'no dead letters are named',
       'At least one filter says which letters run again.', 'Write until => now() for all of them.')
-    WHERE num_nonnulls(fingerprint, handler, queue, error_class, schedule, since, until) = 0;
+    WHERE num_nonnulls(fingerprint, handler, queue, error_class, schedule, tags, owner, since,
+        until) = 0;
   PERFORM pgcron.refuse('PC001', format('a rate of %s per %s is out of range', rate, per),
       'From 1 to 1000000 runs become due in an interval of up to a day.',
       'Write for example rate => 10, per => ''1 minute''.')
@@ -159,7 +165,11 @@ BEGIN
     FOR letter IN SELECT d.* FROM pgcron.dead_letter d
         WHERE d.closed_at IS NULL
           AND pgcron.letter_fits(d, redrive_many.fingerprint, redrive_many.handler,
-              redrive_many.queue, redrive_many.error_class, redrive_many.schedule, since, until)
+              redrive_many.queue, redrive_many.error_class, redrive_many.schedule,
+              redrive_many.tags, since, until)
+          AND (redrive_many.owner IS NULL
+               OR EXISTS (SELECT FROM pgcron.schedule s
+                          WHERE s.id = d.schedule_id AND s.owner = redrive_many.owner))
           AND (also_lost OR d.outcome = 'dead')
           AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
           AND (d.unique_key IS NULL OR d.unique_scope = 'period'
@@ -180,9 +190,9 @@ BEGIN
   END LOOP;
   PERFORM pgcron.record_audit('redrive', 'run', NULL, actor, after => jsonb_strip_nulls(
       jsonb_build_object('count', made, 'fingerprint', fingerprint, 'handler', handler,
-        'queue', queue, 'error_class', error_class, 'schedule', schedule, 'since', since,
-        'until', until, 'also_lost', also_lost, 'args', args, 'rate', rate,
-        'per', CASE WHEN rate IS NOT NULL THEN per END)))
+        'queue', queue, 'error_class', error_class, 'schedule', schedule, 'tags', tags,
+        'owner', owner, 'since', since, 'until', until, 'also_lost', also_lost, 'args', args,
+        'rate', rate, 'per', CASE WHEN rate IS NOT NULL THEN per END)))
     WHERE made > 0;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many IS

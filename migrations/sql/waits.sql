@@ -1,8 +1,8 @@
 -- What keeps a waiting run from beginning, as one word and one sentence: SQL, pages and commands
--- say the same. The first in this order: workflow, paused, previous, breaker, no_node, weight (no
--- node has so many slots), overlap, blocked; then, for a ready run: limit_trouble, queue_limit,
--- key_limit,
--- rate, node_trouble, slots. The troubles: a row or a node is at fault, as the sentence says.
+-- say the same. The first in this order: paused, previous, workflow (which no pause of its queue
+-- keeps), breaker, no_node, overlap, blocked; then, for a ready run: limit_trouble, queue_limit,
+-- key_limit, rate, weight (no node has so many slots), node_trouble, slots. The troubles: a row or
+-- a node is at fault, as the sentence says.
 
 CREATE FUNCTION pgcron.time_left(until timestamptz) RETURNS text
 LANGUAGE sql STABLE AS $$
@@ -103,6 +103,9 @@ BEGIN
       WHERE w.rate IS NOT NULL AND o.room = 0 ORDER BY o.next_at DESC LIMIT 1;
       IF FOUND THEN
         waits_for := 'rate';
+      ELSIF pgcron.largest_server(r.handler, r.queue, r.requires) < r.weight THEN
+        waits_for := 'weight';
+        waits_detail := pgcron.nobody_offers(r.handler, r.queue, r.requires, r.weight);
       ELSE
         trouble := pgcron.claim_trouble(r.queue);
         waits_for := CASE WHEN trouble IS NULL THEN 'slots' ELSE 'node_trouble' END;
@@ -118,7 +121,6 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   paused text;
   broken pgcron.breaker;
-  slots int;
 BEGIN
   IF r.state = 'running'
     OR (r.due_at > now() AND coalesce(r.gate, '') NOT IN ('breaker', 'no_node')) THEN
@@ -129,14 +131,17 @@ BEGIN
               WHEN c.quarantine_until > now()
                 THEN format('the cluster was restored and begins nothing for %s',
                          pgcron.time_left(c.quarantine_until))
-              WHEN q.paused_at IS NOT NULL
+              WHEN q.paused_at IS NOT NULL AND r.gate IS DISTINCT FROM 'workflow'
                 THEN 'queue ' || q.name || pgcron.is_paused_by(q.paused_by, q.paused_note) END
   INTO paused FROM pgcron.cluster c LEFT JOIN pgcron.queue q ON q.name = r.queue;
   SELECT b.* INTO broken FROM pgcron.breaker_handler m JOIN pgcron.breaker b ON b.name = m.breaker
   WHERE m.handler = r.handler AND b.state <> 'closed' AND pgcron.breaker_is_fine(b)
     AND b.fallback_queue IS DISTINCT FROM r.queue AND b.probe_run IS DISTINCT FROM r.id;
-  slots := pgcron.largest_server(r.handler, r.queue, r.requires);
   CASE
+    WHEN paused IS NOT NULL THEN
+      waits_for := 'paused'; waits_detail := paused;
+    WHEN r.gate = 'previous' THEN
+      waits_for := 'previous'; waits_detail := 'the fire before it is not over';
     WHEN r.gate = 'workflow' THEN
       waits_for := 'workflow';
       waits_detail := (SELECT format('%s of %s steps are not over', w.waiting + w.ready + w.running,
@@ -145,16 +150,11 @@ BEGIN
                                       ELSE ', and it' || pgcron.is_paused_by(w.paused_by,
                                                            w.paused_note) END
                        FROM pgcron.workflow_runs w WHERE w.run_id = r.id);
-    WHEN paused IS NOT NULL THEN
-      waits_for := 'paused'; waits_detail := paused;
-    WHEN r.gate = 'previous' THEN
-      waits_for := 'previous'; waits_detail := 'the fire before it is not over';
     WHEN broken.name IS NOT NULL THEN
       waits_for := 'breaker'; waits_detail := pgcron.circuit_words(broken);
-    WHEN slots IS NULL OR slots < r.weight THEN
-      waits_for := CASE WHEN slots IS NULL THEN 'no_node' ELSE 'weight' END;
-      waits_detail := pgcron.nobody_offers(r.handler, r.queue, r.requires,
-            CASE WHEN slots IS NOT NULL THEN r.weight END);
+    WHEN pgcron.largest_server(r.handler, r.queue, r.requires) IS NULL THEN
+      waits_for := 'no_node';
+      waits_detail := pgcron.nobody_offers(r.handler, r.queue, r.requires, NULL);
     WHEN r.gate = 'overlap' THEN
       waits_for := 'overlap';
       SELECT o.id INTO waits_on FROM pgcron.run o

@@ -6,7 +6,7 @@
 CREATE FUNCTION pgcron.why(schedule text, instant timestamptz, OUT decision text, OUT reason text,
     OUT run_id bigint, OUT outcome text, OUT code text, OUT meaning text, OUT note text,
     OUT actor text, OUT decided_at timestamptz, OUT due_at timestamptz, OUT late_by interval,
-    OUT until timestamptz)
+    OUT until timestamptz, OUT owner text, OUT description text, OUT tags text[], OUT links jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   known bigint := coalesce(pgcron.schedule_of_versions(schedule), pgcron.schedule_id(schedule));
@@ -58,11 +58,17 @@ BEGIN
   -- else it was deleted long ago, and nothing is left of it
   PERFORM pgcron.schedule_id(schedule) WHERE why.code IS NULL;
   meaning := (SELECT r.meaning FROM pgcron.reason r WHERE r.code = why.code);
+  SELECT l.owner, l.description, l.tags, l.links INTO owner, description, tags, links
+  FROM (SELECT s.owner, s.description, s.tags, s.links FROM pgcron.schedule s WHERE s.id = known
+        UNION ALL
+        SELECT c.owner, c.description, c.tags, c.links FROM pgcron.schedule_version v
+        CROSS JOIN LATERAL jsonb_populate_record(NULL::pgcron.schedule, v.content) c
+        WHERE v.schedule_id = known AND v.operation = 'delete') l LIMIT 1;
 END $$;
 COMMENT ON FUNCTION pgcron.why IS
     'Why a fire time of a schedule did or did not run: one answer for every instant, from what is '
     'stored. until: when the pause ends by itself; late_by: from when it was due to its start, or '
-    'to now.';
+    'to now. owner, description, tags and links are the schedule''s.';
 
 -- How the run of a fire ended; due_at only if that is not its fire time: it was moved,
 -- or is due later by the schedule's jitter.

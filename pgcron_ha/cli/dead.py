@@ -10,11 +10,13 @@ import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import flag, option
+from pgcron_ha.cli.options import owner_filter, tag_filter
 from pgcron_ha.cli.output import columns, echo, print_result, print_rows, with_class
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, call, on_database
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
+from pgcron_ha.db.queries.pages import dead_letters
 from pgcron_ha.db.queries.rows import Row, Rows
 from pgcron_ha.errors import NotFound
 
@@ -23,16 +25,22 @@ COLUMNS = columns(
     ERROR=with_class,
 )
 GROUP_COLUMNS = columns(
-    "GROUP=fingerprint OPEN ALL=letters HANDLERS:24 LAST=last_at CLASS=error_class:18 MESSAGE:30"
+    "GROUP=fingerprint OPEN ALL=letters HANDLER:24 LAST=last_at CLASS=error_class:18 "
+    "MESSAGE=cause:30"
 )
 
 
-_filter_options = arguments.together(
+_kind_options = arguments.together(
     option("--group", "Only this error group (`dead groups`).", into="fingerprint"),
     option("--handler", "Only this handler."),
     option("--queue", "Only this queue."),
     option("--class", "Only this error class.", into="error_class"),
     option("--schedule", "Only this schedule."),
+    owner_filter,
+    tag_filter,
+)
+_filter_options = arguments.together(
+    _kind_options,
     option("--since", "Died since then: 2h (ago), 18:30, ISO.", arguments.INSTANT),
     option("--until", "Died before this time: now, 18:30, ISO.", arguments.INSTANT),
 )
@@ -53,11 +61,16 @@ def list_command(**given: Any) -> None:
 
 
 @dead_group.command("groups")
-@flag("--all", "Include groups with none open.", "also_closed")
+@_kind_options
+@flag("--all", "Include those redriven or archived.", "also_closed")
 @arguments.limit_option()
-def groups_command(also_closed: bool, limit: int) -> None:
-    """List the causes of dead letters, one line each."""
-    groups = call(overview.error_groups, also_closed=also_closed, limit=limit)
+def groups_command(also_closed: bool, **given: Any) -> None:
+    """List the causes of dead letters, one line each.
+
+    Among the newest 10,000, one for each handler, error class and way to die.
+    """
+    state = "all" if also_closed else "open"
+    groups = call(dead_letters.groups, state=state, **given)
     print_rows(groups, GROUP_COLUMNS, "no dead letters")
 
 

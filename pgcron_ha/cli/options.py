@@ -52,6 +52,7 @@ _OF_BOTH = together(
     _TAG,
 )
 
+owner_filter = option("--owner", "Those of this owner's schedules.")
 tag_filter = option("--tag", "Those with this tag; may be repeated.", into="tags", **_SEVERAL)
 _NEW = together(
     json_text_option("--args", "A JSON object of arguments."),

@@ -95,7 +95,6 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
     reported, before, after = fires.explain(row, moment, stored)
     fields = {"schedule": name, "instant": output.instant_text(moment), **reported._asdict()}
     run = reported.run
-    fields |= {"owner": row.get("owner"), "links": row.get("links")}
     fields |= {"waits_for": None, "waits_detail": None}
     fields |= {} if run is None else await what_it_waits_for(session, run)
     if reported.decision == "not an instant":

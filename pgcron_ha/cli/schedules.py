@@ -12,7 +12,7 @@ from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, flag, option
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
-from pgcron_ha.cli.options import policy_options, tag_filter
+from pgcron_ha.cli.options import owner_filter, policy_options, tag_filter
 from pgcron_ha.cli.output import columns, echo, print_result, print_rows, shown
 from pgcron_ha.cli.runs import RUN_COLUMNS, print_run_id
 from pgcron_ha.cli.schedule_files import FILE_COMMANDS
@@ -72,7 +72,7 @@ for _command in (*OCCURRENCE_COMMANDS, *FILE_COMMANDS, backfill_command):
 @option("--name", "Those with this text in their names.")
 @option("--handler", "Those of this handler.")
 @option("--queue", "Those of this queue.")
-@option("--owner", "Those of this owner.")
+@owner_filter
 @tag_filter
 @option("--status", "Those with this status.", ("unchecked", "valid", "invalid", "done"))
 @click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")

@@ -104,3 +104,30 @@ def test_the_ledger_is_listed(cli: Cli, execute: Execute) -> None:
     assert run in fires("--limit", "10")
     missing = cli("schedules", "occurrences", "other")
     assert (missing.code, "does not exist" in missing.err) == (1, True)
+
+
+def test_why_says_what_the_schedule_is_for_and_whose_it_is(cli: Cli, execute: Execute) -> None:
+    about = [
+        "--owner",
+        "sales",
+        "--description",
+        "orders",
+        "--tag",
+        "x",
+        "--link",
+        "Book=https://b",
+    ]
+    cli("schedules", "put", "s", "0 3 * * *", "py:x", *about)
+    wanted = {
+        "owner": "sales",
+        "description": "orders",
+        "tags": ["x"],
+        "links": {"Book": "https://b"},
+    }
+
+    for _ in ("alive", "deleted"):
+        (said,) = cli("schedules", "why", "s", FIRE, "--json").rows
+        assert {name: said[name] for name in wanted} == wanted
+        asked = "SELECT owner, description, tags, links FROM pgcron.why('s', %s)"
+        assert execute(asked, f"{FIRE}Z") == [tuple(wanted.values())]
+        cli("schedules", "delete", "s")

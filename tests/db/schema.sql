@@ -2686,7 +2686,7 @@ REVOKE ALL ON FUNCTION pgcron.finish_run(run_id bigint, token uuid, elapsed doub
 
 REVOKE ALL ON FUNCTION pgcron.forget_owner() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text, error_class text, schedule text, tags text[], owner text, since timestamp with time zone, until timestamp with time zone, at_most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.judge_assertions() FROM PUBLIC;
 
@@ -2730,7 +2730,7 @@ REVOKE ALL ON FUNCTION pgcron.record_refusal(verb text, kind text, name text, no
 
 REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, tags text[], owner text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.remove_user(name text, actor text) FROM PUBLIC;
 

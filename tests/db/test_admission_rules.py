@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import asyncpg
@@ -176,8 +177,7 @@ ONE_BY_ONE = (
     ("SELECT pgcron.resume_queue('default')", "previous"),
     ("UPDATE pgcron.run SET gate = 'overlap' WHERE gate = 'previous'", "breaker"),
     ("SELECT pgcron.reset_breaker('py:work')", "no_node"),
-    ("UPDATE pgcron.run SET requires = NULL WHERE gate = 'overlap'", "weight"),
-    ("UPDATE pgcron.run SET weight = NULL WHERE gate = 'overlap'", "overlap"),
+    ("UPDATE pgcron.run SET requires = NULL WHERE gate = 'overlap'", "overlap"),
     (
         "UPDATE pgcron.run SET state = 'ready', gate = NULL, overlap = NULL WHERE gate = 'overlap'",
         "queue_limit",
@@ -185,8 +185,22 @@ ONE_BY_ONE = (
     ("SELECT pgcron.set_queue('default', NULL, 1, '1 hour')", "key_limit"),
     ("SELECT pgcron.set_concurrency('eu', NULL, 1, '1 hour')", "rate"),
     ("SELECT pgcron.set_queue('default')", "rate"),
-    ("SELECT pgcron.set_concurrency('eu', NULL)", "slots"),
+    ("SELECT pgcron.set_concurrency('eu', NULL)", "weight"),
+    ("UPDATE pgcron.run SET weight = NULL WHERE weight = 17", "slots"),
 )
+BLOCK = "UPDATE pgcron.run SET state = 'blocked', overlap = 'queue', gate"
+IN_ORDER = {
+    "paused": "SELECT pgcron.pause_queue('default')",
+    "previous": f"{BLOCK} = 'previous' WHERE tags = '{{x}}'",
+    "breaker": OPEN,
+    "no_node": "UPDATE pgcron.run SET requires = '{gpu}' WHERE tags = '{x}'",
+    "overlap": f"{BLOCK} = 'overlap' WHERE tags = '{{x}}'",
+    "queue_limit": "UPDATE pgcron.queue SET max_running = 1",
+    "key_limit": "UPDATE pgcron.concurrency_limit SET slots = 1",
+    "rate": "UPDATE pgcron.queue SET rate = 1, per = '1 hour'",
+    "weight": "UPDATE pgcron.run SET weight = 17 WHERE tags = '{x}'",
+}
+ONE_COLUMN = {("previous", "overlap")}
 
 
 async def test_4_the_reason_shown_is_the_first_closed_gate(connection: Connection) -> None:
@@ -207,6 +221,34 @@ async def test_4_the_reason_shown_is_the_first_closed_gate(connection: Connectio
     for command, word in ONE_BY_ONE:
         await connection.execute(command)
         assert await connection.fetchval(shown, run) == word, command
+
+
+async def test_4_of_each_two_gates_that_are_closed_the_first_is_shown(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    schedule = await put_schedule(connection, overlap="queue")
+    await connection.execute(LIMITS)
+    await enqueue(connection, concurrency_key="eu")
+    assert len(await claim_limited(connection, node)) == 1
+    await connection.execute(
+        "UPDATE pgcron.queue SET max_running = NULL, rate = NULL, per = NULL;"
+        "UPDATE pgcron.concurrency_limit SET slots = 9, rate = NULL, per = NULL"
+    )
+    of_it: dict[str, Any] = {"origin": "manual", "schedule_id": schedule, "tags": ["x"]}
+    [run] = await enqueue(connection, concurrency_key="eu", **of_it)
+    shown = "SELECT waits_for FROM pgcron.runs WHERE id = $1"
+    assert await connection.fetchval(shown, run) == "slots"
+    found = {}
+    pairs = set(combinations(IN_ORDER, 2)) - ONE_COLUMN
+    for first, second in pairs:
+        undone = connection.transaction()
+        await undone.start()
+        await connection.execute(f"{IN_ORDER[first]};{IN_ORDER[second]}")
+        found[first, second] = await connection.fetchval(shown, run)
+        await undone.rollback()
+
+    assert found == {(first, second): first for first, second in pairs}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,9 @@ decided_between: Final = Call[int]("decided_between", "schedule_id", "since", "u
 """How many instants of the range the ledger has a decision of its own for."""
 
 backfills: Final = Rows("list_backfills", limit=DEFAULT_LIMIT)
-"""Backfills with how far they are, the newest first; of one `schedule_id`, in one `state`."""
+"""Backfills with how far they are, the newest first; of one `schedule_id`, in one `state`, of
+schedules with an `owner` or `tags`.
+"""
 
 
 async def backfills_of(connection: Any, schedule: str | None, **options: Any) -> list[Row]:

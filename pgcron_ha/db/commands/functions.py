@@ -84,9 +84,9 @@ redrive_many: Final = Rows(
 """Runs the oldest open letters again that fit all filters, each once; up to `at_most` of them: of
 each the `dead_letter`, its new `run_id`, and when that is due (`due_at`).
 
-Filters are fingerprint, handler, queue, error_class, schedule, since and until. With `rate` so many
-become due in each interval `per`, the first at `starting` (now). Lost ones, which may have taken
-effect, only if `also_lost`. InvalidInput without any filter.
+Filters are fingerprint, handler, queue, error_class, schedule, tags, owner, since and until. With
+`rate` so many become due in each interval `per`, the first at `starting` (now). Lost ones, which
+may have taken effect, only if `also_lost`. InvalidInput without any filter.
 """
 
 archive_dead_letters: Final = Rows("archive_dead_letters", at_most=MOST_AT_ONCE)

@@ -40,9 +40,6 @@ attempts: Final = Rows("list_attempts", "run_id", most=UNCUT, limit=100)
 dead_letters: Final = Rows("list_dead_letters", limit=DEFAULT_LIMIT)
 """Runs that ended dead or lost, newest first; open ones, unless `also_closed`."""
 
-error_groups: Final = Rows("list_error_groups", limit=DEFAULT_LIMIT)
-"""What dead letters died of: groups with open letters first, then the newest."""
-
 keys: Final = Rows("list_concurrency", limit=DEFAULT_LIMIT)
 """Keys that have a setting or run something; `slots` None is no limit."""
 

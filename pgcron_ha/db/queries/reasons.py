@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +34,11 @@ class Reason(NamedTuple):
     """From when it was due to its start; to now, while it waits."""
     until: datetime | None
     """When the pause ends by itself."""
+    owner: str | None
+    description: str | None
+    tags: list[str] | None
+    links: dict[str, str] | None
+    """Of the schedule, as the three before."""
 
 
 async def why(connection: Any, schedule: str, instant: datetime, **options: Any) -> Reason:
@@ -40,4 +46,5 @@ async def why(connection: Any, schedule: str, instant: datetime, **options: Any)
 
     A deleted schedule is found by the last name that it had.
     """
-    return Reason(*await _why.row(connection, schedule, instant, **options))
+    *found, links = await _why.row(connection, schedule, instant, **options)
+    return Reason._make([*found, json.loads(links) if isinstance(links, str) else links])

@@ -37,7 +37,8 @@ FROM pgcron.act_as(NULL, :interface::text);
 -- The oldest open ones that fit all that is given.
 SELECT pg_catalog.unnest(pgcron.archive_dead_letters(
   pgcron.hold_letters(:run_ids::bigint[], :fingerprint::text, :handler::text, :queue::text,
-    :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz, :at_most::int),
+    :error_class::text, :schedule::text, :tags::text[], :owner::text, :since::timestamptz,
+    :until::timestamptz, :at_most::int),
   :note::text, :actor::text)) AS dead_letter;
 
 -- name: redrive_many

@@ -50,17 +50,15 @@ ORDER BY l.attempt, l.sequence LIMIT :limit::int;
 
 -- name: list_dead_letters
 SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for AS fire_time, d.handler,
-       d.queue, d.attempts, d.error_class, d.error,
+       d.queue, d.tags, d.attempts, d.error_class, d.error,
        d.fingerprint, d.redriven_as, d.closed_at, d.closed_by, d.note
-FROM pgcron.dead_letter d
+FROM pgcron.dead_letter d LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
 WHERE (:also_closed::boolean OR d.closed_at IS NULL)
   AND pgcron.letter_fits(d, :fingerprint::text, :handler::text, :queue::text,
-      :error_class::text, :schedule::text, :since::timestamptz, :until::timestamptz)
+      :error_class::text, :schedule::text, :tags::text[], :since::timestamptz,
+      :until::timestamptz)
+  AND (:owner::text IS NULL OR s.owner = :owner::text)
 ORDER BY d.died_at DESC, d.run_id DESC LIMIT :limit::int;
-
--- name: list_error_groups
-SELECT g.* FROM pgcron.error_groups g WHERE :also_closed::boolean OR g.open > 0
-ORDER BY g.open = 0, g.last_at DESC LIMIT :limit::int;
 
 -- name: list_queues
 -- Also those without runs and settings that a living node takes from.

@@ -25,7 +25,8 @@ FROM ((SELECT e.* FROM pgcron.dead_letter e
        WHERE :state::text <> 'open' ORDER BY e.run_id DESC LIMIT :look::int)) d
 LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
 WHERE pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
-      :queue::text, :error_class::text, :schedule::text, NULL, NULL, :state::text)
+      :queue::text, :error_class::text, :schedule::text, :tags::text[], NULL, NULL, :state::text)
+  AND (:owner::text IS NULL OR s.owner = :owner::text)
   AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags, s.owner)
 GROUP BY d.handler, d.error_class, d.fingerprint
 ORDER BY count(*) FILTER (WHERE d.closed_at IS NULL) = 0, max(d.died_at) DESC LIMIT :limit::int;
@@ -55,7 +56,8 @@ FROM ((SELECT e.* FROM pgcron.dead_letter e
        ORDER BY e.run_id DESC LIMIT :look::int)) d
 LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
 WHERE pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
-      :queue::text, :error_class::text, :schedule::text, NULL, NULL, :state::text)
+      :queue::text, :error_class::text, :schedule::text, :tags::text[], NULL, NULL, :state::text)
+  AND (:owner::text IS NULL OR s.owner = :owner::text)
   AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags, s.owner)
 ORDER BY CASE WHEN :state::text = 'open' THEN d.died_at END DESC, d.run_id DESC
 LIMIT :limit::int;

@@ -53,7 +53,8 @@ matched AS MATERIALIZED (
         ORDER BY l.id DESC OFFSET 0) m
   LEFT JOIN LATERAL (SELECT o.owner FROM pgcron.schedule o
                      WHERE o.id = m.schedule_id LIMIT 1) s ON true
-  WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
+  WHERE (:owner::text IS NULL OR s.owner = :owner::text)
+    AND pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.at,
        CASE WHEN m.word = 'retrying'
@@ -111,7 +112,8 @@ matched AS MATERIALIZED (
         ORDER BY l.rank DESC, l.id DESC OFFSET 0) m
   LEFT JOIN LATERAL (SELECT o.owner FROM pgcron.schedule o
                      WHERE o.id = m.schedule_id LIMIT 1) s ON true
-  WHERE pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
+  WHERE (:owner::text IS NULL OR s.owner = :owner::text)
+    AND pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.finished_at AS at, m.outcome AS word
 FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.rank, l.id))[1] AS floor,

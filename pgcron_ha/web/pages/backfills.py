@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -20,15 +21,26 @@ from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.times import written_instant
 from pgcron_ha.web.verbs import verb
 
+_FILTERS: Final = ("schedule", "state", "tag", "owner")
+
 
 async def show_backfills(page_request: PageRequest) -> Response:
-    """The newest ones; ``?schedule=`` and ``?state=`` choose."""
-    asked = page_request.query("schedule", "state")
-    name, state = asked.get("schedule"), choice(asked.get("state"), interfaces.STATES, "state")
-
-    snapshot = await page_request.read("backfills", interfaces.backfills_of, name, state=state)
+    """The newest ones; ``?schedule=``, ``state``, ``tag`` and ``owner`` choose."""
+    given = page_request.query(*_FILTERS)
+    wanted: dict[str, Any] = {
+        "state": choice(given.get("state"), interfaces.STATES, "state"),
+        "owner": given.get("owner"),
+        "tags": (given["tag"],) if "tag" in given else None,
+    }
+    name = given.get("schedule")
+    snapshot = await page_request.read("backfills", interfaces.backfills_of, name, **wanted)
     return page_request.page(
-        "backfills.html", snapshot, title="Backfills", rows=snapshot.value, schedule=name
+        "backfills.html",
+        snapshot,
+        title="Backfills",
+        rows=snapshot.value,
+        states=interfaces.STATES,
+        **page_request.listed("backfills", _FILTERS, given, "after", None),
     )
 
 

@@ -21,7 +21,7 @@ from pgcron_ha.web.verbs import run_verb
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
 # What names the letters of a cause in the forms that redrive or archive them.
-_CAUSE: Final = ("handler", "class", "group", "queue", "schedule")
+_CAUSE: Final = ("handler", "class", "group", "queue", "schedule", "tag", "owner")
 _FILTERS: Final[tuple[str, ...]] = ("state", *_CAUSE)
 # How many of them become due in a minute; without one all do at once.
 RATES: Final = ("1", "10", "60", "600")
@@ -50,6 +50,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
         states=page_request.choices("dead", "state", ask.STATES, {**filters, "state": state}),
         state=state,
         chips=page_request.chips("dead", filters, but="state"),
+        filters={name: given.get(name, "") for name in _FILTERS},
         open=min(open_now["letters"], ask.LOOK),  # whatever the filters
         is_cut=open_now["looked"] > ask.LOOK,
         looked_at=ask.LOOK,
@@ -95,11 +96,13 @@ def _cause(given: dict[str, str]) -> dict[str, Any]:
         "fingerprint": given.get("group"),
         "queue": given.get("queue"),
         "schedule": given.get("schedule"),
+        "tags": (given["tag"],) if "tag" in given else None,
+        "owner": given.get("owner"),
     }
 
 
 async def _read_letters(
-    session: Session, wanted: dict[str, str | None], before: int | None
+    session: Session, wanted: dict[str, Any], before: int | None
 ) -> tuple[list[Row], list[Row], Row]:
     """Causes, letters (one more than is shown), and how many are open, in one transaction."""
     return (

@@ -20,7 +20,6 @@ from pgcron_ha.model.verdicts import ledger_line, reason_words
 from pgcron_ha.spec.zones import load_zone, zone_names
 from pgcron_ha.web.address import choice, cursor_instant
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.pages.schedules import links_of
 from pgcron_ha.web.times import Meant, instants
 
 
@@ -42,8 +41,6 @@ async def show_ledger(page_request: PageRequest) -> Response:
         snapshot,
         title=f"Occurrences of {plain(name)}",
         name=name,
-        owner=row["owner"],
-        links=links_of(row),
         zone=zone,
         utc=load_zone("UTC"),
         rows=[ledger_line(fire, snapshot.now) for fire in rows],

@@ -22,7 +22,7 @@ from pgcron_ha.web.times import written_instant
 
 _STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))
 _NAMED: Final[tuple[str, ...]] = ("schedule", "handler", "queue", "node")
-_FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "tag", "error", "since", "until")
+_FILTERS: Final[tuple[str, ...]] = ("state", *_NAMED, "owner", "tag", "error", "since", "until")
 # Suggestions change rarely, and all lists show the same.
 _CHOICES_LIFE_SECONDS: Final = 10.0
 _POSITION: Final = re.compile(r"(?:([0-9T:.+-]{20,32}Z?)~|([0-9]{1,19})\.)([0-9]{1,19})")
@@ -93,7 +93,7 @@ async def _jump(page_request: PageRequest, text: str) -> Response:
 def _wanted(given: dict[str, str]) -> RunFilter:
     state = choice(given.get("state"), _STATES, "state")
     states = STATE_GROUPS.get(state or "", (state,) if state else STATE_WORDS)
-    named: dict[str, Any] = {name: given.get(name) for name in (*_NAMED, "error")}
+    named: dict[str, Any] = {name: given.get(name) for name in (*_NAMED, "owner", "error")}
     tags = (given["tag"],) if "tag" in given else None
     return RunFilter(states=states, is_open=state == "attention", tags=tags, **named)
 

@@ -14,7 +14,7 @@ from tests.entering import cookies
 from tests.product.db import health
 from tests.sessions import own_session
 from tests.web.browser.watched import Windows
-from tests.web.conftest import Site
+from tests.web.conftest import Serve, Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -221,12 +221,53 @@ async def test_links_are_seen_hit_and_reached(
     assert found == {}
 
 
-async def test_a_schedule_fits_on_a_phone(full_site: Site, windows: Windows) -> None:
+async def test_the_main_pages_fit_on_a_phone(
+    full_site: Site, full_database: str, windows: Windows
+) -> None:
+    connection = await own_session(full_database)
+    chain = {"steps": [{"name": f"s{n}", "handler": "py:x"} for n in range(6)]}
+    await connection.execute("SELECT pgcron.put_workflow('six', $1)", json.dumps(chain))
+    await connection.close()
+    heights = {"/schedules/etl%2Forders": 5_000, "/schedules": 4_700, "/dead": 7_000}
+    found = {}
     async with windows.tab(full_site.url, width=390) as tab:
+        await tab.open("/runs?state=dead")
+        run = await tab.page.locator("#list th a").first.get_attribute("href")
+        for path in (*PAGES, run or "", "/workflows", "/workflows/six", "/audit"):
+            assert (await tab.open(path)).status == 200, path
+            height = await tab.page.evaluate("document.documentElement.scrollHeight")
+            if (await tab.overflow()) or height >= heights.get(path, height + 1):
+                found[path] = await tab.overflow(), height
         await tab.open("/schedules/etl%2Forders")
-        height = await tab.page.evaluate("document.documentElement.scrollHeight")
-        assert height < 5_000
         await expect(tab.page.get_by_role("link", name="All runs")).to_be_visible()
+    assert found == {}
+
+
+async def test_a_schedule_that_never_succeeded_is_not_among_the_good_ones(
+    database: str, serve: Serve, windows: Windows
+) -> None:
+    connection = await own_session(database)
+    await connection.execute("""
+        SELECT pgcron.set_breaker('http:billing');
+        SELECT pgcron.open_breaker('http:billing', 'no route', '5 failures in 1 m');
+        INSERT INTO pgcron.schedule (name, spec, handler)
+        VALUES ('held-up', 'every 1m', 'http:billing');
+        UPDATE pgcron.cursor
+        SET next_fire = now() + interval '1 m', status = 'valid', since = now() - interval '2 h';
+        INSERT INTO pgcron.run (origin, schedule_id, schedule, scheduled_for, handler, due_at)
+        SELECT 'schedule', id, name, now() - interval '1 h', handler, now() - interval '1 h'
+        FROM pgcron.schedule;
+        UPDATE pgcron.run SET state = 'blocked', gate = 'breaker'
+    """)
+    await connection.close()
+    async with serve(database) as site, windows.tab(site.url) as tab:
+        await tab.open("/")
+        failing = tab.page.locator(".tile", has_text="Failing schedules")
+        late = tab.page.locator(".tile", has_text="Late").first
+        assert "succeeded" not in await failing.inner_text()
+        await expect(failing).to_contain_text("no last run failed")
+        await expect(late).to_contain_text("1")
+        await expect(tab.page.locator(".attention")).to_contain_text("held-up")
 
 
 async def test_a_graph_of_six_steps_fits_and_one_of_twelve_scrolls(

@@ -62,6 +62,8 @@ class RunFilter:
     node: str | None = None
     error: str | None = None
     """A part of its error, or of why it was cancelled."""
+    owner: str | None = None
+    """Of its schedule."""
     tags: tuple[str, ...] | None = None
     """Those that it has at least."""
     since: datetime = LONG_AGO
