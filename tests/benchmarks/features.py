@@ -12,7 +12,7 @@ from typing import Final
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground
 from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.ways import Way, compare, say
+from tests.benchmarks.ways import GOAL_OF_LIMITS, Way, compare, say
 
 _HANDLER: Final = "UPDATE pgcron.run SET handler = 'py:{}'"
 _BREAKER: Final = "SELECT pgcron.set_breaker('py:noop', failures => 5)"
@@ -29,7 +29,11 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
         Way("plain"),
         Way("an unique key", change="UPDATE pgcron.run SET unique_key = id::text"),
         Way("a circuit breaker", say(_BREAKER)),
-        Way("weight 2", change="UPDATE pgcron.run SET weight = 2, concurrency_key = '*weight 2'"),
+        Way(
+            "weight 2",
+            change="UPDATE pgcron.run SET weight = 2, concurrency_key = '*weight 2'",
+            goal=GOAL_OF_LIMITS,
+        ),
         Way(
             "a required label",
             change="UPDATE pgcron.run SET requires = '{gpu=a100}'",

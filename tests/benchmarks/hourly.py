@@ -46,6 +46,11 @@ class Window:
     server: float | None
     materialized: float
 
+    @property
+    def both(self) -> float | None:
+        """Of node and server together."""
+        return None if self.server is None else self.worker + self.server
+
 
 async def benchmark(ground: Ground, sizes: Sizes) -> Result:
     """Memory is the most the node ever had, the first pass over all schedules included."""
@@ -78,20 +83,21 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
     result.add("start delay during the first pass, worst", percentile(early, 1.0), "ms")
     result.add("fires missed, all in all", missed, "fires", None, "0")
     result.add("schedules behind at the end", behind, "schedules", None, "0")
-    result.add("peak memory of the node", memory / 1e6, "MB", idle_memory / 1e6, "≤ 300")
+    result.add("peak memory of the node", memory / 1e6, "MB", idle_memory / 1e6, "≤ 100")
     return result.finished()
 
 
 def _add_figures(
     result: Result, idle: Window, executing: Window, paused: Window, due: float
 ) -> None:
-    goal = "≤ 30 at a million"
     result.add("CPU of the node, materializing only", paused.worker, "% of a core", idle.worker)
-    result.add("CPU of the node, executing too", executing.worker, "% of a core", idle.worker, goal)
+    result.add("CPU of the node, executing too", executing.worker, "% of a core", idle.worker)
     if _LEAST_SCALE <= 3600 * due / _GOAL_SCHEDULES < 1:
         _add_derived(result, idle, executing, paused, _GOAL_SCHEDULES / 3600 / due)
     for name, window in (("materializing only", paused), ("executing too", executing)):
         result.add(f"CPU of the server, {name}", window.server, "% of a core", idle.server)
+        goal = "≤ 15 at a million"
+        result.add(f"CPU of both, {name}", window.both, "% of a core", idle.both, goal)
     result.add("fires materialized, executing too", executing.materialized, "1/s", due)
     result.add("fires materialized, materializing only", paused.materialized, "1/s", due)
 
@@ -126,7 +132,8 @@ async def _first_pass(result: Result, place: Place, node: NodeProcess, count: in
     await stage.until("all are judged", are_judged, _LOOK_SECONDS)
     seconds = time.monotonic() - began
     worker = machine.cpu_seconds(node.pid) - worker
-    result.add("first pass over all schedules", count / seconds, "schedules/s")
+    goal = "≥ 8,333: a million in 2 min"
+    result.add("first pass over all schedules", count / seconds, "schedules/s", None, goal)
     result.add("first pass, CPU of the node", worker / count * 1e6, "µs/schedule")
     used = difference(server, place.server_cpu())
     if used is not None:

@@ -32,7 +32,7 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
     result.add("statements of an idle node", len(found) / seconds, "1/s", None, "≤ 2")
     result.add("CPU of the node", worker, "% of a core")
     result.add("CPU of the server", server, "% of a core", base_server)
-    result.add("peak memory of the node", memory / 1e6, "MB")
+    result.add("peak memory of the node", memory / 1e6, "MB", None, "≤ 45")
     result.details["statements"] = dict(Counter(found).most_common())
     return result.finished()
 

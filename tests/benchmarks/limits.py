@@ -11,7 +11,7 @@ from tests.benchmarks import stage
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground, Place
 from tests.benchmarks.sizes import Sizes
-from tests.benchmarks.ways import Way, compare, say
+from tests.benchmarks.ways import GOAL_OF_LIMITS, Way, compare, say
 
 HOT_KEYS: Final = 1000
 _MANY: Final = 100_000
@@ -31,18 +31,28 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
     )
     ways = [
         Way("plain"),
-        Way("1,000 concurrency keys of one slot", concurrency_key=f"'key ' || number % {HOT_KEYS}"),
+        Way(
+            "1,000 concurrency keys of one slot",
+            concurrency_key=f"'key ' || number % {HOT_KEYS}",
+            goal=GOAL_OF_LIMITS,
+        ),
         Way(
             "a concurrency key without a limit",
             say("SELECT pgcron.set_concurrency('*', NULL)"),
             concurrency_key="'tenant'",
+            goal=GOAL_OF_LIMITS,
         ),
         Way(
             "a concurrency key with a rate",
             say("SELECT pgcron.set_concurrency('*', NULL, rate => 1000000, per => '1 second')"),
             concurrency_key="'tenant'",
+            goal=GOAL_OF_LIMITS,
         ),
-        Way("a limited queue", say(f"SELECT pgcron.set_queue('default', {_MANY})")),
+        Way(
+            "a limited queue",
+            say(f"SELECT pgcron.set_queue('default', {_MANY})"),
+            goal=GOAL_OF_LIMITS,
+        ),
         Way("beside a paused queue", _pause(sizes.limit_paused_rows), queues=("default", "paused")),
     ]
     return await compare(result, ground, ways, sizes.limit_runs, sizes.limit_rounds)

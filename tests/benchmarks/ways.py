@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
+from typing import Final
 
 from tests.benchmarks.drains import Drain, add_costs, drain_with_node, median
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground, Place
+
+GOAL_OF_LIMITS: Final = "≤ 2 ×"
+"""What a run with a key, a weight or a limited queue may cost beside a plain one."""
 
 
 async def nothing(place: Place) -> None:
@@ -24,7 +28,7 @@ def say(statement: str) -> Callable[[Place], Awaitable[object]]:
 class Way:
     """One kind of runs: `begin` sets its database up, `concurrency_key` is the key of run
     ``number`` in SQL, `change` a statement that makes them what they are, `settings` those of the
-    node. There are `part` of the runs that plain ones have.
+    node. There are `part` of the runs that plain ones have. `goal` is that of the CPU of both.
     """
 
     name: str
@@ -34,6 +38,7 @@ class Way:
     change: str | None = None
     settings: Mapping[str, str] | None = None
     part: float = 1.0
+    goal: str = ""
     place: Place | None = None
     drains: list[Drain] = field(default_factory=list)
 
@@ -64,6 +69,6 @@ async def compare(
     for way in ways[1:]:
         rate = median(each.rate for each in way.drains)
         result.add(f"{way.name}: rate", rate, "runs/s", median(each.rate for each in plain))
-        add_costs(result, way.drains, plain, name=f"{way.name}: ")
+        add_costs(result, way.drains, plain, way.goal, name=f"{way.name}: ")
     result.details = {way.name: [asdict(each) for each in way.drains] for way in ways}
     return result.finished()
