@@ -1,7 +1,8 @@
 """What it costs to enqueue, one by one and in bulk, beside an INSERT into a bare table.
 
 The ways take turns in small blocks, each on a connection of its own, so that the processor time of
-its backend is its own. No node listens: the rows stay.
+its backend is its own. No node listens: the rows stay. All but the producers are the owner of the
+schema, whom no rule confines.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,7 +22,9 @@ from tests.benchmarks import machine
 from tests.benchmarks.figures import Result
 from tests.benchmarks.place import Ground, Place
 from tests.benchmarks.sizes import Sizes
+from tests.product.cli import granting
 from tests.product.client import NewRun
+from tests.servers import PASSWORD, USER
 from tests.sessions import own_session
 
 Block = Callable[[asyncpg.Connection, int], Awaitable[None]]
@@ -38,12 +41,16 @@ CREATE TABLE public.bare_run (
 CREATE INDEX ON public.bare_run (queue, priority, due_at, id) WHERE state = 'ready';
 """
 _CALL: Final = 500
+_numbers: Final = itertools.count()
 _BARE, _RUN = "public.bare_run", "pgcron.run"
 _INSERT, _COPY = "bare INSERT", "bare COPY"
 _FUNCTION: Final = "SQL function"
 # What is said beside handler and args, with the number of the row.
 _EACH: Final = "unique_key => 'each ' || $2::text"
 _SAME: Final = "unique_key => left('same' || $2::text, 4)"
+# What a producer may enqueue, and how much of it.
+_RULES: Final = {"queues": ["default", "mail-*"], "handlers": ["py:noop", "py:mail.*"]}
+_QUOTA: Final = {"backlog": 1_000_000}
 _DEBOUNCED: Final = "unique_key => left('later' || $2::text, 5), debounce => '1 hour'"
 
 
@@ -51,13 +58,17 @@ _DEBOUNCED: Final = "unique_key => left('later' || $2::text, 5), debounce => '1 
 class Way:
     """One way to enqueue, and what it has cost so far: seconds for `rows`.
 
-    `beside` names the way it is compared with; nothing: others are compared with it.
+    `beside` names the way it is compared with; nothing: others are compared with it. `limits`: it
+    is a producer's, which has a role of its own with these rules. `goal` is that of the rate,
+    `cost` that of the server's CPU.
     """
 
     name: str
     block: Block
     beside: str = ""
     goal: str = ""
+    cost: str = ""
+    limits: Mapping[str, Any] | None = None
     rows: int = 0
     seconds: list[float] = field(default_factory=list)
     client_cpu: float = 0.0
@@ -84,6 +95,8 @@ async def one_by_one(ground: Ground, sizes: Sizes) -> Result:
         Way("a new unique key", _unique(_EACH), _FUNCTION),
         Way("a unique key that is taken", _unique(_SAME), _FUNCTION),
         Way("debounced", _unique(_DEBOUNCED), _FUNCTION),
+        Way("a producer", _calls, _FUNCTION, cost="≤ 1.05 ×", limits=_RULES),
+        Way("a producer with a backlog", _calls, _FUNCTION, limits={**_RULES, **_QUOTA}),
     ]
     result = Result(
         "enqueue",
@@ -118,7 +131,7 @@ async def _benchmark(
 ) -> Result:
     async with ground.place() as place, AsyncExitStack() as stack:
         await place.observer.execute(_BARE_TABLE)
-        connections = [await _opened(stack, place) for _ in ways]
+        connections = [await _opened(stack, place, way.limits) for way in ways]
         for number in range(blocks + 1):
             turn = number % len(ways)
             for index in [*range(turn, len(ways)), *range(turn)]:
@@ -156,17 +169,26 @@ def _add_figures(result: Result, ways: list[Way]) -> None:
     for way, base in pairs:
         result.add(f"{way.name}: rate", way.rate, "rows/s", base.rate, way.goal)
     for way, base in pairs:
-        for name, cpu, base_cpu in (
-            ("client CPU", way.client_cpu, base.client_cpu),
-            ("server CPU", way.server_cpu, base.server_cpu),
+        for name, cpu, base_cpu, goal in (
+            ("client CPU", way.client_cpu, base.client_cpu, ""),
+            ("server CPU", way.server_cpu, base.server_cpu, way.cost),
         ):
             baseline = base.microseconds(base_cpu)
-            result.add(f"{way.name}: {name}", way.microseconds(cpu), "µs/row", baseline)
+            result.add(f"{way.name}: {name}", way.microseconds(cpu), "µs/row", baseline, goal)
     result.details["seconds of each block"] = {way.name: way.seconds for way in ways}
 
 
-async def _opened(stack: AsyncExitStack, place: Place) -> asyncpg.Connection:
-    connection: asyncpg.Connection = await own_session(place.dsn)
+async def _opened(
+    stack: AsyncExitStack, place: Place, limits: Mapping[str, Any] | None
+) -> asyncpg.Connection:
+    """Of the owner; with limits, of a new producer."""
+    dsn = place.dsn
+    if limits is not None:
+        role = f"producer_{next(_numbers)}"
+        await place.observer.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
+        await place.observer.execute(granting("producer", role, **limits))
+        dsn = dsn.replace(f"//{USER}:", f"//{role}:")
+    connection: asyncpg.Connection = await own_session(dsn)
     stack.push_async_callback(connection.close)
     return connection
 

@@ -59,6 +59,12 @@ async def hold(context: Context, seconds: float) -> None:
 
 
 @app.handler()
+async def nap(seconds: float) -> None:
+    """Last, and leave no record: many do."""
+    await asyncio.sleep(seconds)
+
+
+@app.handler()
 async def pay_together(context: Context, t: int, k: str) -> None:
     """One effect in the transaction that completes the run."""
     async with context.connection() as own:

@@ -9,6 +9,7 @@ import asyncio
 import random
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,8 @@ BARE_ENQUEUE: Final = (
 )
 _ENQUEUE: Final = "SELECT pgcron.enqueue('py:stamp', jsonb_build_object('asked_at', $1::float8))"
 _GAPS: Final = (0.05, 0.15)
+GOALS: Final = {"p50": "≤ 1.5 ×", "p95": "", "p99": "≤ 2 ×"}
+_PARTS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 @dataclass(frozen=True)
@@ -50,20 +53,36 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
     with tempfile.TemporaryDirectory(prefix="pgcron-benchmark-") as folder:
         async with ground.place() as place:
             delays = await _measure(place, Path(folder), sizes.pickups, result)
-    for way, values in (("SQL function", delays.sql), ("Python client", delays.client)):
-        for name, part, goal in (
-            ("p50", 0.5, "≤ 1.5 ×"),
-            ("p95", 0.95, ""),
-            ("p99", 0.99, "≤ 2 ×"),
-        ):
-            result.add(
-                f"{name}, {way}",
-                _milliseconds(percentile(values, part)),
-                "ms",
-                _milliseconds(percentile(delays.bare, part)),
-                goal,
-            )
+    add_delays(result, "SQL function", delays.sql, delays.bare, GOALS)
+    add_delays(result, "Python client", delays.client, delays.bare, GOALS)
     return result.finished()
+
+
+def add_delays(
+    result: Result,
+    way: str,
+    delays: Sequence[float],
+    base: Sequence[float],
+    goals: Mapping[str, str],
+) -> None:
+    """Percentiles of seconds."""
+    for name, part in _PARTS.items():
+        figures = [_milliseconds(percentile(values, part)) for values in (delays, base)]
+        result.add(f"{name}, {way}", figures[0], "ms", figures[1], goals.get(name, ""))
+
+
+async def in_turn(
+    asks: Sequence[Callable[[float], Awaitable[Any]]], count: int
+) -> list[list[tuple[float, Any]]]:
+    """Each of them `count` times, one after the other at random gaps: when, and the answer."""
+    chance = random.Random(1)
+    asked: list[list[tuple[float, Any]]] = [[] for _ in asks]
+    for _ in range(count):
+        for ask, answers in zip(asks, asked, strict=True):
+            await asyncio.sleep(chance.uniform(*_GAPS))
+            at = time.time()
+            answers.append((at, await ask(at)))
+    return asked
 
 
 async def _measure(place: Place, folder: Path, count: int, result: Result) -> _Delays:
@@ -102,33 +121,20 @@ async def _measure(place: Place, folder: Path, count: int, result: Result) -> _D
 
 async def _ask(place: Place, count: int) -> tuple[list[float], list[float]]:
     """Enqueue in turn; the instants of the calls by the SQL function and by the client."""
-    chance = random.Random(1)
     connection = await own_session(place.dsn)
     client = await own_session(place.dsn)
     app = App(place.dsn)
     enqueue, bare = await connection.prepare(_ENQUEUE), await connection.prepare(BARE_ENQUEUE)
-    by_sql: list[float] = []
-    by_client: list[float] = []
 
     async def ask_client(at: float) -> Any:
         return await app.enqueue("stamp", {"asked_at": at}, conn=client)
 
     try:
-        for _ in range(count):
-            for ask, asked in (
-                (enqueue.fetchval, by_sql),
-                (bare.fetchval, None),
-                (ask_client, by_client),
-            ):
-                await asyncio.sleep(chance.uniform(*_GAPS))
-                at = time.time()
-                await ask(at)
-                if asked is not None:
-                    asked.append(at)
+        by_sql, _, by_client = await in_turn([enqueue.fetchval, bare.fetchval, ask_client], count)
     finally:
         await connection.close()
         await client.close()
-    return by_sql, by_client
+    return [at for at, _ in by_sql], [at for at, _ in by_client]
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -43,12 +43,17 @@ async def fill_runs(
     await observer.execute("UPDATE pgcron.cluster SET paused_at = now()")
     if not keeps_rows:
         await observer.execute("TRUNCATE pgcron.run, pgcron.history, pgcron.attempt, pgcron.log")
+    await insert_runs(observer, runs, concurrency_key)
+    await settle(observer, "pgcron.run")
+
+
+async def insert_runs(observer: Connection, runs: int, concurrency_key: str | None = None) -> None:
+    """In one statement."""
     await observer.execute(
         "INSERT INTO pgcron.run (handler, args, concurrency_key)"
         f" SELECT 'py:noop', {PAYLOAD}, {concurrency_key or 'NULL'}"
         f" FROM generate_series(1, {runs}) number"
     )
-    await settle(observer, "pgcron.run")
 
 
 async def release_runs(observer: Connection) -> None:

@@ -16,7 +16,7 @@ from tests.waiting import COMMAND_SECONDS
 
 _ROOT = Path(__file__).resolve().parents[2]
 _QUICK = "fire_times"
-_OF_RUNS = "idle,pickup,enqueue,enqueue_bulk,drain,delivery,hourly,first_run"
+_OF_RUNS = "idle,pickup,pickup_gates,enqueue,enqueue_bulk,drain,delivery,hourly,first_run"
 _OF_SCHEDULES = "backlog,held_horizon,same_second,every_second,every_minute_allow,every_minute_skip"
 _OF_POLICIES = "each_minute,edit,outage,crash"
 _OF_FEATURES = "features,limits,workflows"
