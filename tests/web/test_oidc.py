@@ -20,6 +20,7 @@ from tests.servers import free_port
 from tests.waiting import until
 from tests.web.login_sites import Login, Visitor, auth_settings
 from tests.web.oidc_provider import CLIENT, SECRET, Provider
+from tests.web.toolkit_provider import ToolkitProvider
 
 
 @pytest.fixture
@@ -30,7 +31,9 @@ async def provider() -> AsyncIterator[Provider]:
 
 
 @asynccontextmanager
-async def served(login: Login, provider: Provider, **more: object) -> AsyncIterator[str]:
+async def served(
+    login: Login, provider: Provider | ToolkitProvider, **more: object
+) -> AsyncIterator[str]:
     """The pages of a client of this provider."""
     url = f"http://127.0.0.1:{free_port()}"
     provider.redirect_uri = f"{url}/login/oidc/callback"
