@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
+from tests.sessions import own_session
 from tests.waiting import until
 from tests.web.browser.intact import what_is_injected
 from tests.web.browser.test_every_page import LACKING
 from tests.web.browser.watched import Tab, Windows
+from tests.web.django_shop import shop
 from tests.web.login_sites import PASSWORD, Login
 from tests.web.oidc_provider import Provider
 from tests.web.test_oidc import served
+from tests.web.toolkit_provider import ToolkitProvider
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -109,6 +113,79 @@ async def test_a_user_of_a_provider_comes_in_and_its_name_stays_a_text(
         tab.troubles[:] = [each for each in tab.troubles if provider.issuer not in each]
 
     assert heading.startswith("<b>Ann</b>")
+
+
+async def test_users_of_a_provider_that_others_wrote_log_in_and_out(
+    login: Login, tmp_path: Path, windows: Windows
+) -> None:
+    await login.execute(
+        "INSERT INTO pgcron.role_grant (subject_kind, subject, role)"
+        " VALUES ('group', 'on call', 'operator')"
+    )
+    provider = ToolkitProvider(tmp_path)
+    async with served(login, provider) as url, provider.running():
+        async with windows.tab(url) as tab:
+            await tab.open("/queues")
+            await tab.page.get_by_role("link", name="Log in through").click()
+            await there(tab, "ann")
+            await tab.page.get_by_role("button", name="Cancel").click()
+            await expect(tab.page.get_by_role("main")).to_contain_text("It says: access_denied")
+            await tab.open("/queues")
+            await tab.page.get_by_role("link", name="Log in through").click()
+            await tab.page.get_by_role("button", name="Authorize").click()
+            await tab.page.wait_for_url("**/queues")
+            await look(tab)
+            await tab.open("/account")
+            await expect(tab.page.get_by_role("heading", level=1)).to_have_text("ann")
+            await tab.page.get_by_role("button", name="Log out").click()
+            await tab.page.wait_for_url("**/login")
+            outside = await tab.open("/queues")
+            assert tab.place == "/login?next=%2Fqueues"
+            assert outside.status == 200
+            tab.troubles[:] = [each for each in tab.troubles if "localhost" not in each]
+        async with windows.tab(url) as tab:
+            await tab.open("/queues")
+            await tab.page.get_by_role("link", name="Log in through").click()
+            await there(tab, "eve")
+            await tab.page.get_by_role("button", name="Authorize").click()
+            await tab.page.wait_for_url("**/queues")
+            refused = await tab.open("/queues")
+            tab.troubles[:] = [each for each in tab.troubles if "localhost" not in each]
+
+    assert refused.status == 403
+
+
+async def test_pages_within_django_are_used_by_its_users_and_follow_the_cluster(
+    full_database: str, tmp_path: Path, windows: Windows
+) -> None:
+    with shop(full_database, tmp_path) as url:
+        async with windows.tab(url) as tab:
+            refused = await tab.open("/jobs/queues")
+            await tab.open("/accounts/login/?next=/jobs/queues")
+            await there(tab, "ada")
+            await tab.page.wait_for_url("**/jobs/queues")
+            assert await tab.overflow() == 0
+            assert await tab.page.evaluate(LACKING) == []
+            await tab.page.get_by_role("link", name="ops", exact=True).first.click()
+            await tab.page.wait_for_url("**/jobs/queues/ops")
+            await tab.page.get_by_role("button", name="Pause").first.click()
+            await expect(tab.page.get_by_role("main")).to_contain_text("ui:ada")
+            await tab.open("/jobs/queues/ops")
+            await tab.page.evaluate("window.marked = true")
+            connection = await own_session(full_database)
+            await connection.execute("SELECT pgcron.resume_queue('ops', 'eve')")
+            await connection.close()
+            await expect(tab.page.get_by_role("main")).not_to_contain_text("ui:ada")
+            assert await tab.page.evaluate("window.marked === true")
+
+    assert refused.status == 401
+
+
+async def there(tab: Tab, name: str) -> None:
+    """Logs in at the provider."""
+    await tab.page.get_by_label("Username").fill(name)
+    await tab.page.get_by_label("Password").fill(PASSWORD)
+    await tab.page.get_by_role("button", name="Log in").click()
 
 
 async def test_an_image_of_another_site_is_not_answered(
