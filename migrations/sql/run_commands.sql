@@ -95,16 +95,14 @@ LANGUAGE sql AS $$
     AND (r.origin = 'redrive' OR r.origin = 'rerun' AND r.handler = 'workflow:ad_hoc')
   ON CONFLICT DO NOTHING $$;
 
--- Makes a run of what ended before. Where another run has its unique key: NULL, or, with `failed`,
--- the refusal that begins so.
+-- Makes a run of what ended before, with the same options. Where another run has its unique key:
+-- NULL, or, with `failed`, the refusal that begins so.
 CREATE FUNCTION pgcron.run_again(origin text, ended pgcron.history, due_at timestamptz, actor text,
     failed text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
+  again pgcron.run;
   new_id bigint;
-  limits jsonb := pgcron.time_limits(
-      make_interval(secs => (ended.time_limits ->> 'give_up_after')::float8),
-      make_interval(secs => (ended.time_limits ->> 'silence_timeout')::float8), run_again.due_at);
 BEGIN
   IF ended.args IS NULL THEN
     PERFORM pgcron.refuse('PC011', format('run %s can''t be run again', ended.id),
@@ -118,19 +116,17 @@ BEGIN
         format('It is that of a step of workflow run %s.', ended.parent_run),
         'Clear the step (`pgcron-ha workflows clear`), or redrive the workflow.');
   END IF;
-  INSERT INTO pgcron.run (origin, schedule_id, schedule, nominal_for, parent_run, queue, priority,
-        handler, args, delivery, max_attempts, timeout, retry, concurrency_key,
-        requires, weight, tags, due_at, expire_at, time_limits, created_by,
-        created_login, namespace, unique_key, unique_scope)
-  VALUES (run_again.origin, ended.schedule_id, ended.schedule,
-          coalesce(ended.scheduled_for, ended.nominal_for), ended.id, ended.queue, ended.priority,
-          ended.handler, ended.args, ended.delivery,
-          ended.max_attempts - coalesce(ended.snoozes, 0), ended.timeout, ended.retry,
-          ended.concurrency_key, ended.requires, ended.weight, ended.tags, run_again.due_at,
-          pgcron.give_up_at(limits), limits, coalesce(run_again.actor, session_user),
-          CASE WHEN run_again.actor <> session_user THEN session_user END, ended.namespace,
-          ended.unique_key,
-          CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END)
+  SELECT r.* INTO again
+  FROM pgcron.run_of_request(jsonb_populate_record(NULL::pgcron.run_request,
+          to_jsonb(ended) || coalesce(ended.time_limits, '{}')),
+      nextval('pgcron.run_id_seq'), run_again.due_at,
+      CASE ended.unique_scope WHEN 'taken' THEN 'waiting' ELSE ended.unique_scope END,
+      ended.namespace, coalesce(run_again.actor, session_user)) r;
+  again.origin := run_again.origin; again.parent_run := ended.id;
+  again.schedule_id := ended.schedule_id; again.schedule := ended.schedule;
+  again.nominal_for := coalesce(ended.scheduled_for, ended.nominal_for);
+  again.max_attempts := ended.max_attempts - coalesce(ended.snoozes, 0);
+  INSERT INTO pgcron.run SELECT again.*
   ON CONFLICT (unique_key, handler, coalesce(namespace, ''))
   WHERE pgcron.has_key(unique_key, unique_scope, attempt) DO NOTHING RETURNING id INTO new_id;
   IF new_id IS NULL AND failed IS NOT NULL THEN
