@@ -131,6 +131,27 @@ MUTANTS_OF_GATES: Final = (
         needs=("N1",),
     ),
     Mutant(
+        "breaker_unchecked",
+        "while a handler's breaker is not closed only its probes are claimed",
+        functions={
+            "is_broken": (("b.state <> 'closed'", "false"),),
+            "look_at_breakers": (
+                (
+                    "ARRAY(SELECT m.handler FROM pgcron.breaker_handler m WHERE m.breaker = b.name"
+                    " ORDER BY m.handler)",
+                    "'{}'::text[]",
+                ),
+            ),
+        },
+        needs=("N1",),
+    ),
+    Mutant(
+        "blocked_for_ever",
+        "a run that no node could take is ready again when one joins that can",
+        texts={"unblock": (("p.gate IN ('breaker', 'no_node')", "p.gate IN ('breaker')"),)},
+        needs=("N1",),
+    ),
+    Mutant(
         "claims_ahead_of_time",
         "a run is claimed when it is due",
         functions={"claim": (("c.due_at <= now()", "c.due_at <= now() + interval '2 s'"),)},

@@ -41,6 +41,8 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS now,
          FROM pgcron.node n, jsonb_array_elements(n.health -> 'failing') f
          WHERE n.state <> 'dead' AND (f ->> 'seconds')::float8 > {FAILING_SECONDS} LIMIT 5)
          AS failing,
+       (SELECT extract(epoch FROM b.opened_at)::float8 FROM pgcron.breaker b
+         WHERE b.name = 'py:flaky' AND b.state <> 'closed') AS broken_since,
        (SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()) AS deadlocks
 """
 

@@ -165,9 +165,12 @@ class Allowed(RuleBasedStateMachine):
         self.real.call("beat", incarnation=node.incarnation, slots_used=used, **state)
         for claim in (self._claims_gated, self._claims_plain):
             if node.free > 0:
-                claimed = [row for row in claim(node) if row["verdict"] == "claim"]
+                rows = claim(node)
+                claimed = [row for row in rows if row["verdict"] == "claim"]
                 self._judge(node, claimed)
                 node.answered |= {row["id"] for row in claimed if is_answered}
+                if any(row["verdict"] == "await" for row in rows):
+                    break  # what gets free is kept for a heavy run
         self.real.call("block_unserved", queues=list(QUEUES), look=100)
 
     def _claims_gated(self, node: Node) -> list[Row]:

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.simulation.allowed_steps import Allowed
+from tests.simulation.allowed_steps import SLOTS, Allowed
 from tests.simulation.playing import play
 from tests.simulation.real import RealStore
 from tests.simulation.test_owed import without
@@ -26,6 +26,7 @@ GUARDS: Final = {
     "the rate of a key": ("rate_room", "coalesce(sum(counted.starts), 0)", "0"),
     "a full queue": ("choose_gated", "most.queue IS NULL OR q.of_queue <= most.runs", "true"),
     "the slots of a node": ("choose_gated", "r.is_heavy OR r.upto <= r.room", "true"),
+    "the slots kept for a heavy run": ("choose_awaited", "AND mine.state = 'alive'", "AND false"),
 }
 
 
@@ -69,5 +70,24 @@ def all_that_is_limited(real: RealStore) -> None:
         played.runs_are_enqueued(4, None, "default", 1, 1, 0)  # they require a label
         played.a_node_joins(offers_rare=True, has_label=True)
         played.a_node_claims(1, is_answered=True)
+        a_heavy_run_waits_among_light_ones(played)
     finally:
         real.undo()
+
+
+def a_heavy_run_waits_among_light_ones(played: Allowed) -> None:
+    """Each slot that gets free could be another light run's."""
+    played.a_node_joins(offers_rare=False, has_label=False)
+    node = played.nodes[-1]
+    played.runs_are_enqueued(SLOTS, None, "default", 1, 4, 0)
+    played.a_node_claims(len(played.nodes) - 1, is_answered=True)
+    played.runs_are_enqueued(1, None, "default", SLOTS, 5, 0)
+    heavy = max(played.runs)
+    for _ in range(3 * SLOTS):
+        played.runs_are_enqueued(1, None, "default", 1, 4, 0)
+        played.time_passes(3)
+        if heavy in node.held:
+            return
+        played.a_run_ends(len(played.nodes) - 1, 0, "good")
+        played.a_node_claims(len(played.nodes) - 1, is_answered=True)
+    raise AssertionError("a heavy run starves")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from tests.chaos.checking.history import Execution, Facts, History
+from tests.chaos.checking.invariants import outages
 from tests.chaos.checking.runs import CLOCK_SLACK, was_frozen
 from tests.chaos.gates import GATES, LIMITS, PER_SECONDS
 from tests.chaos.stage import SLOTS, zone_of
@@ -26,6 +27,7 @@ def check_gates(history: History) -> Iterator[str]:
     """All of it."""
     yield from _check_limits(history)
     yield from _check_rates(history)
+    yield from _check_breaker(history)
     yield from _check_nodes(history)
     yield from _check_transfers(history)
     yield from _check_previous(history)
@@ -73,8 +75,7 @@ def most_at_once(
 def _check_rates(history: History) -> Iterator[str]:
     if history.slack:
         return  # the server's clock was set, and it is what a rate goes by
-    rows = itertools.chain(_all_runs(history), history.table("attempts"))
-    claimed = {row["fence"]: row["claimed_at"] for row in rows if row.get("claimed_at")}
+    claimed = _claims(history)
     for name, limit in LIMITS.items():
         if limit.rate is None:
             continue
@@ -86,6 +87,42 @@ def _check_rates(history: History) -> Iterator[str]:
         for first, last in zip(starts, starts[limit.rate :], strict=False):
             if last - first < PER_SECONDS * _A_HUNDREDTH:
                 yield f"C16: {name}: {limit.rate + 1} starts within {last - first:.3f} s"
+
+
+def _claims(history: History) -> dict[int, float]:
+    """When each fence number was given out."""
+    rows = itertools.chain(_all_runs(history), history.table("attempts"))
+    return {row["fence"]: row["claimed_at"] for row in rows if row.get("claimed_at")}
+
+
+PROBES: Final = 3
+"""So many probes of a breaker may begin within a second: one that is lost is followed at once."""
+
+
+def _check_breaker(history: History) -> Iterator[str]:
+    """Only probes begin while the breaker is not closed: of nodes that can have heard of it, so
+    long after it opened, after they began and after an outage, as a lease lasts.
+    """
+    ends: dict[float, float] = {}
+    for look in history.of("look"):
+        if look.get("broken_since") is not None:
+            ends[look["broken_since"]] = look["now"]
+    born: dict[int, float] = {}
+    for execution in history.executions:
+        born.setdefault(execution.pid, execution.began)
+    claimed, hurt = _claims(history), list(outages(history))
+    for since, until in ends.items():
+        starts = sorted(
+            claimed[execution.fence]
+            for execution in history.executions
+            if execution.gate == "guarded"
+            and since + history.ttl < claimed.get(execution.fence, 0) <= until
+            and execution.began > born[execution.pid] + history.ttl
+            and not any(at < execution.began < end + history.ttl for at, end in hurt)
+        )
+        for first, last in zip(starts, starts[PROBES:], strict=False):
+            if last - first < 1:
+                yield f"C16: {PROBES + 1} runs began within {last - first:.3f} s, past a breaker"
 
 
 def _check_nodes(history: History) -> Iterator[str]:
