@@ -1,9 +1,11 @@
 """The options of runs and the policies of schedules: one table for every interface.
 
 A new one has a row here, its type in one of the typed dictionaries, an option of the command line,
-a column, and a place where it acts; forms, files and their published form take it from the table. A
-check takes a value as a caller gave it and returns it as the functions of
-`pgcron_ha.db.commands.functions` want it, or raises `InvalidInput` (`TooLarge`).
+an argument of the SQL function, a column (of runs: in `pgcron.history`, too) that is filled where
+such rows are written (`run_of_request`, `run_of_schedule`, `history_of`), and a place where it
+acts. Forms, files and their published form, and what runs again, take it from there. A check takes
+a value as a caller gave it and returns it as the functions of `pgcron_ha.db.commands.functions`
+want it, or raises `InvalidInput` (`TooLarge`).
 """
 
 from __future__ import annotations
