@@ -167,6 +167,13 @@ CREATE CONSTRAINT TRIGGER wake_idle_nodes AFTER INSERT ON pgcron.run DEFERRABLE 
                        ELSE set_config('pgcron.asked', 'yes', true) = 'yes' END)
   EXECUTE FUNCTION pgcron.wake_idle_nodes();
 
+-- After a failover that may have lost commits, and after a restore: ids of runs and fence numbers
+-- go on behind all that lost commits can have given out, so that none is given twice.
+CREATE FUNCTION pgcron.skip_lost_numbers() RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT setval(number, nextval(number) + 1000000000)
+  FROM unnest('{pgcron.run_id_seq,pgcron.fence}'::regclass[]) number $$;
+
 CREATE TABLE pgcron.progress (
   run_id bigint PRIMARY KEY,
   attempt int NOT NULL,

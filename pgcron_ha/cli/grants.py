@@ -119,7 +119,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
         "EXECUTE ON FUNCTION ensure_partitions, reopen_ledger, drop_outlived, sweep_history, "
         "apply_edit, take_calendars, replace_run, end_waiting_runs, step_ended, stop_workflow, "
         "follow_workflow, define_run, put_workflow, delete_workflow, update_asset, assert_token, "
-        "finish_run, previous_of, results_of, answer_callback, known_callbacks",
+        "finish_run, previous_of, results_of, answer_callback, known_callbacks, skip_lost_numbers",
     ),
     # Who works for a run that a node executes: no table, and nothing without the claim's token.
     "service": ("EXECUTE ON FUNCTION assert_token, finish_run, previous_of, results_of",),

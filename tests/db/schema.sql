@@ -2780,6 +2780,8 @@ REVOKE ALL ON FUNCTION pgcron.settle_audit() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb, actor text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION pgcron.skip_lost_numbers() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION pgcron.skip_step(run_id bigint, step text, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.step_ended(run_id bigint, outcome text, result jsonb, reason text) FROM PUBLIC;

@@ -44,8 +44,9 @@ INSERT INTO pgcron.timezone (name) SELECT unnest(:names::text[]) ON CONFLICT DO 
 -- still executes what the old server gave it stops itself in that time. Not where the old server
 -- waited for its standby with each commit, as the beats recorded: then nothing that it gave out is
 -- missing here. The record is believed if a beat came here within the last minute; one that stopped
--- being synchronous before that could not say so. At the first start, and when the same server
--- begins or ceases to wait for a standby, nothing but the record changes.
+-- being synchronous before that could not say so. In that time numbers are skipped, too. At the
+-- first start, and when the same server begins or ceases to wait for a standby, nothing but the
+-- record changes.
 UPDATE pgcron.cluster
 SET timeline = found.timeline, system_identifier = found.system_identifier,
     is_synchronous = found.is_synchronous,
@@ -64,7 +65,7 @@ FROM (SELECT pgcron.server_timeline() AS timeline,
                      > extract(epoch FROM now()) - 60) AS was_heard) found
 WHERE (cluster.timeline, cluster.system_identifier, cluster.is_synchronous)
   IS DISTINCT FROM (found.timeline, found.system_identifier, found.is_synchronous)
-RETURNING quarantine_until;
+RETURNING CASE WHEN quarantine_until > now() THEN pgcron.skip_lost_numbers() END;
 
 -- name: beat
 -- One statement renews the lease (no row: this incarnation is dead for ever) and returns this
