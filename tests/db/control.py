@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from tests.product.db import NEWEST, load
-from tests.product.spec import TZDATA
+from tests.product.engine import materialize_parameters
+from tests.product.model import Plan
 from tests.waiting import until
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -335,35 +336,15 @@ async def materialize_many(
     delay: timedelta = timedelta(0),
 ) -> tuple[int, int]:
     """One statement for many schedules; a missing watermark is the last fire of each."""
-    ids = [cursor["schedule_id"] for cursor in cursors]
-    fire_ids = [ids[at] for at, planned in enumerate(fires) for _ in planned]
-    every_fire = [fire for planned in fires for fire in planned]
-    rows = await call(
-        connection,
-        "materialize",
-        schedule_ids=ids,
-        generations=[cursor["generation"] for cursor in cursors],
-        watermarks=[cursor["watermark"] for cursor in cursors],
-        new_watermarks=[
-            watermark or max([*planned, cursor["watermark"]])
-            for cursor, planned in zip(cursors, fires, strict=True)
-        ],
-        next_fires=[next_fire for _ in cursors],
-        canonicals=["* * * * *" for _ in cursors],
-        max_runs=[max_runs for _ in cursors],
-        counted_ids=[] if max_runs is None else fire_ids,
-        counted_fires=[] if max_runs is None else every_fire,
-        delays=[delay for _ in cursors],
-        dropped_ids=[ids[0] for _ in dropped],
-        dropped_firsts=[drop.first for drop in dropped],
-        dropped_lasts=[drop.last for drop in dropped],
-        dropped_counts=[drop.count for drop in dropped],
-        dropped_reasons=[drop.reason for drop in dropped],
-        fire_ids=fire_ids,
-        fires=every_fire,
-        tzdata=TZDATA,
-        uses_updates=False,
-    )
+    decisions: list[Any] = []
+    for cursor, planned in zip(cursors, fires, strict=True):
+        row = {**cursor, "max_runs": max_runs, "jitter": None}
+        missed: list[Any] = [] if decisions else list(dropped)
+        until = watermark or max([*planned, cursor["watermark"]])
+        decisions.append((row, Plan(list(planned), missed, until, None), "* * * * *"))
+    columns = materialize_parameters(decisions)
+    columns |= {"next_fires": [next_fire for _ in cursors], "delays": [delay for _ in cursors]}
+    rows = await call(connection, "materialize", **columns)
     return rows[0]["schedules"], rows[0]["runs"]
 
 

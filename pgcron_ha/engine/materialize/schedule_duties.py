@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -179,9 +180,10 @@ def one_fire(row: Row, fire: datetime, canonical: str) -> dict[str, Any]:
 def materialize_parameters(taken: Sequence[Decision]) -> dict[str, Any]:
     """The parameters of ``materialize``."""
     fires = [(row, fire) for row, planned, _ in taken for fire in planned.fires]
-    counted = [(row, fire) for row, fire in fires if row["max_runs"] is not None]
     missed = [
-        (row["schedule_id"], dropped) for row, planned, _ in taken for dropped in planned.missed
+        {"schedule_id": row["schedule_id"], **vars(dropped)}
+        for row, planned, _ in taken
+        for dropped in planned.missed
     ]
     return {
         "schedule_ids": [row["schedule_id"] for row, _, _ in taken],
@@ -192,13 +194,7 @@ def materialize_parameters(taken: Sequence[Decision]) -> dict[str, Any]:
         "canonicals": [canonical for _, _, canonical in taken],
         "max_runs": [row["max_runs"] for row, _, _ in taken],
         "delays": [delay_of(row) for row, _, _ in taken],
-        "counted_ids": [row["schedule_id"] for row, _ in counted],
-        "counted_fires": [fire for _, fire in counted],
-        "dropped_ids": [schedule for schedule, _ in missed],
-        "dropped_firsts": [dropped.first for _, dropped in missed],
-        "dropped_lasts": [dropped.last for _, dropped in missed],
-        "dropped_counts": [dropped.count for _, dropped in missed],
-        "dropped_reasons": [dropped.reason for _, dropped in missed],
+        "missed": json.dumps(missed, default=datetime.isoformat),
         "fire_ids": [row["schedule_id"] for row, _ in fires],
         "fires": [fire for _, fire in fires],
         "tzdata": TZDATA,
