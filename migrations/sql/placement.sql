@@ -143,12 +143,12 @@ END;
 
 -- Whether some node that claims offers the handler for the queue and has the labels.
 CREATE FUNCTION pgcron.is_served(handler text, queue text, requires text[]) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-                 WHERE o.handler = is_served.handler AND n.state = 'alive'
-                   AND is_served.queue = ANY(n.queues)
-                   AND (is_served.requires IS NULL
-                        OR is_served.requires <@ pgcron.label_words(n.labels))) $$;
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
+               WHERE o.handler = is_served.handler AND n.state = 'alive'
+                 AND is_served.queue = ANY(n.queues)
+                 AND (is_served.requires IS NULL
+                      OR is_served.requires <@ pgcron.label_words(n.labels)));
 
 -- What runs that are blocked need, one row for each combination: a walk from one to the next, never
 -- along their runs, of `most` steps.

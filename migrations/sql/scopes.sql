@@ -24,30 +24,39 @@ CREATE FUNCTION pgcron.scope_words(scopes text[]) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN coalesce(nullif(translate(array_to_string(scopes, ', '), '%\', '*'), ''), 'nothing');
 
+-- The owner of the schedule, else who owns the queue; '' for nobody. With a LIMIT, it stays a
+-- subquery of each row, in the order of these.
+CREATE FUNCTION pgcron.team_of(schedule_id bigint, queue text) RETURNS TABLE (team text)
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT coalesce((SELECT s.owner FROM pgcron.schedule s WHERE s.id = team_of.schedule_id),
+           (SELECT o.team FROM pgcron.owned o WHERE o.kind = 'queue' AND o.name = team_of.queue),
+           '') LIMIT 1;
+END;
+
+CREATE FUNCTION pgcron.tags_in_scope(tags text[], scopes text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN (SELECT bool_or('tag:' || tag LIKE ANY (scopes)) FROM unnest(tags) tag);
+
+CREATE FUNCTION pgcron.team_in_scope(schedule_id bigint, queue text, scopes text[]) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (SELECT 'team:' || nullif(t.team, '') LIKE ANY (scopes)
+        FROM pgcron.team_of(schedule_id, queue) t);
+
 -- Whether a run or a schedule is in a scope. Of anything else what it shares with runs is given;
--- what shares nothing (all NULL) is seen by those alone who see everything. The team is that of the
--- schedule, its owner, else that of the queue. Statements of pages ask it of each row that they
--- show or count, beyond the bound of what they look at: to others it costs nothing, as their
--- statements are sent without it.
+-- what shares nothing (all NULL) is seen by those alone who see everything. Statements of pages ask
+-- it of each row that they show or count, beyond the bound of what they look at: to others it costs
+-- nothing, as their statements are sent without it. PostgreSQL makes it a part of the statement if
+-- it has no subquery, and is given none. So those who ask of many rows give the team as team_of
+-- does, which they join.
 CREATE FUNCTION pgcron.in_scope(schedule_id bigint, queue text, handler text, schedule text,
     tags text[], team text DEFAULT NULL, scopes text[] DEFAULT pgcron.scopes()) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  tag text;
-BEGIN
-  IF scopes IS NULL OR 'queue:' || queue LIKE ANY (scopes)
-      OR 'handler:' || handler LIKE ANY (scopes) OR 'schedule:' || schedule LIKE ANY (scopes) THEN
-    RETURN true;
-  END IF;
-  FOREACH tag IN ARRAY coalesce(tags, '{}') LOOP
-    IF 'tag:' || tag LIKE ANY (scopes) THEN RETURN true; END IF;
-  END LOOP;
-  IF team IS NULL AND scopes::text LIKE '%team:%' THEN
-    team := coalesce((SELECT s.owner FROM pgcron.schedule s WHERE s.id = schedule_id),
-        (SELECT o.team FROM pgcron.owned o WHERE o.kind = 'queue' AND o.name = in_scope.queue));
-  END IF;
-  RETURN coalesce('team:' || team LIKE ANY (scopes), false);
-END $$;
+LANGUAGE sql STABLE
+RETURN scopes IS NULL OR coalesce('queue:' || queue LIKE ANY (scopes)
+         OR 'handler:' || handler LIKE ANY (scopes) OR 'schedule:' || schedule LIKE ANY (scopes)
+         OR (tags IS NOT NULL AND pgcron.tags_in_scope(tags, scopes))
+         OR CASE WHEN team IS NULL THEN pgcron.team_in_scope(schedule_id, queue, scopes)
+              ELSE team <> '' AND 'team:' || team LIKE ANY (scopes) END, false);
 
 -- Of a schedule as it is to be: its row may have another owner yet.
 CREATE FUNCTION pgcron.schedule_in_scope(s pgcron.schedule, scopes text[] DEFAULT pgcron.scopes())
@@ -96,14 +105,14 @@ BEGIN
     ELSE false END;
 END $$;
 
-CREATE FUNCTION pgcron.run_in_scope(run bigint) RETURNS boolean
+CREATE FUNCTION pgcron.run_in_scope(run bigint, scopes text[]) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN pgcron.reaches('runs', run::text);
+RETURN pgcron.reaches('runs', run::text, scopes);
 
-CREATE FUNCTION pgcron.id_in_scope(schedule_id bigint) RETURNS boolean
+CREATE FUNCTION pgcron.id_in_scope(schedule_id bigint, scopes text[]) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pgcron.schedule s
-               WHERE s.id = schedule_id AND pgcron.schedule_in_scope(s));
+               WHERE s.id = schedule_id AND pgcron.schedule_in_scope(s, scopes));
 
 CREATE FUNCTION pgcron.refuse_outside(what text, name text) RETURNS void
 LANGUAGE sql STABLE AS $$

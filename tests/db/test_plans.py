@@ -338,3 +338,24 @@ async def test_a_key_whose_runs_are_to_come_hides_none_that_is_due(connection: C
     [counts] = await call(connection, "page_queue_depths", most=500, budget=500, limit=9)
 
     assert (counts["due"], counts["later"], counts["is_cut"]) == (1, 500, True)
+
+
+@pytest.mark.parametrize("asked", ["largest_server", "is_served"])
+async def test_who_serves_a_run_is_read_from_the_offers_of_its_handler(
+    connection: Connection, asked: str
+) -> None:
+    node = await join(connection)
+    await enqueue(connection)
+    async with connection.transaction():
+        await connection.execute(
+            "INSERT INTO pgcron.offer SELECT $1, 'py:other_' || n FROM generate_series(1, 3000) n",
+            node.incarnation,
+        )
+        assert await connection.fetchval(
+            f"SELECT pgcron.{asked}(r.handler, r.queue, r.requires) FROM pgcron.run r"
+        )
+        read = await connection.fetchval(
+            "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
+            " WHERE relid = 'pgcron.offer'::regclass"
+        )
+    assert read <= 2

@@ -37,6 +37,7 @@ from pgcron_ha.db.driver.passwords import PAUSE_SECONDS, password_in_use, use_pa
 from pgcron_ha.db.driver.pool import ClientPool, HandlerPool, ReadPool
 from pgcron_ha.db.driver.pooling import Pooling, assume, connect_plainly, pooling_of
 from pgcron_ha.db.driver.revision import NEWEST, REQUIRED, is_newer, read_revision, require_revision
+from pgcron_ha.db.driver.scopes import within
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.driver.session_settings import COMMAND, CONTROL, HANDLER
 from pgcron_ha.db.driver.sql_session import SqlDatabase
@@ -152,6 +153,7 @@ __all__ = [
     "varying",
     "why",
     "why_run_waits",
+    "within",
     "without_password",
     "written",
     "written_schedule",

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.product.db import ReadPool, load
+from tests.product.db import ReadPool, load, within
 from tests.sessions import own_session
 
 VALUES: dict[str, Any] = {
     "after": None,
     "before": None,
     "decision": None,
+    **dict.fromkeys(("error_class", "fingerprint", "handler", "schedule")),
     "each": 400,
     "enabled": None,
     "ids": [1, 2, 3],
@@ -24,6 +25,8 @@ VALUES: dict[str, Any] = {
     "name": "etl/orders",
     "owner": None,
     "queues": 200,
+    "state": "open",
+    "stuck": False,
     "queue": None,
     "runs": 30,
     "schedule_id": 1,
@@ -40,8 +43,14 @@ FILL = """
                                 attempt, due_at, created_at, created_by, started_at)
     SELECT 1000000 + n, gen_random_uuid(), 'enqueued', 'default', 5, 'py:x', '{}', 'at_least_once',
            'succeeded', 1, now(), now(), 'x', now() FROM generate_series(1, 20000) n;
-    ANALYZE pgcron.run; ANALYZE pgcron.history
+    INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args, delivery,
+                                    attempts, died_at, schedule_id)
+    SELECT n, gen_random_uuid(), 'dead', 'default', 5, 'py:x' || n % 3000, '{}', 'at_least_once', 5,
+           now() - n * interval '1 s', n % 3000 FROM generate_series(1, 20000) n;
+    ANALYZE pgcron.run; ANALYZE pgcron.history; ANALYZE pgcron.dead_letter
 """
+# A page of a team may look up the owners of all in the full database.
+SCHEDULES = 3_000
 
 
 @pytest.mark.parametrize(
@@ -52,6 +61,9 @@ FILL = """
         ("waiting_groups", 3_000),
         ("page_recent", 9_000),
         ("page_failing_candidates", 500),
+        ("page_letter_groups", 1_200),
+        ("page_letters", 100),
+        ("page_open_letters", 10_001),
         ("page_schedules", 2_000),
         ("page_next_schedules", 200),
         ("page_lately_paused", 2_500),
@@ -67,18 +79,19 @@ async def test_a_page_reads_what_it_shows(full_database: str, statement: str, mo
     values = VALUES | ({"limit": 500} if statement == "page_due" else {})
 
     pool = ReadPool(full_database)
-    async with pool.transaction() as reader:
-        plan = json.loads(
-            await reader.fetchval(
-                f"EXPLAIN (ANALYZE, FORMAT JSON) {asked.sql}",
-                *(values[name] for name in asked.parameters),
-            )
-        )
+    for scopes, sql in ((None, asked.sql), (("team:ops",), asked.scoped_sql)):
+        with within(scopes):
+            async with pool.transaction() as reader:
+                plan = json.loads(
+                    await reader.fetchval(
+                        f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}",
+                        *(values[name] for name in asked.parameters),
+                    )
+                )
+        read = list(rows_read(plan[0]["Plan"]))
+        assert sum(count for _, count in read) <= most + (SCHEDULES if scopes else 0)
+        assert [table for table, _ in read if table == "(seq) run"] == []
     await pool.close()
-
-    read = list(rows_read(plan[0]["Plan"]))
-    assert sum(count for _, count in read) <= most
-    assert [table for table, _ in read if table == "(seq) run"] == []
 
 
 def rows_read(node: dict[str, Any]) -> Any:

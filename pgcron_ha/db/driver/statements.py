@@ -15,7 +15,8 @@ What forgets old rows names their table in the line after its name (``-- forgets
 and says only which rows, called ``o``, and in which order: `_FORGET` is put around that.
 
 What asks for the scope of a person, as ``pgcron.in_scope(…)`` does, is sent only for one whose
-roles have one (`pgcron_ha.db.driver.scopes`): the others' statements are as without it.
+roles have one (`pgcron_ha.db.driver.scopes`), which is read once, and not for each row: the others'
+statements are as without it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ _GIVEN: Final = {
     "jsonb": ":{0}::text::jsonb",
     "interval": "pg_catalog.make_interval(secs => :{0}::float8)",
 }
-_SCOPE: Final = re.compile(r"\w+\.\w*in_scope\([^()]*\)")
+_SCOPE: Final = re.compile(r"(\w+)(\.\w*in_scope\((?:[^()]|\([^()]*\))*)\)")
+_SCOPE_ONCE: Final = (
+    r"(WITH person AS MATERIALIZED (SELECT \1.scopes() AS scopes)"
+    r" SELECT \1\2, scopes => person.scopes) FROM person)"
+)
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
 
@@ -191,7 +196,8 @@ def _parse(text: str, schema: str) -> Iterator[Statement]:
         code = code.strip().rstrip(";") or _calls()[name]
         code = in_schema(_FORGET.format(forgotten, code) if forgotten else code, schema)
         sql, parameters = _numbered(code)
-        yield Statement(name, _SCOPE.sub("true", sql), parameters, since, sql)
+        scoped = _SCOPE.sub(_SCOPE_ONCE, sql)
+        yield Statement(name, _SCOPE.sub("true", sql), parameters, since, scoped)
 
 
 def _numbered(code: str) -> tuple[str, tuple[str, ...]]:

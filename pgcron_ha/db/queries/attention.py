@@ -65,7 +65,7 @@ _READ: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "next": partial(ask_schedules.next_schedules, limit=TRACKS),
     "paused": partial(ask_schedules.lately_paused, limit=TRACKS),
     "nodes": partial(ask_nodes.nodes, ended_within=_ENDED_WITHIN, names=0, limit=ask.ROWS),
-    "waiting": ask.waiting,
+    "waiting": partial(ask.waiting, stuck=True),
     "breakers": ask_queues.open_breakers,
     "broken": ask_queues.broken,
     "recent": ask.recent,

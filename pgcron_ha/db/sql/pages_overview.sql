@@ -16,26 +16,32 @@ WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 SELECT count(*) FILTER (WHERE l.is_seen) AS letters,
        count(*) FILTER (WHERE l.is_seen AND l.died_at > now() - interval '1 hour') AS of_last_hour,
        count(*) AS looked
-FROM (SELECT d.died_at, pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule,
-                                         d.tags) AS is_seen
-      FROM pgcron.dead_letter d WHERE d.closed_at IS NULL
-      ORDER BY d.died_at DESC LIMIT :most::int + 1) l;
+FROM (SELECT d.died_at, pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags,
+                                         coalesce(s.owner, o.team, '')) AS is_seen
+      FROM (SELECT e.* FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
+            ORDER BY e.died_at DESC LIMIT :most::int + 1) d
+      LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
+      LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = d.queue) l;
 
 -- name: page_due
 -- The oldest due runs of each queue, at most :look of each way to the claim: counting all that wait
--- would walk a million future runs. Without a scope the server leaves out the join with runs, here
--- and below: it is for the scope alone.
+-- would walk a million future runs. Without a scope the server leaves out the joins with runs,
+-- schedules and owners, here and below: they are for the scope alone.
 SELECT q.queue, due.schedule_id, min(due.due_at) AS oldest_due, count(*) AS runs
 FROM pgcron.waiting_queues(:queues::int) q
 CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) due
 LEFT JOIN pgcron.run r ON r.id = due.id
-WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags)
+LEFT JOIN pgcron.schedule s ON s.id = r.schedule_id
+LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = r.queue
+WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags,
+      coalesce(s.owner, o.team, ''))
 GROUP BY q.queue, due.schedule_id ORDER BY min(due.due_at) LIMIT :limit::int;
 
 -- name: waiting_groups
 -- Due runs by what they ask for, and what the first of each group waits for; the oldest first, and
 -- of more than :limit groups those that no node takes. Of each queue and priority at most :look
--- ready ones are counted, and at most :most at each gate.
+-- ready ones are counted, and at most :most at each gate. What waits for its turn at a node takes
+-- the longest to say: :stuck leaves that out.
 SELECT alike.*, w.waits_for, w.waits_detail
 FROM (
   SELECT due.queue, due.handler, due.requires, coalesce(due.weight, 1) AS weight, min(due.id) AS id,
@@ -45,7 +51,10 @@ FROM (
         FROM pgcron.waiting_queues(:queues::int) q
         CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r
         LEFT JOIN pgcron.run f ON f.id = r.id
-        WHERE pgcron.in_scope(f.schedule_id, f.queue, f.handler, f.schedule, f.tags)
+        LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
+        LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = f.queue
+        WHERE pgcron.in_scope(f.schedule_id, f.queue, f.handler, f.schedule, f.tags,
+              coalesce(s.owner, o.team, ''))
         UNION ALL
         SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, closed.gate
         FROM (VALUES ('no_node'), ('breaker'), ('previous'), ('overlap')) closed(gate)
@@ -59,7 +68,11 @@ FROM (
   GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1),
       nullif(due.gate, 'no_node')
   ORDER BY bool_or(due.gate = 'no_node') DESC NULLS LAST, min(due.due_at) LIMIT :limit::int) alike
-JOIN pgcron.waiting w ON w.id = alike.id WHERE w.waits_for IS NOT NULL
+JOIN pgcron.waiting w ON w.id = alike.id
+WHERE w.waits_for IS NOT NULL
+  AND (NOT :stuck::boolean OR alike.at_gates > 0
+       OR (pgcron.largest_server(alike.handler, alike.queue, alike.requires)
+             >= alike.weight) IS NOT true)
 ORDER BY alike.oldest_due;
 
 -- name: page_recent
@@ -71,7 +84,10 @@ WITH recent AS MATERIALIZED (
               THEN greatest(extract(epoch FROM h.started_at - greatest(h.due_at, h.created_at)), 0)
          END::float8 AS delay
   FROM (SELECT e.* FROM pgcron.history e ORDER BY e.id DESC LIMIT :look::int) h
-  WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags))
+  LEFT JOIN pgcron.schedule s ON s.id = h.schedule_id
+  LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = h.queue
+  WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags,
+        coalesce(s.owner, o.team, '')))
 SELECT count(*) AS runs, max(r.finished_at) AS last_finished_at,
        count(*) FILTER (WHERE r.finished_at > now() - interval '1 minute'
                         AND r.outcome IN ('succeeded', 'dead', 'lost')) AS ended_in_a_minute,
@@ -88,8 +104,11 @@ SELECT letter.schedule_id
 FROM (SELECT DISTINCT d.schedule_id
       FROM (SELECT e.* FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
             ORDER BY e.died_at DESC LIMIT :look::int) d
+      LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
+      LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = d.queue
       WHERE d.schedule_id IS NOT NULL
-        AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)) letter
+        AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags,
+              coalesce(s.owner, o.team, ''))) letter
 CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
                     WHERE h.schedule_id = letter.schedule_id AND h.finished_at <= now()
                       AND h.outcome IN ('succeeded', 'dead', 'lost')

@@ -4,8 +4,7 @@
 -- matched, a single row without a run has them). :indexed selects what an index finds at once,
 -- however many runs wait, but in no order: those that run, and those that are blocked. With a
 -- :schedule_id all runs of that schedule are looked at. The scope costs most, so it is asked of
--- what the filters let through, in order, until the page is full: OFFSET 0 keeps it there, and the
--- LIMIT of its team.
+-- what the filters let through, in order, until the page is full: OFFSET 0 keeps it there.
 WITH looked AS MATERIALIZED (
   SELECT e.id, e.handler, e.queue, e.schedule, e.owner, e.attempt, e.schedule_id, e.tags,
          CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
@@ -51,10 +50,10 @@ matched AS MATERIALIZED (
           AND l.at >= :since::timestamptz AND l.at < :until::timestamptz
           AND l.fits
         ORDER BY l.id DESC OFFSET 0) m
-  LEFT JOIN LATERAL (SELECT o.owner FROM pgcron.schedule o
-                     WHERE o.id = m.schedule_id LIMIT 1) s ON true
-  WHERE (:owner::text IS NULL OR s.owner = :owner::text)
-    AND pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
+  CROSS JOIN LATERAL pgcron.team_of(m.schedule_id, m.queue) t
+  WHERE (:owner::text IS NULL OR EXISTS (SELECT FROM pgcron.schedule o
+                                          WHERE o.id = m.schedule_id AND o.owner = :owner::text))
+    AND pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, t.team)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.at,
        CASE WHEN m.word = 'retrying'
@@ -110,10 +109,10 @@ matched AS MATERIALIZED (
           AND l.finished_at >= :since::timestamptz AND l.finished_at < :until::timestamptz
           AND l.fits
         ORDER BY l.rank DESC, l.id DESC OFFSET 0) m
-  LEFT JOIN LATERAL (SELECT o.owner FROM pgcron.schedule o
-                     WHERE o.id = m.schedule_id LIMIT 1) s ON true
-  WHERE (:owner::text IS NULL OR s.owner = :owner::text)
-    AND pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, s.owner)
+  CROSS JOIN LATERAL pgcron.team_of(m.schedule_id, m.queue) t
+  WHERE (:owner::text IS NULL OR EXISTS (SELECT FROM pgcron.schedule o
+                                          WHERE o.id = m.schedule_id AND o.owner = :owner::text))
+    AND pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, t.team)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.finished_at AS at, m.outcome AS word
 FROM (SELECT count(*) AS looked, (array_agg(l.id ORDER BY l.rank, l.id))[1] AS floor,

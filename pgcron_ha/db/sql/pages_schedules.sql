@@ -66,7 +66,8 @@ FROM (SELECT e.schedule_id, e.next_fire FROM pgcron.cursor e
       WHERE e.status <> 'invalid' AND NOT e.is_paused AND e.next_fire IS NOT NULL
         AND isfinite(e.next_fire)
       ORDER BY e.next_fire LIMIT :look::int) c
-WHERE pgcron.id_in_scope(c.schedule_id)
+LEFT JOIN pgcron.schedule s ON s.id = c.schedule_id
+WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
 ORDER BY c.next_fire LIMIT :limit::int;
 
 -- name: page_lately_paused
@@ -74,7 +75,10 @@ ORDER BY c.next_fire LIMIT :limit::int;
 SELECT DISTINCT h.schedule_id
 FROM (SELECT e.* FROM pgcron.history e ORDER BY e.id DESC LIMIT :look::int) h
 JOIN pgcron.cursor c ON c.schedule_id = h.schedule_id AND c.is_paused
-WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags)
+LEFT JOIN pgcron.schedule s ON s.id = h.schedule_id
+LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = h.queue
+WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags,
+      coalesce(s.owner, o.team, ''))
 LIMIT :limit::int;
 
 -- name: page_schedule_names

@@ -38,11 +38,11 @@ SELECT pgcron.reaches(:kind::text, :name::text) AS reaches;
 
 -- name: reached
 -- NULL scopes: everything. A calendar of no team is seen by all, and is for editors of everything;
--- in parentheses, so that it is asked of who sees everything, too.
+-- with a space before the parenthesis, so that it is asked of who sees everything, too.
 SELECT pgcron.reaches(:kind::text, :name::text, :viewer::text[]) AS viewer,
        pgcron.reaches(:kind::text, :name::text, :operator::text[]) AS operator,
        pgcron.reaches(:kind::text, :name::text, :editor::text[]) AND (:kind::text <> 'calendars'
-         OR pgcron.calendar_in_scope((:name::text), :editor::text[], false)) AS editor,
+         OR pgcron.calendar_in_scope (:name::text, :editor::text[], false)) AS editor,
        pgcron.reaches(:kind::text, :name::text, :admin::text[]) AS admin;
 
 -- name: record_refusal

@@ -34,10 +34,13 @@ due: Final = Query("page_due", look=LOOK, queues=QUEUES, limit=ROWS)
 """
 
 # Fewer than `ROWS`: what a group waits for is asked one by one.
-waiting: Final = Query("waiting_groups", look=LOOK, most=COUNTED_EXACTLY, queues=QUEUES, limit=100)
+waiting: Final = Query(
+    "waiting_groups", look=LOOK, most=COUNTED_EXACTLY, queues=QUEUES, limit=100, stuck=False
+)
 """Due runs by what they ask for, and what the first of each group waits for: `waits_for` is a word,
 `waits_detail` a sentence. `runs` counts them, `at_gates` all of them that are blocked, `blocked`
-those that were put aside since no node can take them.
+those that were put aside since no node can take them. With ``stuck`` only those that are blocked,
+or that no node can take.
 """
 
 blocked_schedules: Final = Query("page_blocked_schedules", look=COUNTED_EXACTLY, limit=ROWS)
