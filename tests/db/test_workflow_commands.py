@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from tests.db.control import fail
@@ -221,3 +223,20 @@ async def test_a_cancelled_workflow_of_which_no_step_has_failed_names_none(flow:
 
     error = await flow.connection.fetchval("SELECT error FROM pgcron.runs WHERE id = $1", run)
     assert (await flow.state(run), error) == ("cancelled", f"cancelled by {USER}")
+
+
+async def test_a_service_that_has_the_token_of_a_run_finds_the_results_before_its_step(
+    flow: Stage,
+) -> None:
+    await flow.run(step("a"), step("b", "a"))
+    await flow.turn({"a": {"rows": 3}})
+    await flow.turn({})  # b executes
+    row = await run_of(flow, "b")
+    assert row is not None
+    ask_for = "SELECT pgcron.results_of($1, $2)"
+
+    found = await flow.connection.fetchval(ask_for, row["id"], row["token"])
+    assert json.loads(found) == {"a": {"rows": 3}}
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await flow.connection.fetchval(ask_for, row["id"], uuid4())
+    assert refused.value.sqlstate == "PC012"
