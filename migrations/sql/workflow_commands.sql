@@ -7,49 +7,63 @@ LANGUAGE sql STABLE SECURITY DEFINER AS $$
   SELECT pgcron.admit_caller(NULL, 'workflow:' || workflow, queue, priority);
   SELECT pgcron.refuse_workflow(workflow) WHERE pgcron.newest_workflow(workflow) IS NULL $$;
 
+-- Its options are those of pgcron.enqueue but for what only an attempt has: a step has its own.
 CREATE FUNCTION pgcron.start_workflow(workflow text, args jsonb DEFAULT '{}',
     queue text DEFAULT NULL, priority int DEFAULT NULL, due_at timestamptz DEFAULT NULL,
     idempotency_key text DEFAULT NULL, key_lifetime interval DEFAULT NULL,
-    unique_key text DEFAULT NULL, unique_scope text DEFAULT NULL,
-    concurrency_key text DEFAULT NULL, tags text[] DEFAULT NULL, actor text DEFAULT NULL)
+    timeout interval DEFAULT NULL, concurrency_key text DEFAULT NULL, unique_key text DEFAULT NULL,
+    unique_scope text DEFAULT NULL, unique_for interval DEFAULT NULL,
+    on_conflict text DEFAULT NULL, debounce interval DEFAULT NULL,
+    debounce_max interval DEFAULT NULL, start_within interval DEFAULT NULL,
+    give_up_after interval DEFAULT NULL, tags text[] DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.judge_start(workflow, queue, priority);
   RETURN pgcron.enqueue('workflow:' || workflow, args, queue, priority, due_at, idempotency_key,
-      key_lifetime, unique_key => unique_key, unique_scope => unique_scope,
-      concurrency_key => concurrency_key, tags => tags, actor => actor);
+      key_lifetime, timeout, NULL, NULL, NULL, actor, concurrency_key, NULL, unique_key,
+      unique_scope, unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after,
+      tags => tags);
 END $$;
 COMMENT ON FUNCTION pgcron.start_workflow(text, jsonb, text, int, timestamptz, text, interval,
-    text, text, text, text[], text) IS
+    interval, text, text, text, interval, text, interval, interval, interval, interval, text[],
+    text) IS
     'Enqueues a run of a workflow, as enqueue with handler workflow:NAME does; returns its id.';
 
--- Gives a new run of workflow:ad_hoc its definition; the same one is stored once.
-CREATE FUNCTION pgcron.define_run(run_id bigint, definition jsonb, actor text) RETURNS void
+-- Gives a run of workflow:ad_hoc that has not begun its definition, in place of an earlier one if
+-- the request replaces what that said; the same one is stored once.
+CREATE FUNCTION pgcron.define_run(run_id bigint, definition jsonb, actor text,
+    replaces boolean DEFAULT false) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
   INSERT INTO pgcron.workflow_run (run, definition)
   SELECT r.id, pgcron.store_workflow('ad_hoc', define_run.definition, 'sql', NULL, actor)
   FROM pgcron.run r WHERE r.id = run_id AND r.handler = 'workflow:ad_hoc' AND r.attempt = 0
-  ON CONFLICT DO NOTHING $$;
+  ON CONFLICT (run) DO UPDATE SET definition = EXCLUDED.definition, redrive_of = NULL
+  WHERE replaces $$;
 
 CREATE FUNCTION pgcron.start_workflow(definition jsonb, args jsonb DEFAULT '{}',
     queue text DEFAULT NULL, priority int DEFAULT NULL, due_at timestamptz DEFAULT NULL,
     idempotency_key text DEFAULT NULL, key_lifetime interval DEFAULT NULL,
-    unique_key text DEFAULT NULL, unique_scope text DEFAULT NULL,
-    concurrency_key text DEFAULT NULL, tags text[] DEFAULT NULL, actor text DEFAULT NULL)
+    timeout interval DEFAULT NULL, concurrency_key text DEFAULT NULL, unique_key text DEFAULT NULL,
+    unique_scope text DEFAULT NULL, unique_for interval DEFAULT NULL,
+    on_conflict text DEFAULT NULL, debounce interval DEFAULT NULL,
+    debounce_max interval DEFAULT NULL, start_within interval DEFAULT NULL,
+    give_up_after interval DEFAULT NULL, tags text[] DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-  new_id bigint;
+  new_id bigint := pgcron.enqueue('workflow:ad_hoc', args, queue, priority, due_at,
+      idempotency_key, key_lifetime, timeout, NULL, NULL, NULL, actor, concurrency_key, NULL,
+      unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max, start_within,
+      give_up_after, tags => tags);
 BEGIN
-  new_id := pgcron.enqueue('workflow:ad_hoc', args, queue, priority, due_at, idempotency_key,
-      key_lifetime, unique_key => unique_key, unique_scope => unique_scope,
-      concurrency_key => concurrency_key, tags => tags, actor => actor);
-  PERFORM pgcron.define_run(new_id, definition, actor);
+  PERFORM pgcron.define_run(new_id, definition, actor,
+      on_conflict = 'replace' OR debounce IS NOT NULL);
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.start_workflow(jsonb, jsonb, text, int, timestamptz, text, interval,
-    text, text, text, text[], text) IS
+    interval, text, text, text, interval, text, interval, interval, interval, interval, text[],
+    text) IS
     'Enqueues a run of a workflow that is defined in the call; returns its id.';
 
 -- running -> ready
@@ -147,9 +161,11 @@ BEGIN
       '`pgcron-ha workflows clear` lets it begin again.')
     WHERE pgcron.has_ended((open.s).state);
   PERFORM pgcron.refuse_size('the payload', payload);
-  INSERT INTO pgcron.step_signal AS g (workflow, name, payload, actor)
-  VALUES (run_id, step, payload, left(coalesce(send_signal.actor, session_user), 300))
-  ON CONFLICT (workflow, name) DO UPDATE SET payload = EXCLUDED.payload, actor = EXCLUDED.actor;
+  INSERT INTO pgcron.step_signal AS g (workflow, name, payload, reason)
+  VALUES (run_id, step, payload, pgcron.done_by(
+          CASE verb WHEN 'approve' THEN 'approved' WHEN 'reject' THEN 'rejected' ELSE verb END,
+          actor, note))
+  ON CONFLICT (workflow, name) DO UPDATE SET payload = EXCLUDED.payload, reason = EXCLUDED.reason;
   INSERT INTO pgcron.step_outbox (workflow) VALUES (run_id);
   PERFORM pgcron.audit_step(verb, run_id, step, actor, note,
       jsonb_build_object('state', (open.s).state), jsonb_build_object('payload', payload));
@@ -157,9 +173,9 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb DEFAULT NULL,
-    actor text DEFAULT NULL) RETURNS text
+    note text DEFAULT NULL, actor text DEFAULT NULL) RETURNS text
 LANGUAGE sql SECURITY DEFINER AS $$
-  SELECT pgcron.send_signal(run_id, step, payload, actor, 'signal', NULL) $$;
+  SELECT pgcron.send_signal(run_id, step, payload, actor, 'signal', note) $$;
 COMMENT ON FUNCTION pgcron.signal IS
     'Ends a step that waits for a signal, with the payload as its result; one that comes before '
     'its step is kept, the last one counts.';
@@ -221,15 +237,15 @@ COMMENT ON FUNCTION pgcron.clear_step IS
     'A step and all that depend on it run again; what executes of them is stopped first. Returns '
     'how many they are.';
 
-CREATE FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text DEFAULT NULL)
-  RETURNS void
+CREATE FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, note text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   open record := pgcron.open_step(run_id, step);
 BEGIN
   PERFORM pgcron.refuse_args(coalesce(args, 'null')) WHERE pgcron.args_are_fine(args) IS NOT TRUE;
   UPDATE pgcron.step x
-  SET args = set_step_args.args, reason = pgcron.done_by('args changed', actor, NULL)
+  SET args = set_step_args.args, reason = pgcron.done_by('args changed', actor, note)
   WHERE x.workflow = run_id AND x.number = (open.d).number AND x.item = -1
     AND x.state IN ('waiting', 'ready') AND (open.d).kind = 'run';
   PERFORM pgcron.refuse('PC011', format('step %L does not wait', step),
@@ -237,7 +253,7 @@ BEGIN
       'Clear it first, or cancel its run.')
     WHERE NOT FOUND;
   INSERT INTO pgcron.step_outbox (workflow) VALUES (run_id);
-  PERFORM pgcron.audit_step('set_args', run_id, step, actor, NULL,
+  PERFORM pgcron.audit_step('set_args', run_id, step, actor, note,
       jsonb_build_object('args', (open.s).args), jsonb_build_object('args', args));
 END $$;
 COMMENT ON FUNCTION pgcron.set_step_args IS
@@ -256,14 +272,15 @@ END $$;
 COMMENT ON FUNCTION pgcron.pause_workflow IS
     'No further step of a running workflow, or of those within it, begins until it is resumed.';
 
-CREATE FUNCTION pgcron.resume_workflow(run_id bigint, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pgcron.resume_workflow(run_id bigint, note text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   UPDATE pgcron.workflow_run w SET paused_at = NULL, paused_by = NULL, paused_note = NULL
   WHERE w.run = run_id AND w.ended_at IS NULL;
   IF NOT FOUND THEN PERFORM pgcron.open_step(run_id, ''); END IF;
   PERFORM pgcron.look_within(run_id);
-  PERFORM pgcron.record_audit('resume', 'run', run_id::text, actor);
+  PERFORM pgcron.record_audit('resume', 'run', run_id::text, actor, note);
 END $$;
 COMMENT ON FUNCTION pgcron.resume_workflow IS 'The steps of a paused workflow begin again.';
 

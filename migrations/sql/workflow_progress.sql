@@ -370,19 +370,16 @@ BEGIN
 END $$;
 
 -- Steps whose signal came, or whose time is over; where both are true the signal counts. An
--- approval has {"approved": true} or false, and perhaps a note.
+-- approval has {"approved": true} or false.
 CREATE FUNCTION pgcron.overdue_steps(w pgcron.workflow_run, most int) RETURNS SETOF pgcron.step_end
 LANGUAGE sql STABLE AS $$
-  SELECT w.run, d.number, -1, CASE d.answer WHEN 'rejected' THEN 'dead' ELSE 'succeeded' END,
-         g.payload,
-         concat(d.answer, ' by ', g.actor,
-           CASE WHEN d.answer <> 'signal' THEN ': ' || (g.payload ->> 'note') END)
+  SELECT w.run, d.number, -1,
+         CASE WHEN d.kind = 'approval' AND g.payload -> 'approved' = 'false' THEN 'dead'
+              ELSE 'succeeded' END,
+         g.payload, g.reason
   FROM pgcron.step_signal g
   -- one by one: PostgreSQL does not know that there are few
-  CROSS JOIN LATERAL (SELECT x.number, CASE WHEN x.kind = 'signal' THEN 'signal'
-                               WHEN g.payload -> 'approved' = 'false' THEN 'rejected'
-                               ELSE 'approved' END AS answer
-                      FROM pgcron.workflow_step x
+  CROSS JOIN LATERAL (SELECT x.number, x.kind FROM pgcron.workflow_step x
                       WHERE x.definition = w.definition AND x.name = g.name
                         AND x.kind IN ('signal', 'approval') LIMIT 1) d
   WHERE g.workflow = w.run AND pgcron.step_state(w.run, d.number) = 'running'

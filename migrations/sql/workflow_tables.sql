@@ -114,7 +114,8 @@ CREATE TABLE pgcron.step_signal (
   workflow bigint NOT NULL REFERENCES pgcron.workflow_run ON DELETE CASCADE,
   name text NOT NULL,
   payload jsonb,
-  actor text NOT NULL,
+  -- who sent it and why
+  reason text NOT NULL,
   PRIMARY KEY (workflow, name)
 );
 COMMENT ON TABLE pgcron.step_signal IS 'Signals that came before their step; the last one counts.';

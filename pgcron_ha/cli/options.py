@@ -34,10 +34,11 @@ _PLACE = together(
 )
 _CONCURRENCY_KEY = option("--concurrency-key", "Concurrency key: limits the runs that have it.")
 _TAG = option("--tag", "A word to find it by; may be repeated.", into="tags", **_SEVERAL)
+_GIVE_UP = option("--give-up-after DURATION", "Maximum age of a run, retries included.")
 _OF_BOTH = together(
     _PLACE,
     option("--timeout DURATION", "Maximum duration of an attempt. Default: 1h."),
-    option("--give-up-after DURATION", "Maximum age of a run, retries included."),
+    _GIVE_UP,
     option("--silence-timeout DURATION", "Stop a run that reports nothing for this long."),
     option("--max-attempts", "Maximum attempts. Default: 5.", int),
     option("--retry JSON", 'Retries: {"backoff": "linear", "retry_for": "2h"}.'),
@@ -58,22 +59,19 @@ _NEW = together(
     json_text_option("--args", "A JSON object of arguments."),
     option("--due-at INSTANT", "Do not start before: 2h, 18:30, ISO.", into="due_at"),
     option("--idempotency-key", "For a day the same key returns the same run."),
+    option("--start-within DURATION", "The run expires if it has not started by then."),
 )
 _UNIQUE = together(
     option("--unique-key", "Deduplication key: one open run of the handler has it."),
     option("--unique-scope", "How long the key holds: open (until the run ends) or waiting."),
-)
-start_options = together(_NEW, _PLACE, _CONCURRENCY_KEY, _TAG, _UNIQUE)
-run_options = together(
-    _NEW,
-    option("--start-within DURATION", "The run expires if it has not started by then."),
-    _OF_BOTH,
-    _UNIQUE,
     option("--unique-for DURATION", "At most one run in this time, ended or not."),
     option("--on-conflict", "return its id (the default), replace its args, or refuse."),
     option("--debounce DURATION", "Start this long after the last call with the key."),
     option("--debounce-max DURATION", "Start at most this long after the first one."),
 )
+run_options = together(_NEW, _OF_BOTH, _UNIQUE)
+_IN_ALL = option("--timeout DURATION", "Maximum duration of all of it. Default: the workflow's.")
+start_options = together(_NEW, _PLACE, _IN_ALL, _GIVE_UP, _CONCURRENCY_KEY, _TAG, _UNIQUE)
 policy_options = together(
     json_text_option("--args", "A JSON object of arguments."),
     timezone_option,

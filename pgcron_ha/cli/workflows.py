@@ -19,7 +19,7 @@ from pgcron_ha.db.queries import workflows
 from pgcron_ha.db.queries.overview import Row, may_read_history
 from pgcron_ha.errors import Mistakes, NotFound
 from pgcron_ha.model.formats import state_words
-from pgcron_ha.model.verdicts import OPEN_STEPS, step_sentence
+from pgcron_ha.model.verdicts import step_sentence
 from pgcron_ha.model.workflow_graph import mermaid, remarks_on, text_lines
 
 _LAST_RUNS: Final = 5
@@ -53,7 +53,7 @@ _STEP_COLUMNS: Final = columns(
 _run_id: Final = click.argument("run_id", type=arguments.RUN_ID)
 _step_of_run: Final = arguments.together(_run_id, click.argument("step"))
 _which: Final = click.argument("which", metavar="NAME|RUN_ID")
-_note: Final = arguments.option("--note", "Why; kept with the step.")
+_note: Final = arguments.option("--note", "Why; kept with the step or the run.")
 
 
 @click.group("workflows", cls=arguments.JsonGroup)
@@ -151,7 +151,7 @@ def start_command(name: str, pairs: tuple[str, ...], wait: bool, **given: Any) -
 async def why_command(session: Session, run_id: int, step: str | None, limit: int) -> None:
     """Say what each open step of a run waits for, or about one STEP alone.
 
-    With STEP also its items that are open, and the first five that failed.
+    With STEP also its items that are open, and why others failed, a line for each cause.
     """
     found = await session.call(workflows.workflow_run, run_id)
     rows = await session.call(workflows.why_steps, run_id, step=step, limit=limit)
@@ -163,10 +163,11 @@ async def why_command(session: Session, run_id: int, step: str | None, limit: in
         )
     for row in rows:
         item = f", item {row['item']}" if row["item"] is not None else ""
-        if item and row["state"] not in OPEN_STEPS:
-            item += f", run {row['step_run']}"
         sentence = step_sentence(row)
         print_result({**row, "why": sentence}, f"{row['step']}{item}: {sentence}")
+    for row in await session.call(workflows.item_causes, run_id, step) if step else ():
+        which = f"{plural(row['failed'], 'item')} from {row['first_item']} to {row['last_item']}"
+        print_result(row, f"{step}, {which}, such as run {row['step_run']}: {step_sentence(row)}")
     if not rows:
         because = f" ({found['reason']})" if found["reason"] else ""
         echo(f"run {run_id} has no open step: it is {state_words(found['state'])}{because}")
@@ -175,9 +176,10 @@ async def why_command(session: Session, run_id: int, step: str | None, limit: in
 @workflows_group.command("signal")
 @_step_of_run
 @arguments.json_value_option("--payload", "The result of the step, any JSON.")
-def signal_command(run_id: int, step: str, payload: str | None) -> None:
+@_note
+def signal_command(run_id: int, step: str, payload: str | None, note: str | None) -> None:
     """Send a signal to STEP of a run; one that comes before its step is kept for it."""
-    verdict = act(commands.signal, run_id, step, payload)
+    verdict = act(commands.signal, run_id, step, payload, note)
     said = "has its signal" if verdict == "ended" else "gets the signal when it waits for it"
     _say(run_id, step, said, verdict=verdict)
 
@@ -223,9 +225,19 @@ def clear_command(run_id: int, step: str, note: str | None) -> None:
     _say(run_id, step, said, done="cleared", steps=count)
 
 
+@workflows_group.command("set-args")
+@_step_of_run
+@arguments.args_option("A JSON object of arguments.", required=True)
+@_note
+def set_args_command(run_id: int, step: str, args: str, note: str | None) -> None:
+    """Give STEP of a run, which has not begun, args besides those of its definition."""
+    act(commands.set_step_args, run_id, step, args, note)
+    _say(run_id, step, "begins with these args", done="args set")
+
+
 @workflows_group.command("pause")
 @_run_id
-@arguments.option("--note", "Why; kept with the run.")
+@_note
 def pause_command(run_id: int, note: str | None) -> None:
     """Let no further step of a run begin until it is resumed; what runs goes on."""
     act(commands.pause_workflow, run_id, note)
@@ -234,9 +246,10 @@ def pause_command(run_id: int, note: str | None) -> None:
 
 @workflows_group.command("resume")
 @_run_id
-def resume_command(run_id: int) -> None:
+@_note
+def resume_command(run_id: int, note: str | None) -> None:
     """Let steps of a run begin again."""
-    act(commands.resume_workflow, run_id)
+    act(commands.resume_workflow, run_id, note)
     print_result({"run_id": run_id, "done": "resumed"}, f"the workflow of run {run_id} goes on")
 
 

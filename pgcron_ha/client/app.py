@@ -22,7 +22,7 @@ from pgcron_ha.client.registry import Registry
 from pgcron_ha.client.run_request import EnqueueStatement, NewRun, send_runs
 from pgcron_ha.client.run_status import EnqueuedRun, RunStatus, read_status, require_success
 from pgcron_ha.client.schedules import CodeSchedule, define_schedule
-from pgcron_ha.client.workflow_starts import AdHoc, StartOptions, request_start
+from pgcron_ha.client.workflow_starts import AdHoc, request_start
 from pgcron_ha.client.workflows import Workflow, define_workflow
 from pgcron_ha.config.breaker import Breaker, read_breaker
 from pgcron_ha.config.values import Span
@@ -259,23 +259,34 @@ class App(DatabaseOfApp):
         args: Mapping[str, Any] | None = None,
         *,
         conn: Any = None,
-        **options: Unpack[StartOptions],
+        **options: Unpack[RunOptions],
     ) -> EnqueuedRun:
         """Start a workflow, as `enqueue` enqueues a run, in the caller's transaction too; its run.
 
         It is named, also by the function that defines it; or ``chain(…)``, ``group(…)``,
-        ``chord(…)`` or ``map_each(…)``, which need no definition. Raises NotFound; InvalidInput.
+        ``chord(…)`` or ``map_each(…)``, which need no definition. It takes the options of `enqueue`
+        but for those of attempts, which its steps have: `max_attempts`, `retry`, `delivery`,
+        `requires`, `weight` and `silence_timeout`. Its steps have its queue and priority, unless
+        they say otherwise, and its tags. Raises NotFound; InvalidInput.
         """
         request = request_start(self._registry, workflow, args, options)
         return EnqueuedRun.of(await self._call(conn, request.send), self)
 
-    async def signal(self, run_id: int, step: str, payload: Any = None, *, conn: Any = None) -> str:
+    async def signal(
+        self,
+        run_id: int,
+        step: str,
+        payload: Any = None,
+        note: str | None = None,
+        *,
+        conn: Any = None,
+    ) -> str:
         """End the step of a workflow that waits for this signal; the payload is its result.
 
         ``ended``, or ``kept``: the step comes later. Raises NotFound; Conflict if it is over.
         """
         text = None if payload is None else checks.json_text("the payload", payload)
-        return await self._call(conn, workflows.signal, run_id, step, text, interface="code")
+        return await self._call(conn, workflows.signal, run_id, step, text, note, interface="code")
 
     async def run(self, run_id: int, *, conn: Any = None) -> RunStatus:
         """The status of a run: state, outcome, error, result. Raises NotFound."""

@@ -5,39 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias
 
 from pgcron_ha.client import checks
+from pgcron_ha.client.options import OF_RUNS
 from pgcron_ha.client.registry import Registry
 from pgcron_ha.client.run_request import RunRequest, request_run
-from pgcron_ha.client.uniqueness import Unique
 from pgcron_ha.client.workflow_definitions import MOST_ITEMS, NAME, step_name
 from pgcron_ha.client.workflow_paths import Path, member
 from pgcron_ha.client.workflows import AD_HOC, Step, Workflow
-from pgcron_ha.config.values import Span
 from pgcron_ha.db.commands import workflows
 from pgcron_ha.errors import InvalidInput, TooLarge
 
-
-class StartOptions(TypedDict, total=False):
-    """As `RunOptions` has them. Its steps have the queue and the priority, unless they say
-    otherwise, and the tags. `unique` may say a key and a scope.
-    """
-
-    queue: str
-    priority: int
-    due_at: datetime | None
-    idempotency_key: str | None
-    key_lifetime: Span | None
-    unique: Unique | None
-    concurrency_key: str | None
-    tags: Iterable[str] | None
-
-
 # A step's name has 100 characters; a number may follow.
 _MOST_OF_NAME: Final = 90
-_STARTS = sorted({*StartOptions.__annotations__, "unique_key", "unique_scope"} - {"unique"})
+# What is said of attempts, which a workflow has none of.
+_OF_STEPS: Final = {"max_attempts", "retry", "delivery", "requires", "weight", "silence_timeout"}
 
 
 class _Parts:
@@ -189,9 +172,7 @@ def request_start(
             "Enqueue a run of a handler with app.enqueue(…), or write chain(…).",
         )
     request = request_run(full_name, args, options)
-    fact = "a workflow is started without the option"
-    which = "Beside unique, with a key and a scope, the options"
-    checks.refuse_others(
-        request.options, _STARTS, fact, which, "Give it to a step, or leave it out."
-    )
+    fact, which = "a workflow is started without the option", "Beside unique, the options"
+    hint = "Give it to a step, or leave it out."
+    checks.refuse_others(request.options, sorted(OF_RUNS.keys() - _OF_STEPS), fact, which, hint)
     return StartRequest(request, definition)

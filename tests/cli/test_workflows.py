@@ -136,9 +136,14 @@ def test_steps_are_decided_and_repeated(cli: Cli, played: Played, tmp_path: Path
     payload = tmp_path / "payload.json"
     payload.write_text('{"rows": 3}')
     played.begin()
-    early = cli("workflows", "signal", run, "go", "--payload", f"@{payload}").out
-    assert early == f"step 'go' of run {run} gets the signal when it waits for it\n"
+    early = cli("workflows", "signal", run, "go", "--payload", f"@{payload}", "--note", "by bank")
+    assert early.out == f"step 'go' of run {run} gets the signal when it waits for it\n"
+    changed = cli("workflows", "set-args", run, "c", "--args", '{"day": 2}', "--note", "too late")
+    assert changed.out == f"step 'c' of run {run} begins with these args\n"
+    assert "set-args" not in cli("workflows", "set-args", run, "c", "--args", "[2]").out
     played.work()
+    assert "(signal by " in (why := cli("workflows", "why", run, "go").out)
+    assert ": by bank)" in why
 
     assert cli("workflows", "approve", run, "ok").out == f"step 'ok' of run {run} is approved\n"
     played.work(b=ValueError("no"))
@@ -167,20 +172,26 @@ def test_a_rejected_step_fails_and_a_skipped_one_allows_no_other(cli: Cli, playe
     assert "not today" in cli("workflows", "why", run, "ok").out
 
 
-def test_why_names_the_items_that_failed(cli: Cli, played: Played, execute: Execute) -> None:
+def test_why_groups_the_items_that_failed_by_cause(
+    cli: Cli, played: Played, execute: Execute
+) -> None:
     mapped = step("a", for_each="$.args.list", max_parallel=2, tolerate=1)
     execute("SELECT pgcron.put_workflow('etl', %s)", json.dumps({"steps": [mapped]}))
     run = start(cli, "list=[1, 2, 3, 4]")
     played.work(a=ValueError("no such item"))
 
-    [of_step, *of_items] = cli("workflows", "why", run, "a").out.splitlines()
+    [of_step, *causes] = cli("workflows", "why", run, "a").out.splitlines()
     assert of_step.startswith("a: it has ended: dead")
     failed = execute("SELECT id, error FROM pgcron.runs WHERE handler = 'py:a' ORDER BY id")
     assert len(failed) == 2
-    assert of_items[:2] == [
-        f"a, item {item}, run {number}: it has ended: dead ({error})"
-        for item, (number, error) in enumerate(failed)
-    ]
+    [(first, error), _] = failed
+    assert causes[0] == f"a, 2 items from 0 to 1, such as run {first}: it has ended: dead ({error})"
+    assert re.fullmatch(
+        r"a, 2 items from 2 to 3, such as run \d+: it has ended: cancelled \(too many items .*\)",
+        causes[1],
+    )
+    [_, cause, _] = cli("workflows", "why", run, "a", "--json").rows
+    assert (cause["failed"], cause["first_item"], cause["last_item"]) == (2, 0, 1)
 
 
 def test_a_step_succeeds_by_hand_or_runs_again(cli: Cli, played: Played) -> None:
@@ -208,7 +219,9 @@ def test_a_paused_workflow_begins_nothing(cli: Cli, played: Played) -> None:
     assert re.search(
         r"6 of 6 .* over, and it is paused by .* \(look\)", cli("runs", "show", run).out
     )
-    assert cli("workflows", "resume", run).out == f"the workflow of run {run} goes on\n"
+    assert cli("workflows", "resume", run, "--note", "looked").out == (
+        f"the workflow of run {run} goes on\n"
+    )
     assert cli("workflows", "show", run, "--json").rows[0]["paused_at"] is None
     assert "asked to stop" in cli("workflows", "cancel", run).out
     played.work()
@@ -219,9 +232,13 @@ def test_a_workflow_takes_options_and_is_refused_with_all_mistakes(
     cli: Cli, played: Played, execute: Execute
 ) -> None:
     words = ["--queue", "slow", "--tag", "a", "--unique-key", "monday", "--due-at", "2h"]
-    run = start(cli, *words, "--args", '{"day": 1}')
+    run = start(cli, *words, "--args", '{"day": 1}', "--timeout", "1h", "--start-within", "3h")
 
     assert start(cli, *words) == run
+    assert (
+        "has the unique key"
+        in cli("workflows", "start", "etl", *words, "--on-conflict", "refuse").err
+    )
     assert execute("SELECT handler, queue, tags, args FROM pgcron.run") == [
         ("workflow:etl", "slow", ["a"], {"day": 1})
     ]

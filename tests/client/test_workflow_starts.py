@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from pgcron_ha import App, Throttle, Unique, chain, chord, group, map_each
+from pgcron_ha import App, Throttle, chain, chord, group, map_each
 from pgcron_ha.errors import ConfigError, InvalidInput, TooLarge
 from tests.product.client import NewRun, Registry, StartRequest, request_start
 
@@ -86,13 +87,14 @@ def test_values_are_args_so_that_the_definition_is_the_same() -> None:
 
 
 def test_a_name_is_started_with_the_options_of_a_run() -> None:
-    request = started("etl", {"day": 1}, queue="slow", unique=Unique("k", "waiting"), tags=None)
+    minute = timedelta(minutes=1)
+    request = started("etl", {"day": 1}, queue="slow", unique=Throttle("k", minute), tags=None)
     assert request.definition is None
     assert request.request.handler == "workflow:etl"
     assert dict(request.request.options) == {
         "queue": "slow",
         "unique_key": "k",
-        "unique_scope": "waiting",
+        "unique_for": minute,
     }
 
 
@@ -102,8 +104,9 @@ def test_a_name_is_started_with_the_options_of_a_run() -> None:
         ("py:report", None, {}, "'py:report' is no workflow"),
         ("a b", None, {}, "handler 'workflow:a b' is not a handler name"),
         ("etl", {"x": {1: object()}}, {}, "args can't be written as JSON"),
-        ("etl", None, {"timeout": 5}, "without the option 'timeout'"),
-        ("etl", None, {"unique": Throttle("k", 5)}, "without the option 'unique_for'"),
+        ("etl", None, {"max_attempts": 5}, "without the option 'max_attempts'"),
+        ("etl", None, {"weight": 2}, "without the option 'weight'"),
+        ("etl", None, {"quue": "slow"}, "enqueue has no argument 'quue'"),
         ("etl", None, {"priority": 10}, "priority 10 is out of range"),
         (chain("a"), {"x": 1}, {}, "args are given to a workflow without a name"),
         (chain(), None, {}, "it has no steps"),

@@ -2017,7 +2017,7 @@ CREATE TABLE pgcron.step_signal (
     workflow bigint NOT NULL,
     name text NOT NULL,
     payload jsonb,
-    actor text NOT NULL
+    reason text NOT NULL
 );
 
 COMMENT ON TABLE pgcron.step_signal IS 'Private: Signals that came before their step; the last one counts.';
@@ -2654,7 +2654,7 @@ REVOKE ALL ON FUNCTION pgcron.clear_step(run_id bigint, step text, note text, ac
 
 REVOKE ALL ON FUNCTION pgcron.cordon_node(node text, note text, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.define_run(run_id bigint, definition jsonb, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.define_run(run_id bigint, definition jsonb, actor text, replaces boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.delete_breaker(breaker text, actor text) FROM PUBLIC;
 
@@ -2748,7 +2748,7 @@ REVOKE ALL ON FUNCTION pgcron.resume_queue(queue text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.resume_schedule(schedule text, actor text, interface text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.resume_workflow(run_id bigint, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.resume_workflow(run_id bigint, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.retry_run(run_id bigint, actor text) FROM PUBLIC;
 
@@ -2774,11 +2774,11 @@ REVOKE ALL ON FUNCTION pgcron.set_password(name text, password_hash text, but by
 
 REVOKE ALL ON FUNCTION pgcron.set_queue(queue text, max_running integer, rate integer, per interval, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.set_step_args(run_id bigint, step text, args jsonb, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.settle_audit() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.signal(run_id bigint, step text, payload jsonb, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.skip_lost_numbers() FROM PUBLIC;
 

@@ -160,9 +160,9 @@ CASES: Final[dict[str, Case]] = {
         "prune_workflows('files', '{}', actor => $1)", "delete", "workflow", "filed"
     ),
     "signal": Case(
-        "signal({flow}, 'paid', '{\"sum\": 7}', actor => $1)",
+        "signal({flow}, 'paid', '{\"sum\": 7}', 'by bank', actor => $1)",
         *("signal", "step", "{flow}", {"step": "paid", "state": "running"}),
-        {"step": "paid", "payload": ["sum"]},
+        *({"step": "paid", "payload": ["sum"]}, "by bank"),
     ),
     "approve_step": Case(
         "approve_step({flow}, 'boss', false, 'too dear', actor => $1)",
@@ -181,14 +181,17 @@ CASES: Final[dict[str, Case]] = {
         *("clear", "step", "{flow}", {"step": "paid"}, {"step": "paid"}, "again"),
     ),
     "set_step_args": Case(
-        "set_step_args({flow}, 'last', '{\"a\": 4}', actor => $1)",
-        *("set_args", "step", "{flow}", {"step": "last"}, {"args": ["a"]}),
+        "set_step_args({flow}, 'last', '{\"a\": 4}', 'wrong', actor => $1)",
+        *("set_args", "step", "{flow}", {"step": "last"}, {"args": ["a"]}, "wrong"),
     ),
     "pause_workflow": Case(
         "pause_workflow({flow}, 'wait', actor => $1)",
         *("pause", "run", "{flow}", None, None, "wait"),
     ),
-    "resume_workflow": Case("resume_workflow({flow}, actor => $1)", "resume", "run", "{flow}"),
+    "resume_workflow": Case(
+        "resume_workflow({flow}, 'fixed', actor => $1)",
+        *("resume", "run", "{flow}", None, None, "fixed"),
+    ),
     # The cluster.
     "pause_cluster": Case(
         "pause_cluster('a move', actor => $1)",

@@ -339,11 +339,13 @@ async def test_a_signal_ends_its_step_with_its_payload_also_when_it_came_before(
 ) -> None:
     waits = {"name": "go", "wait_for": "signal", "after": "a"}
     run = await flow.run(step("a"), waits, step("b", "go"))
-    send = "SELECT pgcron.signal($1, 'go', $2, 'ana')"
+    send = "SELECT pgcron.signal($1, 'go', $2, 'by bank', 'ana')"
     assert await connection.fetchval(send, run, '{"n": 0}') == "kept"
     assert await connection.fetchval(send, run, '{"n": 1}') == "kept"
     await flow.work()
     assert json.loads(flow.results["b"]) == {"go": {"n": 1}}
+    why = "SELECT reason FROM pgcron.workflow_steps WHERE run_id = $1 AND name = 'go'"
+    assert await connection.fetchval(why, run) == "signal by ana: by bank"
     with pytest.raises(asyncpg.PostgresError, match="is over") as refused:
         await connection.fetchval(send, run, "{}")
     assert refused.value.sqlstate == "PC011"

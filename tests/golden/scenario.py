@@ -140,12 +140,14 @@ class Scenario:
     def _workflows(self) -> None:
         kinds = {"a": "approval", "b": "signal", "c": "approval", "d": "approval"}
         steps = [{"name": name, "wait_for": kind} for name, kind in kinds.items()]
+        steps.append({"name": "e", "handler": "py:work", "after": "a"})
         with psycopg.connect(self._cluster.dsn) as connection:
             put = "SELECT pgcron.put_workflow('waits', %s)"
             connection.execute(put, (json.dumps({"steps": steps}),))
         run = self._start_workflow("waits")
         for verb in ("show", "graph", "why", "pause", "resume"):
             self._ask(f"workflows {verb}", run)
+        self._ask("workflows set-args", run, "e", "--args", _ARGS)
         for verb, step in (("approve", "a"), ("signal", "b"), ("skip", "c"), ("succeed", "d")):
             self._ask(f"workflows {verb}", run, step)
         self._ask("workflows cancel", self._start_workflow("waits"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.db.control import Connection, join
-from tests.db.workflows import Stage
+from tests.db.workflows import Stage, end
 from tests.product.db import connect
 from tests.waiting import until
 from tests.web.conftest import Site
@@ -180,6 +180,17 @@ async def test_a_list_shows_its_items(etl: Etl) -> None:
     assert "item 2" in last
     assert "item 1 " not in last
     assert (await etl.site.get(f"/runs/{etl.run}/steps/resize?after=x")).status_code == 400
+
+
+async def test_the_failures_of_a_list_are_grouped_by_cause(etl: Etl) -> None:
+    assert 'id="causes"' not in await etl.page("/steps/resize")
+    for _ in range(2):
+        await end(etl.stage, "resize", ValueError("no such file"))
+    error = await etl.stage.connection.fetchval(
+        "SELECT error FROM pgcron.runs WHERE handler = 'py:resize' AND state = 'dead' LIMIT 1"
+    )
+    causes = await etl.shows("/steps/resize", "causes", f"2 {error} 0 to 1")
+    assert causes.count('<th scope="row"') == 1
 
 
 async def test_a_workflow_is_started_with_args(etl: Etl) -> None:

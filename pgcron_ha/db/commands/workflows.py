@@ -21,7 +21,7 @@ put_workflow: Final = Call[int]("put_workflow", "workflow", "definition")
 delete_workflow: Final = Call[None]("delete_workflow", "workflow")
 """It starts no more; what runs goes on. NotFound."""
 
-signal: Final = Call[str]("signal", "run_id", "step", payload=None)
+signal: Final = Call[str]("signal", "run_id", "step", payload=None, note=None)
 """``ended`` (the step waited for it) or ``kept`` (until the step waits). NotFound, Conflict."""
 
 approve_step: Final = Call[str]("approve_step", "run_id", "step", approved=True, note=None)
@@ -39,8 +39,8 @@ clear_step: Final = Call[int]("clear_step", "run_id", "step", note=None)
 pause_workflow: Final = Call[None]("pause_workflow", "run_id", note=None)
 """No step begins until it is resumed; those that run go on. NotFound, Conflict."""
 
-resume_workflow: Final = Call[None]("resume_workflow", "run_id")
+resume_workflow: Final = Call[None]("resume_workflow", "run_id", note=None)
 """Steps begin again. NotFound, Conflict."""
 
-set_step_args: Final = Call[None]("set_step_args", "run_id", "step", "args")
+set_step_args: Final = Call[None]("set_step_args", "run_id", "step", "args", note=None)
 """The step, which has not begun, gets these args (JSON text). NotFound, Conflict."""

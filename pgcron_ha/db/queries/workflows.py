@@ -34,9 +34,11 @@ Of one run (`run_id`) with their states, and what those that are open wait for.
 """
 
 why_steps: Final = Rows("why_steps", "run_id")
-"""The open steps of a run; or one `step` alone, open or not, with its items that
-are open, and the first five that failed.
-"""
+"""The open steps of a run; or one `step` alone, open or not, with its items that are open."""
+
+MOST_FAILED: Final = 1_000
+item_causes: Final = Rows("item_causes", "run_id", "step", look=MOST_FAILED, limit=10)
+"""Why the first `MOST_FAILED` items of a step that failed did: so many `failed` for each cause."""
 
 step_results: Final = Rows("step_results", "run_id")
 """The steps of a run and their items, with their results."""

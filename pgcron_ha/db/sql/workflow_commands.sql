@@ -9,7 +9,8 @@
 -- name: delete_workflow
 
 -- name: signal
-SELECT pgcron.signal(:run_id::bigint, :step::text, :payload::text::jsonb, :actor::text)
+SELECT pgcron.signal(:run_id::bigint, :step::text, :payload::text::jsonb, :note::text,
+         :actor::text)
 FROM pgcron.act_as(NULL, :interface::text);
 
 -- name: approve_step

@@ -40,19 +40,33 @@ WHERE d.definition = :definition::bigint AND d.kind <> 'barrier'
 ORDER BY d.number LIMIT :limit::int;
 
 -- name: why_steps
--- What waits for other steps comes last. Of the items that failed the first are shown: those that
--- were given up since too many had failed come after these.
+-- What waits for other steps comes last.
 SELECT s.run_id, s.name AS step, nullif(s.item, -1) AS item, s.state, s.step_run, s.reason,
        s.waits_detail
 FROM pgcron.workflow_steps s
 WHERE s.run_id = :run_id::bigint AND s.name = coalesce(:step::text, s.name)
   AND (s.item = -1 OR :step IS NOT NULL)
-  AND (s.state IN ('waiting', 'ready', 'running') OR (s.item = -1 AND :step IS NOT NULL)
-    OR (s.item = ANY(ARRAY(
-          SELECT f.item FROM pgcron.workflow_steps f
-          WHERE f.run_id = :run_id AND f.name = :step AND f.item >= 0 AND pgcron.is_failure(f.state)
-          ORDER BY f.state = 'cancelled', f.item LIMIT 5))))
+  AND (s.state IN ('waiting', 'ready', 'running') OR (s.item = -1 AND :step IS NOT NULL))
 ORDER BY s.state = 'waiting', s.number, s.item LIMIT :limit::int;
+
+-- name: item_causes
+-- Why the first :look items of a step that failed did: those with one fingerprint are one row, with
+-- the run of the first. Items that were given up since too many had failed come after the others. A
+-- workflow, which has no attempts, is grouped by its reason, whatever numbers that has.
+SELECT :run_id::bigint AS run_id, :step::text AS step, count(*) AS failed,
+       min(f.item) AS first_item, max(f.item) AS last_item, f.state,
+       (array_agg(f.step_run ORDER BY f.item))[1] AS step_run,
+       (array_agg(left(f.reason, 300) ORDER BY f.item))[1] AS reason
+FROM (SELECT s.item, s.step_run, s.state, s.reason, s.started_at, s.ended_at
+      FROM pgcron.workflow_steps s
+      WHERE s.run_id = :run_id::bigint AND s.name = :step::text AND s.item >= 0
+        AND pgcron.is_failure(s.state)
+      ORDER BY s.state = 'cancelled', s.item LIMIT :look::int) f
+LEFT JOIN LATERAL (SELECT a.fingerprint FROM pgcron.attempt a
+                   WHERE a.run_id = f.step_run AND a.ended_at BETWEEN f.started_at AND f.ended_at
+                   ORDER BY a.attempt DESC LIMIT 1) a ON true
+GROUP BY f.state, coalesce(a.fingerprint, regexp_replace(left(f.reason, 300), '\d+', '', 'g'))
+ORDER BY f.state = 'cancelled', count(*) DESC, min(f.item) LIMIT :limit::int;
 
 -- name: step_results
 SELECT s.name, s.item, s.state, s.result, s.reason FROM pgcron.workflow_steps s

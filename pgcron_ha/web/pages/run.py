@@ -55,7 +55,7 @@ async def show_log(page_request: PageRequest) -> Response:
 # Ends a waiting run, asks the node of a running one to stop it; ``note`` is kept.
 cancel = verb(functions.cancel_run, "run", {"requested": "cancel_requested"}, "note")
 # Asks the node of a run that was asked to stop to end it by force.
-kill = verb(functions.kill_run, "run", {"requested": "kill_requested"})
+kill = verb(functions.kill_run, "run", {"requested": "kill_requested"}, "note")
 # A waiting run is due at once, an ended one runs again as a new run.
 retry = run_verb(functions.retry_run, "rerun")
 

@@ -13,6 +13,7 @@ from pgcron_ha.db.commands import workflows as commands
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.db.queries.workflows import MOST_FAILED
 from pgcron_ha.model.formats import capital, number, plural, short, who_and_why
 from pgcron_ha.model.verdicts import OPEN_STEPS
 from pgcron_ha.web.address import NoSuch, choice, first_of
@@ -82,28 +83,30 @@ async def show_step(page_request: PageRequest) -> Response:
     given = page_request.query(*FILTERS)
     state, after = choice(given.get("state"), STATES, "state"), number_after(given.get("after"))
     snapshot = await page_request.gather("step", _read_step, run_id, name, state, after)
-    row, counts, items = snapshot.value
+    row, counts, items, causes = snapshot.value
     return page_request.page(
         "step.html",
         snapshot,
         title=f"{step_mark(row).word} · {name} · run {run_id}",
         row=row,
         mark=step_mark(row),
+        causes=causes,
+        looked_at=MOST_FAILED,
         **_table(page_request, "step", items, counts, state, id=run_id, step=name),
     )
 
 
 # Of the whole workflow; the run's own verbs cancel and kill it.
 pause = verb(commands.pause_workflow, "run", "workflow_paused", "note")
-resume = verb(commands.resume_workflow, "run", "workflow_resumed")
+resume = verb(commands.resume_workflow, "run", "workflow_resumed", "note")
 _SIGNALLED: Final = {"ended": "step_signalled", "kept": "signal_kept"}
-signal = verb(commands.signal, "step", _SIGNALLED, PAYLOAD)
+signal = verb(commands.signal, "step", _SIGNALLED, PAYLOAD, "note")
 approve = verb(commands.approve_step, "step", _SIGNALLED, "note", approved=True)
 reject = verb(commands.approve_step, "step", _SIGNALLED, "note", approved=False)
 skip = verb(commands.skip_step, "step", "step_skipped", "note")
 succeed = verb(commands.succeed_step, "step", "step_succeeded", RESULT, "note")
 clear = verb(commands.clear_step, "step", "step_cleared", "note")
-set_args = verb(commands.set_step_args, "step", "step_args_set", ARGS)
+set_args = verb(commands.set_step_args, "step", "step_args_set", ARGS, "note")
 
 
 async def _read_steps(
@@ -120,18 +123,18 @@ async def _read_steps(
 
 async def _read_step(
     session: Session, run_id: int, name: str, state: str | None, after: int
-) -> tuple[Row, list[Row], list[Row]]:
-    """The step, its items by state, and a page of its items. NotFound."""
+) -> tuple[Row, list[Row], list[Row], list[Row]]:
+    """The step, its items by state, a page of them, and why some failed. NotFound."""
     row = await session.call(ask.step, run_id=run_id, name=name)
     if row is None:
         rule = "Steps belong to runs of workflows; they are made when the workflow begins."
         raise NoSuch("step", name, rule, hint="Look at the page of the run.")
     if row["kind"] != "map":
-        return row, [], []
+        return row, [], [], []
     counts = await session.call(ask.item_counts, run_id=run_id, number=row["number"])
     bounds = {"first": row["number"], "last": row["number"], "first_item": after + 1}
     items = await session.call(ask.items, run_id=run_id, state=state, **bounds)
-    return row, counts, items
+    return row, counts, items, await session.call(ask.causes, run_id=run_id, step=name)
 
 
 def _table(

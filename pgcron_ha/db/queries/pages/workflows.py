@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from pgcron_ha.db.queries.rows import Query
+from pgcron_ha.db.queries.workflows import item_causes
 
 PAGE_ROWS: Final = 50
 # Runs that the list of workflows shows of each, and columns of a grid.
@@ -65,6 +66,9 @@ longest_steps: Final = Query("page_longest_steps", path=MOST_CRITICAL, limit=MOS
 
 step: Final = Query("page_step", most=MOST_JSON).one
 """The step ``name`` of ``run_id``, with its part of the definition."""
+
+causes: Final = Query(item_causes.name, **item_causes.defaults)
+"""Why items of a ``step`` failed, as `item_causes` says it."""
 
 item_counts: Final = Query("page_item_counts")
 """How many items of a step are in each state."""
