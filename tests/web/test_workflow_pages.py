@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.db.control import Connection, join
-from tests.db.workflows import Stage, end
+from tests.db.control import Connection, fail, join
+from tests.db.workflows import Stage
 from tests.product.db import connect
 from tests.waiting import until
 from tests.web.conftest import Site
@@ -184,13 +184,16 @@ async def test_a_list_shows_its_items(etl: Etl) -> None:
 
 async def test_the_failures_of_a_list_are_grouped_by_cause(etl: Etl) -> None:
     assert 'id="causes"' not in await etl.page("/steps/resize")
-    for _ in range(2):
-        await end(etl.stage, "resize", ValueError("no such file"))
-    error = await etl.stage.connection.fetchval(
-        "SELECT error FROM pgcron.runs WHERE handler = 'py:resize' AND state = 'dead' LIMIT 1"
+    connection = etl.stage.connection
+    query = "SELECT * FROM pgcron.run WHERE handler = 'py:resize' AND token IS NOT NULL ORDER BY id"
+    for row, cause in zip(await connection.fetch(query), ("gone", "gone", "locked"), strict=True):
+        await fail(connection, [row], retryable=False, fingerprint=cause)
+    await etl.stage.advance()
+
+    causes = await etl.shows(
+        "/steps/resize", "causes", "2 it went wrong 0 to 1", "1 it went wrong 2"
     )
-    causes = await etl.shows("/steps/resize", "causes", f"2 {error} 0 to 1")
-    assert causes.count('<th scope="row"') == 1
+    assert causes.count('<th scope="row"') == 2
 
 
 async def test_a_workflow_is_started_with_args(etl: Etl) -> None:
