@@ -131,11 +131,11 @@ BEGIN
                      JOIN pgcron.offer o USING (handler) JOIN pgcron.node n USING (incarnation)
                      WHERE m.breaker = probed.name AND n.state = 'alive');
     CONTINUE WHEN offered = '{}';  -- of many runs that nobody offers none is read
-    full_keys := ARRAY(SELECT held.concurrency_key
-                       FROM (SELECT h.concurrency_key, count(*) AS runs FROM pgcron.run h
-                             WHERE h.key_slot IS NOT NULL GROUP BY h.concurrency_key) held
-                       CROSS JOIN LATERAL pgcron.concurrency_slots(ARRAY[held.concurrency_key]) l
-                       WHERE l.slots <= held.runs);
+    full_keys := ARRAY(SELECT l.concurrency_key
+                       FROM pgcron.concurrency_slots(ARRAY(
+                           SELECT DISTINCT h.concurrency_key FROM pgcron.run h
+                           WHERE h.key_slot IS NOT NULL)) l
+                       WHERE l.room <= 0);
     FOR candidate IN SELECT r.* FROM pgcron.run r
         WHERE r.state = 'blocked' AND r.id = ANY(ARRAY(
               SELECT c.id FROM pgcron.run c

@@ -6,7 +6,8 @@
 
 -- Which of the candidates a node with so many free slots claims, and which place of their key they
 -- take; those that are heavier than what is free, too. In each key by priority and due time up to
--- its slots, of each queue as many as it may have. Of one priority the key with the fewest running
+-- its slots (where it counts weight, none passes a heavier one that waits for them), of each queue
+-- as many as it may have. Of one priority the key with the fewest running
 -- runs goes first, so that no backlog keeps the others from a shared queue; those without a key
 -- count as one. `aged` takes what is due longest, whatever its priority and key. `ahead`: so many
 -- slots more, but for those that a rate counts or that may start only once.
@@ -21,7 +22,7 @@ DECLARE
 BEGIN
   RETURN QUERY
     WITH held AS MATERIALIZED (
-      SELECT l.concurrency_key, l.slots, h.runs, quota.starts AS quota,
+      SELECT l.concurrency_key, l.slots, l.by_weight, l.room, h.runs, quota.starts AS quota,
              CASE WHEN l.slots > 0 AND h.runs > 0 THEN ARRAY(
                         SELECT generate_series(1, least(l.slots, h.runs + free + ahead))
                         EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
@@ -35,23 +36,27 @@ BEGIN
                              l.per, at) w) quota ON true),
     head AS MATERIALIZED (
       SELECT d.*, CASE WHEN aged THEN 0 ELSE d.priority END AS level, d.weight > free AS is_heavy,
-             l.slots, l.runs, l.quota, l.open,
+             l.slots, l.room AS key_room, l.by_weight, l.runs, l.quota, l.open,
              CASE WHEN d.is_once OR l.quota IS NOT NULL OR d.queue = ANY(rated)
                   THEN free ELSE free + ahead END AS room
       FROM pgcron.gated_candidates(places, handlers, free + ahead, labels, probes) d
       LEFT JOIN held l ON l.concurrency_key = d.concurrency_key
       WHERE (d.concurrency_key IS NULL OR l.concurrency_key IS NOT NULL)
+        AND (l.by_weight AND d.weight > l.slots) IS NOT TRUE
         AND (places.kept_for IS NULL OR d.id = places.kept_for)),
     keyed AS (
       SELECT s.*, row_number() OVER (PARTITION BY s.concurrency_key,
                       CASE WHEN s.concurrency_key IS NULL THEN s.queue END, s.is_heavy
-                      ORDER BY s.level, s.due_at, s.id) AS place
+                      ORDER BY s.level, s.due_at, s.id) AS place,
+             sum(CASE WHEN s.by_weight THEN s.weight END) OVER (PARTITION BY s.concurrency_key
+               ORDER BY s.level, s.due_at, s.id) AS slots_upto
       FROM head s),
     fair AS (
       SELECT k.*, CASE WHEN aged THEN 0 ELSE coalesce(k.runs, 0) + k.place END AS turn
       FROM keyed k
       WHERE k.concurrency_key IS NULL
-        OR k.place <= coalesce(least(k.slots - k.runs, k.quota), 2147483647)),
+        OR (k.place <= coalesce(least(k.key_room, k.quota), 2147483647)
+            AND (k.slots_upto > k.key_room) IS NOT TRUE)),
     queued AS (
       SELECT f.*, row_number() OVER (PARTITION BY f.queue, f.is_heavy
                                      ORDER BY f.level, f.turn, f.due_at, f.id) AS of_queue
@@ -120,7 +125,7 @@ BEGIN
       RETURN;  -- it is paused, full or over its rate
     END IF;
     search.places := ROW(
-        ARRAY[ROW(kept.queue, kept.concurrency_key, kept.priority, free)::pgcron.gated_pair],
+        ARRAY[ROW(kept.queue, kept.concurrency_key, kept.priority, free, NULL)::pgcron.gated_pair],
         (search.places).limited, (search.places).rooms, '{}', '{}', kept.id)::pgcron.gated_search;
   END IF;
   IF kept.id IS NULL THEN RETURN QUERY SELECT w.* FROM unnest(search.walked) w; END IF;
@@ -143,8 +148,7 @@ BEGIN
     claimed := pgcron.take_chosen(incarnation, chosen, slots, me.labels, at);
     IF cardinality(claimed) < cardinality(chosen) THEN RETURN NEXT pgcron.no_claim('again'); END IF;
     RETURN QUERY SELECT c.* FROM unnest(claimed) c;
-    PERFORM pgcron.count_claimed(ARRAY(SELECT c.id FROM unnest(claimed) c),
-        (search.places).limited, at);
+    PERFORM pgcron.count_claimed(claimed, (search.places).limited, at);
   END IF;
   IF cardinality(claimed) < free AND kept.id IS NULL AND (search.places).pairs <> '{}' THEN
     RETURN QUERY SELECT (pgcron.no_claim('blocked', b.id)).*
@@ -189,22 +193,21 @@ EXCEPTION WHEN unique_violation OR lock_not_available THEN
 END $$;
 
 -- Counts the starts of these claims for the rates of their keys and of limited queues.
-CREATE FUNCTION pgcron.count_claimed(claimed bigint[], limited text[], at timestamptz)
+CREATE FUNCTION pgcron.count_claimed(claimed pgcron.claim[], limited text[], at timestamptz)
   RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF limited <> '{}' THEN
     PERFORM pgcron.count_starts('queue', q.name, q.per, at, count(*)::int) FROM pgcron.queue q
-      JOIN pgcron.run r ON r.queue = q.name AND r.id = ANY(claimed)
+      JOIN unnest(claimed) c ON c.queue = q.name
       WHERE q.name = ANY(limited) AND q.rate IS NOT NULL GROUP BY q.name, q.per;
   END IF;
   IF EXISTS (SELECT FROM pgcron.concurrency_limit l WHERE l.rate IS NOT NULL) THEN
-    PERFORM pgcron.count_starts('key', l.concurrency_key, l.per, at, count(*)::int)
-      FROM pgcron.concurrency_slots(ARRAY(SELECT DISTINCT r.concurrency_key FROM pgcron.run r
-                                          WHERE r.id = ANY(claimed)
-                                            AND r.concurrency_key IS NOT NULL)) l
-      JOIN pgcron.run r ON r.concurrency_key = l.concurrency_key AND r.id = ANY(claimed)
-      WHERE l.rate IS NOT NULL GROUP BY l.concurrency_key, l.per;
+    PERFORM pgcron.count_starts('key', l.concurrency_key, l.per, at, c.runs)
+      FROM (SELECT c.concurrency_key, count(*)::int AS runs FROM unnest(claimed) c
+            WHERE c.concurrency_key IS NOT NULL GROUP BY 1) c
+      CROSS JOIN LATERAL pgcron.concurrency_slots(ARRAY[c.concurrency_key]) l
+      WHERE l.rate IS NOT NULL;
   END IF;
 END $$;
 

@@ -28,9 +28,10 @@ RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, N
          NULL, due, NULL, concurrency_key COLLATE "C", weight, NULL, NULL, NULL,
          NULL)::pgcron.claim;
 
--- A key and a priority of a queue with a due run, and how many of its runs seem to have room.
+-- A key and a priority of a queue with a due run, and how many of its runs seem to have room; of a
+-- key that counts weight, what weighs more than `heaviest` is passed over.
 CREATE TYPE pgcron.gated_pair AS (queue text, concurrency_key text COLLATE "C", priority smallint,
-  room int);
+  room int, heaviest int);
 
 -- Where runs with a capacity gate are looked for: in keys, in limited queues with their room, in
 -- queues that are open without a limit, in queues where runs wait that require labels; kept_for:
@@ -56,6 +57,7 @@ BEGIN ATOMIC
       WHERE h.handler = ANY(gated_candidates.handlers)
         AND (h.expire_at IS NULL OR h.expire_at > now())
         AND (h.requires IS NULL OR h.requires <@ gated_candidates.labels)
+        AND (pair.heaviest IS NULL OR h.weight <= pair.heaviest)
       LIMIT least(pair.room, gated_candidates.room)) w
   UNION ALL
   SELECT r.id, asked.queue, NULL::text, level::smallint, r.due_at, 1, r.is_once
@@ -95,10 +97,10 @@ CREATE FUNCTION pgcron.walk_keys(queue text, beyond text, most int,
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
-  WITH RECURSIVE walk(concurrency_key, priority, room, next_at, found, steps) AS (
-    SELECT walk_keys.beyond COLLATE "C", 32767::smallint, 0, NULL::timestamptz, 0, 0
+  WITH RECURSIVE walk(concurrency_key, priority, room, heaviest, next_at, found, steps) AS (
+    SELECT walk_keys.beyond COLLATE "C", 32767::smallint, 0, NULL::int, NULL::timestamptz, 0, 0
     UNION ALL
-    SELECT next.concurrency_key, next.priority, seen.room, seen.next_at,
+    SELECT next.concurrency_key, next.priority, seen.room, seen.heaviest, seen.next_at,
            walk.found + (seen.room > 0)::int, walk.steps + 1
     FROM walk
     CROSS JOIN LATERAL (SELECT r.concurrency_key, r.priority, r.due_at FROM pgcron.run r
@@ -108,14 +110,15 @@ BEGIN
                               walk.priority)
                         ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next
     CROSS JOIN LATERAL (
-        SELECT coalesce(least(limits.slots - held.runs::int,
+        -- What is too heavy for the whole key, or for each node, stands in the way of no other.
+        SELECT coalesce(least(limits.room,
                    CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END),
                  2147483647),
+               CASE WHEN limits.by_weight
+                      THEN least(limits.slots, (SELECT max(n.slots) FROM pgcron.node n
+                                                WHERE n.state = 'alive')) END,
                CASE WHEN rated.room = 0 THEN rated.next_at END
         FROM pgcron.concurrency_slots(ARRAY[next.concurrency_key]) limits
-        CROSS JOIN LATERAL (SELECT count(*) AS runs FROM pgcron.run h
-                            WHERE h.concurrency_key = next.concurrency_key
-                              AND h.key_slot IS NOT NULL) held
         -- not called for keys without a rate: a mere filter would be judged after the call
         LEFT JOIN LATERAL (SELECT w.room, w.next_at, w.is_ahead
                            FROM unnest(array_remove(ARRAY[limits.rate], NULL)) asked(rate)
@@ -123,10 +126,10 @@ BEGIN
                                asked.rate, limits.per, clock_timestamp()) w) rated ON true
         WHERE next.due_at <= now()
         UNION ALL
-        SELECT 0, next.due_at WHERE next.due_at > now()) seen(room, next_at)
+        SELECT 0, NULL, next.due_at WHERE next.due_at > now()) seen(room, heaviest, next_at)
     WHERE walk.found < walk_keys.most AND walk.steps < 2000)
   SELECT coalesce(array_agg(ROW(walk_keys.queue, w.concurrency_key, w.priority,
-             w.room)::pgcron.gated_pair) FILTER (WHERE w.room > 0), '{}'),
+             w.room, w.heaviest)::pgcron.gated_pair) FILTER (WHERE w.room > 0), '{}'),
          CASE WHEN max(w.found) >= walk_keys.most OR max(w.steps) >= 2000
                 THEN max(w.concurrency_key) END,
          min(w.next_at) FILTER (WHERE w.room <= 0)
@@ -162,22 +165,24 @@ BEGIN
     WHERE q.name = ANY(locked);
 END $$;
 
--- Of these keys those that may be claimed from: with a rate only where nobody else counts starts
--- of the key at this moment.
+-- Of these keys those that may be claimed from: where starts or weight count only if nobody else
+-- claims from the key at this moment.
 CREATE FUNCTION pgcron.lock_rates(keys text[], at timestamptz) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   rated text[];
   locked text[];
 BEGIN
-  IF NOT EXISTS (SELECT FROM pgcron.concurrency_limit l WHERE l.rate IS NOT NULL) THEN
+  IF NOT EXISTS (SELECT FROM pgcron.concurrency_limit l
+                 WHERE l.rate IS NOT NULL OR l.by_weight) THEN
     RETURN keys;
   END IF;
   rated := ARRAY(SELECT l.concurrency_key FROM pgcron.concurrency_slots(keys) l
-                 WHERE l.rate IS NOT NULL);
+                 WHERE l.rate IS NOT NULL OR l.by_weight);
   IF rated = '{}' THEN RETURN keys; END IF;
   INSERT INTO pgcron.rate_window (kind, name, per, slices, starts)
-  SELECT 'key', l.concurrency_key, l.per, '{}', '{}' FROM pgcron.concurrency_slots(rated) l
+  SELECT 'key', l.concurrency_key, coalesce(l.per, '1 second'), '{}', '{}'
+  FROM pgcron.concurrency_slots(rated) l
   WHERE NOT EXISTS (SELECT FROM pgcron.rate_window w
                     WHERE w.kind = 'key' AND w.name = l.concurrency_key)
   ORDER BY l.concurrency_key ON CONFLICT DO NOTHING;
@@ -186,7 +191,7 @@ BEGIN
                   FOR UPDATE SKIP LOCKED);
   at := clock_timestamp();  -- see lock_queues
   PERFORM pgcron.settle_window('key', l.concurrency_key, l.per, at)
-    FROM pgcron.concurrency_slots(locked) l;
+    FROM pgcron.concurrency_slots(locked) l WHERE l.rate IS NOT NULL;
   RETURN ARRAY(SELECT k FROM unnest(keys) k WHERE k <> ALL (rated) OR k = ANY(locked));
 END $$;
 

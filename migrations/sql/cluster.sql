@@ -118,15 +118,17 @@ CREATE TABLE pgcron.concurrency_limit (
     CHECK (slots IS NULL OR slots BETWEEN 1 AND 10000
       OR pgcron.refuse('PC001', format('%s slots are out of range', slots),
         'A concurrency key has 1 to 10000 slots.', 'NULL is no limit.')),
+  -- A run takes as many of the key's slots as its weight, and not one.
+  by_weight boolean NOT NULL DEFAULT false,
   set_by text NOT NULL DEFAULT session_user CHECK (pgcron.is_short('set_by', set_by, 300)),
   set_at timestamptz NOT NULL DEFAULT now(),
   CONSTRAINT a_key_starts_1_to_1000000_runs_in_a_time
     CHECK (pgcron.rate_is_fine(rate, per) OR pgcron.refuse_rate(rate, per))
 );
 COMMENT ON TABLE pgcron.concurrency_limit IS
-    'How many runs of one concurrency key execute at once, and how many start in any span of time. '
-    'The key''s own row counts, else the row with the longest prefix (customer-*), else that of *, '
-    'else one.';
+    'How many runs of one concurrency key execute at once, or of which weight together, and how '
+    'many start in any span of time. The key''s own row counts, else the row with the longest '
+    'prefix (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.rate_window (
   kind text NOT NULL CONSTRAINT a_rate_is_of_a_key_or_a_queue CHECK (kind IN ('key', 'queue')),
@@ -139,7 +141,7 @@ CREATE TABLE pgcron.rate_window (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE pgcron.rate_window IS
     'How many runs of one concurrency key or queue with a rate started lately, by slices of a '
-    '256th of its time.';
+    '256th of its time. Who claims from a key that counts starts or weight has locked its row.';
 
 CREATE INDEX concurrency_limit_pattern ON pgcron.concurrency_limit (concurrency_key)
   WHERE right(concurrency_key, 1) = '*';

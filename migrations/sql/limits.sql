@@ -4,11 +4,12 @@
 
 -- A rate holds in every span of its time, wherever it begins. Starts are counted by slices of a
 -- 256th of that time, and a start counts until its whole slice is older than the time: never one
--- too many, and less than half a hundredth too few.
+-- too many, and less than half a hundredth too few. A rate is read and counted for the few runs of
+-- one claim, so these functions keep their plans and look at a slice once.
 
--- When a run that started at the instant is counted in, and how long a slice is.
+-- The slice that an instant is in. STABLE as its body is: so it becomes a part of the query.
 CREATE FUNCTION pgcron.rate_slice(at timestamptz, per interval) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql STABLE AS $$
   SELECT (extract(epoch FROM at) * 1000000)::bigint * 256 / (extract(epoch FROM per)
            * 1000000)::bigint $$;
 
@@ -18,79 +19,105 @@ LANGUAGE sql IMMUTABLE AS $$
 -- (pgcron.broken_settings names it).
 CREATE FUNCTION pgcron.rate_room(kind text, name text, rate int, per interval, at timestamptz,
     OUT room int, OUT next_at timestamptz, OUT is_ahead boolean)
-LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN now_slice.number IS NULL THEN 0
-              ELSE greatest(0,
-                     least(rate_room.rate,
-                       rate_room.rate - coalesce(sum(counted.starts), 0)))::int END,
-         'epoch'::timestamptz + ((least(min(counted.slice), now_slice.number) + 257)
-                                 * (extract(epoch FROM rate_room.per) * 1000000)::bigint + 255)
-           / 256 * interval '1 microsecond',
-         coalesce(max(counted.slice) > now_slice.number, false)
-  FROM (SELECT CASE WHEN pgcron.rate_is_fine(rate_room.rate, rate_room.per)
-                      THEN pgcron.rate_slice(rate_room.at, rate_room.per) END AS number) now_slice
-  LEFT JOIN LATERAL (SELECT s.slice, s.starts FROM pgcron.rate_window w
-                     CROSS JOIN LATERAL unnest(w.slices, w.starts) s(slice, starts)
-                     WHERE w.kind = rate_room.kind AND w.name = rate_room.name
-                       AND w.per = rate_room.per
-                       AND s.slice >= now_slice.number - 256) counted ON true
-  GROUP BY now_slice.number $$;
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  now_slice bigint;
+  counted record;
+BEGIN
+  IF pgcron.rate_is_fine(rate, per) THEN now_slice := pgcron.rate_slice(at, per); END IF;
+  SELECT w.starts[old.slices + 1:] AS starts, w.slices[old.slices + 1] AS first,
+         w.slices[cardinality(w.slices)] AS last
+  INTO counted
+  FROM pgcron.rate_window w CROSS JOIN LATERAL width_bucket(now_slice - 257, w.slices) old(slices)
+  WHERE w.kind = rate_room.kind AND w.name = rate_room.name AND w.per = rate_room.per;
+  room := CASE WHEN now_slice IS NULL THEN 0
+               ELSE greatest(0, least(rate, rate - coalesce((SELECT sum(s)
+                                                             FROM unnest(counted.starts) s), 0)))
+          END;
+  next_at := 'epoch'::timestamptz + ((least(counted.first, now_slice) + 257)
+                                     * (extract(epoch FROM per) * 1000000)::bigint + 255)
+               / 256 * interval '1 microsecond';
+  is_ahead := coalesce(counted.last > now_slice, false);
+END $$;
 
+-- Slices are in their order; those that are too old are dropped.
 CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamptz, starts int)
   RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
   INSERT INTO pgcron.rate_window AS w (kind, name, per, slices, starts)
   VALUES (count_starts.kind, count_starts.name, count_starts.per,
           ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
   ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (per, slices, starts) = (
-      SELECT EXCLUDED.per, array_agg(kept.slice ORDER BY kept.slice),
-             array_agg(kept.starts ORDER BY kept.slice)
-      FROM (SELECT least(s.slice, EXCLUDED.slices[1]) AS slice,
-                   least(sum(s.starts), 2147483647)::int AS starts
-            FROM (SELECT * FROM unnest(EXCLUDED.slices, EXCLUDED.starts)
-                  UNION ALL
-                  SELECT * FROM unnest(w.slices, w.starts) WHERE w.per = EXCLUDED.per)
-              s(slice, starts)
-            WHERE s.slice >= EXCLUDED.slices[1] - 256 GROUP BY 1) kept) $$;
+      SELECT EXCLUDED.per,
+             w.slices[kept.first:kept.last]
+               || CASE WHEN kept.last < kept.most THEN w.slices[kept.most]
+                       ELSE EXCLUDED.slices[1] END,
+             w.starts[kept.first:kept.last]
+               || least(EXCLUDED.starts[1]::bigint
+                    + CASE WHEN kept.last < kept.most THEN w.starts[kept.most] ELSE 0 END,
+                    2147483647)::int
+      FROM (SELECT n.most, CASE WHEN w.per = EXCLUDED.per
+                                  THEN width_bucket(EXCLUDED.slices[1] - 257, w.slices)
+                                ELSE n.most END + 1 AS first,
+                   n.most - (w.per = EXCLUDED.per AND w.slices[n.most] >= EXCLUDED.slices[1])::int
+                     AS last
+            FROM (SELECT cardinality(w.slices)) n(most)) kept);
+END $$;
 
 -- Forgets what was counted under another time, and lets what lies in the future, as the clock was
 -- set back, count from now on: nothing closes a rate for longer than its time. The caller counts
 -- starts of it.
 CREATE FUNCTION pgcron.settle_window(kind text, name text, per interval, at timestamptz)
   RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+DECLARE
+  now_slice CONSTANT bigint := pgcron.rate_slice(at, per);
+BEGIN
   UPDATE pgcron.rate_window w
   SET per = settle_window.per,
       slices = CASE WHEN w.per = settle_window.per
-                      THEN ARRAY(SELECT least(s, now_slice.number) FROM unnest(w.slices) s)
+                      THEN ARRAY(SELECT least(s, now_slice) FROM unnest(w.slices) s)
                     ELSE '{}' END,
       starts = CASE WHEN w.per = settle_window.per THEN w.starts ELSE '{}' END
-  FROM (SELECT pgcron.rate_slice(settle_window.at, settle_window.per) AS number) now_slice
   WHERE w.kind = settle_window.kind AND w.name = settle_window.name
-    AND (w.per <> settle_window.per OR now_slice.number < ANY(w.slices)) $$;
+    AND (w.per <> settle_window.per OR now_slice < w.slices[cardinality(w.slices)]);
+END $$;
 
--- How many runs of one concurrency key may execute at once, and start in a time; NULL is no limit.
--- A key of a weight has none, whatever was set for others.
+-- How many slots a concurrency key has and how many of them are free (`room`), and how many of its
+-- runs may start in a time; NULL is no limit. A key of a weight has none, whatever was set for
+-- others.
 CREATE FUNCTION pgcron.concurrency_slots(keys text[])
-  RETURNS TABLE (concurrency_key text, slots int, rate int, per interval)
+  RETURNS TABLE (concurrency_key text, slots int, rate int, per interval, by_weight boolean,
+      room int)
 LANGUAGE sql STABLE ROWS 50
 BEGIN ATOMIC
-  SELECT asked.concurrency_key,
-         CASE WHEN known.concurrency_key IS NULL AND left(asked.concurrency_key, 1) <> '*' THEN 1
-              ELSE CASE WHEN known.slots < 0 THEN 0 ELSE known.slots END END,
-         known.rate, known.per
-  FROM unnest(keys) asked(concurrency_key)
-  LEFT JOIN LATERAL (
-      SELECT l.concurrency_key, l.slots, l.rate, l.per
-      FROM ((SELECT own.concurrency_key, own.slots, own.rate, own.per, true AS is_own
-             FROM pgcron.concurrency_limit own WHERE own.concurrency_key = asked.concurrency_key)
-            UNION ALL
-            (SELECT many.concurrency_key, many.slots, many.rate, many.per, false
-              FROM pgcron.concurrency_limit many
-             WHERE right(many.concurrency_key, 1) = '*'
-               AND starts_with(asked.concurrency_key, left(many.concurrency_key, -1))
-             ORDER BY length(many.concurrency_key) DESC LIMIT 1)) l
-      ORDER BY l.is_own DESC LIMIT 1) known ON left(asked.concurrency_key, 1) <> '*';
+  SELECT of_key.*,
+         CASE WHEN of_key.slots IS NOT NULL THEN of_key.slots - coalesce((
+             SELECT sum(CASE WHEN of_key.by_weight THEN coalesce(r.weight, 1) ELSE 1 END)
+             FROM pgcron.run r
+             WHERE r.concurrency_key = of_key.concurrency_key AND r.key_slot IS NOT NULL), 0)::int
+         END
+  FROM (SELECT asked.concurrency_key,
+               CASE WHEN known.slots < 0 THEN 0
+                    WHEN known.concurrency_key IS NOT NULL
+                      OR left(asked.concurrency_key, 1) = '*' THEN known.slots
+                    ELSE 1 END AS slots,
+               known.rate, known.per, coalesce(known.by_weight, false) AS by_weight
+        FROM unnest(keys) asked(concurrency_key)
+        LEFT JOIN LATERAL (
+            SELECT l.*
+            FROM ((SELECT own.concurrency_key, own.slots, own.rate, own.per, own.by_weight
+                   FROM pgcron.concurrency_limit own
+                   WHERE own.concurrency_key = asked.concurrency_key)
+                  UNION ALL
+                  (SELECT many.concurrency_key, many.slots, many.rate, many.per, many.by_weight
+                   FROM pgcron.concurrency_limit many
+                   WHERE right(many.concurrency_key, 1) = '*'
+                     AND starts_with(asked.concurrency_key, left(many.concurrency_key, -1))
+                   ORDER BY length(many.concurrency_key) DESC LIMIT 1)) l
+            ORDER BY l.concurrency_key = asked.concurrency_key DESC LIMIT 1) known
+          ON left(asked.concurrency_key, 1) <> '*') of_key;
 END;
 
 -- At most max_running runs of the queue execute at once, on all nodes together (NULL: no limit).
@@ -109,22 +136,26 @@ COMMENT ON FUNCTION pgcron.set_queue IS
     'Limits how many runs of a queue execute at once (max_running), and how many start in any '
     'span of time (rate, per), on all nodes together; what is left out is no limit.';
 
--- At most `slots` runs of the key execute at once (NULL: no limit). A name with a star at its end
--- is for all keys that begin so and have no setting of their own; '*' is for all the others.
--- Without any setting a key has one slot.
+-- At most `slots` runs of the key execute at once (NULL: no limit); with by_weight the weights of
+-- those that execute are together at most so many. A name with a star at its end is for all keys
+-- that begin so and have no setting of their own; '*' is for all the others. Without any setting a
+-- key has one slot.
 CREATE FUNCTION pgcron.set_concurrency(concurrency_key text, slots int DEFAULT 1,
-    rate int DEFAULT NULL, per interval DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+    rate int DEFAULT NULL, per interval DEFAULT NULL, by_weight boolean DEFAULT false,
+    actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.act_as(actor);
-  INSERT INTO pgcron.concurrency_limit AS l (concurrency_key, slots, rate, per, set_by)
+  INSERT INTO pgcron.concurrency_limit AS l (concurrency_key, slots, rate, per, by_weight, set_by)
   VALUES (set_concurrency.concurrency_key, set_concurrency.slots, set_concurrency.rate,
-          set_concurrency.per, coalesce(set_concurrency.actor, session_user))
+          set_concurrency.per, coalesce(set_concurrency.by_weight, false),
+          coalesce(set_concurrency.actor, session_user))
   ON CONFLICT (concurrency_key) DO UPDATE SET slots = EXCLUDED.slots, rate = EXCLUDED.rate,
-    per = EXCLUDED.per, set_by = EXCLUDED.set_by, set_at = now();
+    per = EXCLUDED.per, by_weight = EXCLUDED.by_weight, set_by = EXCLUDED.set_by, set_at = now();
   SELECT pgcron.notify(pgcron.channel(), 'run') $$;
 COMMENT ON FUNCTION pgcron.set_concurrency IS
     'Sets how many runs of one concurrency key (customer-7), of each key with a prefix '
-    '(customer-*) or of any other key (*) execute at once, and how many start in any span of time.';
+    '(customer-*) or of any other key (*) execute at once, and how many start in any span of time. '
+    'With by_weight a run takes as many of the slots as its weight.';
 
 CREATE FUNCTION pgcron.delete_concurrency(concurrency_key text, actor text DEFAULT NULL)
   RETURNS void

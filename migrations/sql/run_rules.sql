@@ -187,7 +187,8 @@ END $$;
 -- for it. A role that may not empty the table is a guest.
 ALTER TABLE pgcron.run ADD CONSTRAINT a_run_keeps_its_rules CHECK (
     (attempt = 1 AND state = 'running' AND num_nonnulls(owner, token, fence, claimed_at) = 4
-     AND num_nonnulls(gate, concurrency_key, requires) = 0
+     AND num_nonnulls(gate, requires) = 0 AND (concurrency_key IS NULL) = (key_slot IS NULL)
+     AND (key_slot >= 1) IS NOT FALSE
      AND (overlap IS NULL) = (overlap_slot IS NULL))
     OR ((has_table_privilege('pgcron.run'::regclass, 'TRUNCATE')
          OR pgcron.judge_guest(run, current_user))

@@ -23,37 +23,42 @@ BEGIN
   slots := 0; looked := 0;
   IF limits.paused_at IS NOT NULL OR limits.room <= 0 THEN RETURN; END IF;
   -- What has no key has no room of its own.
-  SELECT coalesce(sum(of_key.looked), 0)::int AS looked, coalesce(sum(of_key.runs), 0) AS runs,
-         coalesce(sum(of_key.slots), 0) AS slots
+  SELECT count(*)::int AS looked, count(*) FILTER (WHERE of_key.may_begin) AS runs,
+         coalesce(sum(of_key.weight) FILTER (WHERE of_key.may_begin), 0) AS slots
   INTO due
-  FROM (SELECT count(*) AS looked,
-               least(count(*) FILTER (WHERE d.is_alive), max(d.room)) AS runs,
-               ceil(sum(d.weight) FILTER (WHERE d.is_alive) * least(1,
-                      max(d.room)::numeric / nullif(count(*) FILTER (WHERE d.is_alive), 0))) AS
-                 slots
+  FROM (SELECT d.weight,
+               d.is_alive AND (sum(CASE WHEN NOT d.is_alive THEN 0
+                                        WHEN d.by_weight THEN d.weight
+                                        ELSE 1 END)
+                               OVER (PARTITION BY d.concurrency_key
+                                     ORDER BY d.priority, d.due_at, d.id)
+                               > d.room) IS NOT TRUE AS may_begin
         FROM (SELECT NULL AS concurrency_key, NULL::int AS room, 1 AS weight,
+                     NULL::boolean AS by_weight, level AS priority, path.due_at, path.id,
                      coalesce(path.expire_at > now(), true) AS is_alive
               FROM generate_series(0, 9) level
               CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
                   due_demand.most) path
               UNION ALL
-              SELECT NULL, NULL, 1, coalesce(placed.expire_at > now(), true)
+              SELECT NULL, NULL, 1, NULL, place.priority, placed.due_at, placed.id,
+                     coalesce(placed.expire_at > now(), true)
               FROM pgcron.walk_requirements(due_demand.queue, NULL) place
-              CROSS JOIN LATERAL (SELECT r.expire_at FROM pgcron.run r
+              CROSS JOIN LATERAL (SELECT r.id, r.due_at, r.expire_at FROM pgcron.run r
                                   WHERE r.state = 'ready' AND r.concurrency_key IS NULL
                                     AND r.requires IS NOT NULL AND r.queue = due_demand.queue
                                     AND r.requires = place.requires AND r.priority = place.priority
                                     AND r.due_at <= now()
                                   ORDER BY r.due_at, r.id LIMIT due_demand.most) placed
               UNION ALL
-              SELECT pair.concurrency_key, pair.room, found.weight,
+              SELECT pair.concurrency_key, pair.room, found.weight, pair.heaviest IS NOT NULL,
+                     pair.priority, found.due_at, found.id,
                      coalesce(found.expire_at > now(), true)
+                       AND found.weight <= coalesce(pair.heaviest, found.weight)
               FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most) walked
               CROSS JOIN LATERAL unnest(walked.pairs) pair
               CROSS JOIN LATERAL pgcron.key_candidates(due_demand.queue, pair.concurrency_key,
                   pair.priority, least(pair.room, due_demand.most)) found
-              LIMIT due_demand.most) d
-        GROUP BY d.concurrency_key) of_key;
+              LIMIT due_demand.most) d) of_key;
   looked := due.looked;
   slots := ceil(due.slots * least(1, coalesce(limits.room::numeric / nullif(due.runs, 0), 1)));
 END $$;

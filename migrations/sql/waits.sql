@@ -68,6 +68,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   q pgcron.queue;
   k record;
+  too_heavy text;
   trouble text := (
       SELECT format('%s %L waits until it is mended: %s', b.kind, b.name, b.error)
       FROM pgcron.broken_settings() b
@@ -78,6 +79,13 @@ BEGIN
   SELECT * INTO q FROM pgcron.queue s WHERE s.name = r.queue;
   SELECT * INTO k FROM pgcron.concurrency_slots(ARRAY[r.concurrency_key]) l
   WHERE r.concurrency_key IS NOT NULL;
+  SELECT format('%s takes %s slots of its concurrency key %s, %s',
+           CASE WHEN h.id = r.id THEN 'it' ELSE format('run %s, which goes first,', h.id) END,
+           h.weight, left(r.concurrency_key, 60), CASE WHEN h.weight > k.slots
+             THEN 'which has ' || k.slots ELSE format('of which %s are free', k.room) END)
+  INTO too_heavy FROM pgcron.key_candidates(r.queue, r.concurrency_key, r.priority, 1000) h
+  WHERE k.by_weight AND h.weight > k.room AND (h.due_at, h.id) <= (r.due_at, r.id)
+    AND (h.id = r.id OR h.weight <= k.slots) ORDER BY h.id = r.id DESC LIMIT 1;
   CASE
     WHEN trouble IS NOT NULL THEN
       waits_for := 'limit_trouble'; waits_detail := trouble;
@@ -87,11 +95,10 @@ BEGIN
       waits_for := 'queue_limit';
       waits_detail := format('queue %s executes %s already, as many as it may', r.queue,
             q.max_running);
-    WHEN k.slots <= (SELECT count(*) FROM pgcron.run b
-                     WHERE b.concurrency_key = r.concurrency_key AND b.key_slot IS NOT NULL) THEN
+    WHEN k.room <= 0 OR too_heavy IS NOT NULL THEN
       waits_for := 'key_limit';
-      waits_detail := format('every slot of its concurrency key %s is taken',
-            left(r.concurrency_key, 60));
+      waits_detail := coalesce(too_heavy, format('every slot of its concurrency key %s is taken',
+            left(r.concurrency_key, 60)));
     ELSE
       SELECT format('%s has used up its rate; the next starts in %s', w.words,
                  pgcron.time_left(o.next_at)) INTO waits_detail

@@ -6,7 +6,16 @@ from typing import Final
 
 import click
 
-from pgcron_ha.cli.arguments import MOST_ROWS, RATE, JsonGroup, Rate, ReadBy, limit_option, option
+from pgcron_ha.cli.arguments import (
+    MOST_ROWS,
+    RATE,
+    JsonGroup,
+    Rate,
+    ReadBy,
+    flag,
+    limit_option,
+    option,
+)
 from pgcron_ha.cli.output import columns, note, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call
 from pgcron_ha.client import checks
@@ -18,7 +27,9 @@ QUEUES: Final = columns(
     "QUEUE=name:24 WAITING DUE RUNNING MOST=max_running RATE PER BLOCKED OLDEST_DUE"
     " PAUSED=paused_at NOTE=paused_note:20"
 )
-KEYS: Final = columns("KEY=concurrency_key:32 SLOTS RATE PER RUNNING SET_BY:16 SET_AT")
+KEYS: Final = columns(
+    "KEY=concurrency_key:32 SLOTS BY_WEIGHT RATE PER RUNNING WEIGHT SET_BY:16 SET_AT"
+)
 _NO_LIMIT: Final = "none"
 _rate = option(
     "--rate", "At most 10 start in any minute: 10/1m.", RATE, default=Rate(), show_default=False
@@ -157,16 +168,19 @@ def list_keys_command(limit: int) -> None:
 @click.argument("concurrency_key", metavar="KEY")
 @click.argument("slots", type=_COUNT)
 @_rate
-def set_command(concurrency_key: str, slots: int | None, rate: Rate) -> None:
+@flag("--by-weight", "A run takes as many of the slots as its weight.")
+def set_command(concurrency_key: str, slots: int | None, rate: Rate, by_weight: bool) -> None:
     """Let SLOTS runs of KEY execute at once ("none": no limit).
 
     A KEY that ends with a star is for all keys with that prefix and no setting of their own;
     "*" is for all the others.
     """
-    act(cluster.set_concurrency, concurrency_key, slots, **rate._asdict())
+    options = {"by_weight": by_weight, **rate._asdict()}
+    act(cluster.set_concurrency, concurrency_key, slots, **options)
     room = plural(slots, "slot") if slots else "any number of slots"
+    room += ", taken by weight" if by_weight else ""
     print_result(
-        {"concurrency_key": concurrency_key, "slots": slots, **rate._asdict()},
+        {"concurrency_key": concurrency_key, "slots": slots, **options},
         f"concurrency key '{concurrency_key}' has {room}{rate.words()}",
     )
 

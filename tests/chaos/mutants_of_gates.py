@@ -14,7 +14,7 @@ _SLEEP_BEFORE_IT_TAKES = (
     ),
 )
 _ANY_NUMBER = ("WHEN r.slots IS NULL THEN", "WHEN true THEN")
-_KEY_ROOM = "least(k.slots - k.runs, k.quota)"
+_KEY_ROOM = "least(k.key_room, k.quota)"
 _RATE_ROOM = "CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END"
 _HOLDS_A_SLOT = "AND o.overlap_slot IS NOT NULL\n        UNION ALL"
 
@@ -43,7 +43,7 @@ MUTANTS_OF_GATES: Final = (
         "of a key no more runs are claimed than it has slots (and the slots' unique index)",
         functions={
             "choose_gated": ((_KEY_ROOM, "k.quota"), _ANY_NUMBER),
-            "walk_keys": (("least(limits.slots - held.runs::int,", "least(NULL::int,"),),
+            "walk_keys": (("least(limits.room,", "least(NULL::int,"),),
         },
         needs=("N1",),
     ),
@@ -66,7 +66,7 @@ MUTANTS_OF_GATES: Final = (
         "rate_unchecked",
         "of a key no more runs start in a time than its rate says",
         functions={
-            "choose_gated": ((_KEY_ROOM, "k.slots - k.runs"),),
+            "choose_gated": ((_KEY_ROOM, "k.key_room"),),
             "walk_keys": ((_RATE_ROOM, "NULL::int"),),
         },
         needs=("N1",),

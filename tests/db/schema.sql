@@ -62,7 +62,8 @@ CREATE TYPE pgcron.gated_pair AS (
 	queue text,
 	concurrency_key text COLLATE pg_catalog."C",
 	priority smallint,
-	room integer
+	room integer,
+	heaviest integer
 );
 
 CREATE TYPE pgcron.gated_search AS (
@@ -426,6 +427,7 @@ CREATE TABLE pgcron.concurrency_limit (
     rate integer,
     per interval,
     slots integer,
+    by_weight boolean DEFAULT false NOT NULL,
     set_by text DEFAULT SESSION_USER NOT NULL,
     set_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT a_key_has_1_to_10000_slots CHECK (((slots IS NULL) OR ((slots >= 1) AND (slots <= 10000)) OR pgcron.refuse('PC001'::text, format('%s slots are out of range'::text, slots), 'A concurrency key has 1 to 10000 slots.'::text, 'NULL is no limit.'::text))),
@@ -434,7 +436,7 @@ CREATE TABLE pgcron.concurrency_limit (
     CONSTRAINT concurrency_limit_set_by_check CHECK (pgcron.is_short('set_by'::text, set_by, 300))
 );
 
-COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one concurrency key execute at once, and how many start in any span of time. The key''s own row counts, else the row with the longest prefix (customer-*), else that of *, else one.';
+COMMENT ON TABLE pgcron.concurrency_limit IS 'Private: How many runs of one concurrency key execute at once, or of which weight together, and how many start in any span of time. The key''s own row counts, else the row with the longest prefix (customer-*), else that of *, else one.';
 
 CREATE TABLE pgcron.queue (
     name text NOT NULL,
@@ -1846,7 +1848,7 @@ CREATE TABLE pgcron.rate_window (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE pgcron.rate_window IS 'Private: How many runs of one concurrency key or queue with a rate started lately, by slices of a 256th of its time.';
+COMMENT ON TABLE pgcron.rate_window IS 'Private: How many runs of one concurrency key or queue with a rate started lately, by slices of a 256th of its time. Who claims from a key that counts starts or weight has locked its row.';
 
 CREATE TABLE pgcron.retention_rule (
     queue text,
@@ -2169,7 +2171,7 @@ CREATE VIEW pgcron.workflows AS
 COMMENT ON VIEW pgcron.workflows IS 'Workflows, each in its newest version.';
 
 ALTER TABLE pgcron.run
-    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (state = 'running'::text) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (num_nonnulls(gate, concurrency_key, requires) = 0) AND ((overlap IS NULL) = (overlap_slot IS NULL))) OR ((has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)) AND (pgcron.is_common_run(run.*) OR pgcron.judge_run(run.*)))));
+    ADD CONSTRAINT a_run_keeps_its_rules CHECK ((((attempt = 1) AND (state = 'running'::text) AND (num_nonnulls(owner, token, fence, claimed_at) = 4) AND (num_nonnulls(gate, requires) = 0) AND ((concurrency_key IS NULL) = (key_slot IS NULL)) AND ((key_slot >= 1) IS NOT FALSE) AND ((overlap IS NULL) = (overlap_slot IS NULL))) OR ((has_table_privilege(('pgcron.run'::regclass)::oid, 'TRUNCATE'::text) OR pgcron.judge_guest(run.*, CURRENT_USER)) AND (pgcron.is_common_run(run.*) OR pgcron.judge_run(run.*)))));
 
 ALTER TABLE ONLY pgcron.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
@@ -2768,7 +2770,7 @@ REVOKE ALL ON FUNCTION pgcron.schedule_was_written() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.set_breaker(breaker text, failures integer, within interval, open_for interval, open_for_at_most interval, fallback_handler text, fallback_queue text, handlers text[], actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.set_concurrency(concurrency_key text, slots integer, rate integer, per interval, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.set_concurrency(concurrency_key text, slots integer, rate integer, per interval, by_weight boolean, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.set_password(name text, password_hash text, but bytea, address text, actor text) FROM PUBLIC;
 

@@ -22,8 +22,8 @@ FEW, MANY, STEPS = 15, int(MORE or 60), 40
 
 # Each guard: its function, what is replaced in it, and by what.
 GUARDS: Final = {
-    "the slots of a key": ("choose_gated", "least(k.slots - k.runs, k.quota)", "k.quota"),
-    "the rate of a key": ("rate_room", "coalesce(sum(counted.starts), 0)", "0"),
+    "the slots of a key": ("choose_gated", "least(k.key_room, k.quota)", "k.quota"),
+    "the rate of a key": ("rate_room", "unnest(counted.starts)", "unnest('{}'::int[])"),
     "a full queue": ("choose_gated", "most.queue IS NULL OR q.of_queue <= most.runs", "true"),
     "the slots of a node": ("choose_gated", "r.is_heavy OR r.upto <= r.room", "true"),
     "the slots kept for a heavy run": ("choose_awaited", "AND mine.state = 'alive'", "AND false"),

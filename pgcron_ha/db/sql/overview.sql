@@ -79,9 +79,11 @@ SELECT concurrency_key,
        CASE WHEN l.concurrency_key IS NULL
             THEN (SELECT s.slots FROM pgcron.concurrency_slots(ARRAY[concurrency_key]) s)
             ELSE l.slots END AS slots,
-       l.rate, l.per, coalesce(r.running, 0) AS running, l.set_by, l.set_at
+       coalesce(l.by_weight, false) AS by_weight, l.rate, l.per,
+       coalesce(r.running, 0) AS running, coalesce(r.weight, 0) AS weight, l.set_by, l.set_at
 FROM pgcron.concurrency_limit l
-FULL JOIN (SELECT h.concurrency_key, count(*) AS running FROM pgcron.run h
+FULL JOIN (SELECT h.concurrency_key, count(*) AS running, sum(coalesce(h.weight, 1)) AS weight
+           FROM pgcron.run h
            WHERE h.key_slot IS NOT NULL GROUP BY h.concurrency_key) r USING (concurrency_key)
 ORDER BY 1 LIMIT :limit::int;
 
