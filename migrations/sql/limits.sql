@@ -76,9 +76,8 @@ DECLARE
 BEGIN
   UPDATE pgcron.rate_window w
   SET per = settle_window.per,
-      slices = CASE WHEN w.per = settle_window.per
-                      THEN ARRAY(SELECT least(s, now_slice) FROM unnest(w.slices) s)
-                    ELSE '{}' END,
+      slices = ARRAY(SELECT least(s, now_slice) FROM unnest(w.slices) s
+                     WHERE w.per = settle_window.per),
       starts = CASE WHEN w.per = settle_window.per THEN w.starts ELSE '{}' END
   WHERE w.kind = settle_window.kind AND w.name = settle_window.name
     AND (w.per <> settle_window.per OR now_slice < w.slices[cardinality(w.slices)]);

@@ -27,20 +27,17 @@ BEGIN
          coalesce(sum(of_key.weight) FILTER (WHERE of_key.may_begin), 0) AS slots
   INTO due
   FROM (SELECT d.weight,
-               d.is_alive AND (sum(CASE WHEN NOT d.is_alive THEN 0
-                                        WHEN d.by_weight THEN d.weight
-                                        ELSE 1 END)
-                               OVER (PARTITION BY d.concurrency_key
-                                     ORDER BY d.priority, d.due_at, d.id)
-                               > d.room) IS NOT TRUE AS may_begin
+               d.is_alive AND (sum(d.units) FILTER (WHERE d.is_alive) OVER (
+                   PARTITION BY d.concurrency_key ORDER BY d.priority, d.due_at, d.id)
+                 > d.room) IS NOT TRUE AS may_begin
         FROM (SELECT NULL AS concurrency_key, NULL::int AS room, 1 AS weight,
-                     NULL::boolean AS by_weight, level AS priority, path.due_at, path.id,
+                     1 AS units, level AS priority, path.due_at, path.id,
                      coalesce(path.expire_at > now(), true) AS is_alive
               FROM generate_series(0, 9) level
               CROSS JOIN LATERAL pgcron.path_candidates(due_demand.queue, level::smallint,
                   due_demand.most) path
               UNION ALL
-              SELECT NULL, NULL, 1, NULL, place.priority, placed.due_at, placed.id,
+              SELECT NULL, NULL, 1, 1, place.priority, placed.due_at, placed.id,
                      coalesce(placed.expire_at > now(), true)
               FROM pgcron.walk_requirements(due_demand.queue, NULL) place
               CROSS JOIN LATERAL (SELECT r.id, r.due_at, r.expire_at FROM pgcron.run r
@@ -50,8 +47,9 @@ BEGIN
                                     AND r.due_at <= now()
                                   ORDER BY r.due_at, r.id LIMIT due_demand.most) placed
               UNION ALL
-              SELECT pair.concurrency_key, pair.room, found.weight, pair.heaviest IS NOT NULL,
-                     pair.priority, found.due_at, found.id,
+              SELECT pair.concurrency_key, pair.room, found.weight,
+                     CASE WHEN pair.heaviest IS NULL THEN 1 ELSE found.weight END, pair.priority,
+                     found.due_at, found.id,
                      coalesce(found.expire_at > now(), true)
                        AND found.weight <= coalesce(pair.heaviest, found.weight)
               FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most) walked

@@ -6,16 +6,7 @@ from typing import Final
 
 import click
 
-from pgcron_ha.cli.arguments import (
-    MOST_ROWS,
-    RATE,
-    JsonGroup,
-    Rate,
-    ReadBy,
-    flag,
-    limit_option,
-    option,
-)
+from pgcron_ha.cli.arguments import MOST_ROWS, RATE, JsonGroup, Rate, ReadBy, limit_option, option
 from pgcron_ha.cli.output import columns, note, plural, print_result, print_rows
 from pgcron_ha.cli.session import Session, act, call
 from pgcron_ha.client import checks
@@ -168,7 +159,7 @@ def list_keys_command(limit: int) -> None:
 @click.argument("concurrency_key", metavar="KEY")
 @click.argument("slots", type=_COUNT)
 @_rate
-@flag("--by-weight", "A run takes as many of the slots as its weight.")
+@option("--by-weight", "A run takes as many of the slots as its weight.", bool, is_flag=True)
 def set_command(concurrency_key: str, slots: int | None, rate: Rate, by_weight: bool) -> None:
     """Let SLOTS runs of KEY execute at once ("none": no limit).
 

@@ -24,15 +24,19 @@ HEAVY: Final = 5
 
 @dataclass(frozen=True)
 class Limit:
-    """So many at once at most, or so many starts in any span of `PER_SECONDS`."""
+    """So many at once at most, or of so much weight, or so many starts in any span of
+    `PER_SECONDS`.
+    """
 
     most: int | None = None
+    by_weight: bool = False
     rate: int | None = None
 
 
 LIMITS: Final[Mapping[str, Limit]] = {
     "key one": Limit(most=1),
     "key three": Limit(most=3),
+    "key weighed": Limit(most=6, by_weight=True),
     "key rated": Limit(rate=4),
     "key both": Limit(most=2),
     "queue narrow": Limit(most=2),
@@ -46,6 +50,7 @@ LIMITS: Final[Mapping[str, Limit]] = {
 SETTINGS: Final = (
     "SELECT pgcron.set_concurrency('three', 3)",
     "SELECT pgcron.set_concurrency('both', 2)",
+    "SELECT pgcron.set_concurrency('weighed', 6, by_weight => true)",
     f"SELECT pgcron.set_concurrency('rated', NULL, 4, '{PER_SECONDS} s')",
     "SELECT pgcron.set_queue('narrow', 2)",
     f"SELECT pgcron.set_queue('paced', NULL, 4, '{PER_SECONDS} s')",
@@ -67,6 +72,8 @@ class Gate:
 RUNS: Final[Mapping[str, Gate]] = {
     "one": Gate(("key one",), {"concurrency_key": "one"}),
     "three": Gate(("key three",), {"concurrency_key": "three"}),
+    "weighed": Gate(("key weighed",), {"concurrency_key": "weighed"}),
+    "weighed more": Gate(("key weighed",), {"concurrency_key": "weighed", "weight": 4}, weight=4),
     "rated": Gate(("key rated",), {"concurrency_key": "rated"}),
     "narrow": Gate(("queue narrow",), {"queue": "narrow"}),
     "paced": Gate(("queue paced",), {"queue": "paced"}),

@@ -54,6 +54,12 @@ MUTANTS_OF_GATES: Final = (
         needs=("N1",),
     ),
     Mutant(
+        "key_weight_unchecked",
+        "the weights of a key's runs are together at most its slots, where they count",
+        functions={"choose_gated": (("(k.slots_upto > k.key_room) IS NOT TRUE", "true"),)},
+        needs=("N1",),
+    ),
+    Mutant(
         "taken_unseen",
         "a run that was chosen is looked at again when its row is locked",
         functions={
@@ -87,7 +93,7 @@ MUTANTS_OF_GATES: Final = (
     ),
     Mutant(
         "rate_unlocked",
-        "a key's rate is read and counted by one node at a time",
+        "a key's rate, and its weight, is read and counted by one node at a time",
         functions={
             "lock_rates": (("ORDER BY w.name\n                  FOR UPDATE SKIP LOCKED", ""),),
             "claim_gated": _SLEEP_BEFORE_IT_TAKES,

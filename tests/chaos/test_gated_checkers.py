@@ -33,6 +33,17 @@ def exceeds_a_limit(history: History, chance: random.Random) -> bool:
     return True
 
 
+def exceeds_the_weight_of_a_key(history: History, chance: random.Random) -> bool:
+    """Two runs, which may execute at once, and are too heavy for it."""
+    starts = {start["run"]: start for start in of_gate(history, "weighed more")}
+    long = [start for start in starts.values() if has_ticks(history, start["fence"])]
+    if len(starts) < 2 or not long:
+        return False
+    other = next(start for start in starts.values() if start["run"] != long[0]["run"])
+    moved(history, other, long[0]["at"] + 0.01 - other["at"])
+    return True
+
+
 def exceeds_a_limit_with_another_gate(history: History, chance: random.Random) -> bool:
     """Two runs of a queue, of different kinds, may execute at once, and here are three."""
     starts = of_gate(history, "narrow", "both")
@@ -136,6 +147,7 @@ def lets_a_run_wait_at_a_gate(history: History, chance: random.Random) -> bool:
 LIES: tuple[tuple[str, Lie], ...] = (
     ("C13", lets_a_run_wait_at_a_gate),
     ("C16", exceeds_a_limit),
+    ("C16", exceeds_the_weight_of_a_key),
     ("C16", exceeds_a_limit_with_another_gate),
     ("C16", exceeds_a_rate),
     ("C16", executes_in_another_zone),

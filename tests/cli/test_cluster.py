@@ -427,10 +427,15 @@ def test_queues_are_limited_and_keys_are_set(cli: Cli, execute: Execute) -> None
         {"queue": "slow", "max_running": None, "rate": 5, "per": 2.0}
     ]
     assert cli("concurrency", "set", "bulk", "none", "--rate", "10/1m", "--json").rows == [
-        {"concurrency_key": "bulk", "slots": None, "rate": 10, "per": 60.0}
+        {"concurrency_key": "bulk", "slots": None, "by_weight": False, "rate": 10, "per": 60.0}
     ]
-    assert re.search(r"\nbulk +- +10 +1m +0 ", cli("concurrency", "list").out)
+    assert re.search(r"\nbulk +- +no +10 +1m +0 ", cli("concurrency", "list").out)
     assert "COUNT/DURATION" in cli("concurrency", "set", "bulk", "1", "--rate", "10").err
+    assert cli("concurrency", "set", "gpu", "8", "--by-weight").out == (
+        "concurrency key 'gpu' has 8 slots, taken by weight\n"
+    )
+    assert re.search(r"\ngpu +8 +yes ", cli("concurrency", "list").out)
+    cli("concurrency", "delete", "gpu")
     cli("concurrency", "delete", "bulk")
     assert execute("SELECT concurrency_key FROM pgcron.concurrency_limit") == [("customer-*",)]
     assert cli("concurrency", "set", "a*b", "1").err.startswith(

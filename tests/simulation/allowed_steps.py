@@ -28,7 +28,7 @@ ROUNDS: Final = 80
 """More than the runs of a sequence need, one after the other."""
 
 some = st.integers(0, 9)
-keys = st.sampled_from(["bank", "mail"])
+keys = st.sampled_from(["bank", "mail", "bulk"])
 Row = asyncpg.Record
 
 
@@ -55,8 +55,9 @@ class Allowed(RuleBasedStateMachine):
         super().__init__()
         self.nodes: list[Node] = []
         self.made = 0
-        self.slots = {"bank": 1, "mail": 1}
+        self.slots = {"bank": 1, "mail": 1, "bulk": 1}
         """What a key has that nobody has set."""
+        self.by_weight: set[str] = set()
         self.rates: dict[str, int | None] = {}
         self.most: int | None = None
         self.is_paused = False
@@ -78,7 +79,7 @@ class Allowed(RuleBasedStateMachine):
 
     @rule(
         number=st.integers(1, 4),
-        key=st.sampled_from([None, "bank", "bank", "mail"]),
+        key=st.sampled_from([None, "bank", "bank", "mail", "bulk", "bulk"]),
         queue=st.sampled_from(QUEUES),
         weight=st.sampled_from([1, 1, 1, 2, SLOTS]),
         kind=some,
@@ -99,12 +100,18 @@ class Allowed(RuleBasedStateMachine):
             [row] = self.real.ask("SELECT * FROM pgcron.run WHERE id = $1", made[0][0])
             self.runs[row["id"]] = row
 
-    @rule(key=keys, slots=st.integers(1, 3), rate=st.sampled_from([None, 1, 1, 3]))
-    def a_key_is_limited(self, key: str, slots: int, rate: int | None) -> None:
+    @rule(
+        key=keys,
+        slots=st.integers(1, 3),
+        rate=st.sampled_from([None, 1, 1, 3]),
+        by_weight=st.booleans(),
+    )
+    def a_key_is_limited(self, key: str, slots: int, rate: int | None, by_weight: bool) -> None:
         self.real.ask(
-            "SELECT pgcron.set_concurrency($1, $2, $3, $4)",
-            *(key, slots, rate, None if rate is None else PER),
+            "SELECT pgcron.set_concurrency($1, $2, $3, $4, by_weight => $5)",
+            *(key, slots, rate, None if rate is None else PER, by_weight),
         )
+        (self.by_weight.add if by_weight else self.by_weight.discard)(key)
         if self.rates.get(key) is None:
             self.starts[key] = []  # what had no rate was not counted
         self.slots[key], self.rates[key] = slots, rate
@@ -230,7 +237,10 @@ class Allowed(RuleBasedStateMachine):
                 self.starts.setdefault(run["concurrency_key"], []).append(self.real.now)
         assert node.free >= 0, f"{node} has more than its slots"
         running = [self.runs[run] for other in self.nodes for run in other.held]
-        of_key = Counter(run["concurrency_key"] for run in running)
+        of_key: Counter[str | None] = Counter()
+        for run in running:
+            key = run["concurrency_key"]
+            of_key[key] += (run["weight"] or 1) if key in self.by_weight else 1
         for key in {self.runs[row["id"]]["concurrency_key"] for row in claimed} & self.slots.keys():
             assert of_key[key] <= self.slots[key], f"too many of {key}"
             rate, begin = self.rates.get(key), self.real.now - PER + 2 * SLICE
@@ -243,7 +253,11 @@ class Allowed(RuleBasedStateMachine):
             assert len(narrow) <= self.most, f"{narrow} are too many"
 
     def no_run_is_starved(self) -> None:
-        """With one node that may do all, and time, each run ends: no slot has leaked."""
+        """With one node that may do all, and time, each run ends: no slot has leaked. What is too
+        heavy for its whole key waits until the key has more slots.
+        """
+        for key in sorted(self.by_weight):
+            self.a_key_is_limited(key, SLOTS, self.rates.get(key), True)
         if self.is_paused:
             self.a_queue_is_paused_or_resumed()
         self.a_node_joins(offers_rare=True, has_label=True)

@@ -23,6 +23,7 @@ FEW, MANY, STEPS = 15, int(MORE or 60), 40
 # Each guard: its function, what is replaced in it, and by what.
 GUARDS: Final = {
     "the slots of a key": ("choose_gated", "least(k.key_room, k.quota)", "k.quota"),
+    "the weight of a key": ("choose_gated", "(k.slots_upto > k.key_room) IS NOT TRUE", "true"),
     "the rate of a key": ("rate_room", "unnest(counted.starts)", "unnest('{}'::int[])"),
     "a full queue": ("choose_gated", "most.queue IS NULL OR q.of_queue <= most.runs", "true"),
     "the slots of a node": ("choose_gated", "r.is_heavy OR r.upto <= r.room", "true"),
@@ -57,11 +58,16 @@ def all_that_is_limited(real: RealStore) -> None:
     played = Played()
     try:
         played.a_node_joins(offers_rare=True, has_label=True)
-        played.a_key_is_limited("bank", 3, 1)
+        played.a_key_is_limited("bank", 3, 1, by_weight=False)
+        played.a_key_is_limited("bulk", 3, None, by_weight=True)
         played.a_queue_is_limited(1)
         for priority in (0, 4):
             played.runs_are_enqueued(2, "mail", "default", 1, priority, 0)
         played.a_node_claims(0, is_answered=True)
+        played.runs_are_enqueued(2, "bulk", "default", 2, 0, 0)
+        played.a_node_joins(offers_rare=True, has_label=True)
+        played.a_node_claims(1, is_answered=True)
+        played.a_node_dies(1)
         played.runs_are_enqueued(3, "bank", "default", 1, 0, 0)
         for _ in range(2):
             played.a_node_claims(0, is_answered=True)

@@ -23,6 +23,10 @@ _A_HUNDREDTH = 0.99
 """Of a rate's span: instants are rounded to slices of it."""
 
 
+def _one(_: Execution) -> int:
+    return 1
+
+
 def check_gates(history: History) -> Iterator[str]:
     """All of it."""
     yield from _check_limits(history)
@@ -45,9 +49,10 @@ def _check_limits(history: History) -> Iterator[str]:
             if _is_under(execution, name)
             and not (name.startswith("schedule") and execution.run in again)
         ]
-        most, at = most_at_once(history, under)
+        weight, unit = (_weight, "slots") if limit.by_weight else (_one, "runs")
+        most, at = most_at_once(history, under, weight)
         if most > limit.most:
-            yield f"C16: {name}: {most} runs executed at once, {limit.most} may, at {at:.3f}"
+            yield f"C16: {name}: {most} {unit} were in use at once, of {limit.most}, at {at:.3f}"
 
 
 def _is_under(execution: Execution, limit: str) -> bool:
@@ -55,9 +60,7 @@ def _is_under(execution: Execution, limit: str) -> bool:
 
 
 def most_at_once(
-    history: History,
-    executions: Iterable[Execution],
-    weight: Callable[[Execution], int] = lambda _: 1,
+    history: History, executions: Iterable[Execution], weight: Callable[[Execution], int] = _one
 ) -> tuple[int, float]:
     """The largest sum of weights, and when. What is frozen executes nothing."""
     active: list[Execution] = []
