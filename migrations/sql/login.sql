@@ -193,26 +193,31 @@ LANGUAGE sql SECURITY DEFINER AS $$
   WHERE NOT EXISTS (SELECT FROM pgcron.web_user u
                     WHERE u.name = user_name AND u.disabled_at IS NOT NULL) $$;
 
--- Ends sessions of a user: one by the beginning of its hash, or all of them but one.
+-- Ends sessions of a user: one by the beginning of its hash, all of them but one, or all, and then
+-- the tokens, too; how many there were. Sessions and tokens that are being made are waited for.
 CREATE FUNCTION pgcron.revoke_sessions(name text, session text DEFAULT NULL,
-    but bytea DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
+    but bytea DEFAULT NULL, actor text DEFAULT NULL, OUT sessions bigint, OUT tokens bigint)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
-DECLARE
-  gone integer;
 BEGIN
   PERFORM pgcron.require_user(name);
+  PERFORM FROM pgcron.web_user u WHERE u.name = revoke_sessions.name FOR UPDATE;
   DELETE FROM pgcron.web_session s
   WHERE s.user_name = revoke_sessions.name AND s.id IS DISTINCT FROM revoke_sessions.but
     AND (session IS NULL OR left(encode(s.id, 'hex'), 16) = session);
-  GET DIAGNOSTICS gone = ROW_COUNT;
+  GET DIAGNOSTICS sessions = ROW_COUNT;
   PERFORM pgcron.refuse('PC010',
       format('session %L of user %L does not exist', left(session, 100), name),
       'A session is named by the 16 characters that a list of sessions shows, until it ends.',
       'List the sessions: `pgcron-ha users sessions`.')
-    WHERE session IS NOT NULL AND gone = 0;
+    WHERE session IS NOT NULL AND sessions = 0;
+  WITH gone AS (DELETE FROM pgcron.api_token t
+                WHERE t.owner = revoke_sessions.name AND num_nonnulls(session, but) = 0
+                RETURNING t.id),
+  roles AS (DELETE FROM pgcron.role_grant g USING gone
+            WHERE g.subject_kind = 'token' AND g.subject = gone.id)
+  SELECT count(*) INTO tokens FROM gone;
   PERFORM pgcron.record_audit('end sessions', 'user', revoke_sessions.name, actor,
-                              after => jsonb_build_object('sessions', gone));
-  RETURN gone;
+      after => jsonb_build_object('sessions', sessions, 'tokens', tokens));
 END $$;
 
 CREATE FUNCTION pgcron.log_out(session bytea, address text) RETURNS void

@@ -23,27 +23,20 @@ BEGIN
                               after => jsonb_build_object('role', add_user.role));
 END $$;
 
--- Ends all sessions but the one in which it was changed.
-CREATE FUNCTION pgcron.set_password(name text, password_hash text, but bytea DEFAULT NULL,
-    address text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+-- Ends all sessions. The one in which it was changed goes on with another id, which nobody has who
+-- has stolen it. Tokens have secrets of their own, and stay.
+CREATE FUNCTION pgcron.set_password(name text, password_hash text, session bytea DEFAULT NULL,
+    renewed bytea DEFAULT NULL, address text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT pgcron.require_user(name);
   UPDATE pgcron.web_user u SET password_hash = set_password.password_hash
   WHERE u.name = set_password.name;
-  DELETE FROM pgcron.web_session s
-  WHERE s.user_name = set_password.name AND s.id IS DISTINCT FROM set_password.but;
+  UPDATE pgcron.web_session s SET id = renewed WHERE s.user_name = name AND s.id = session;
   SELECT pgcron.forget_attempt(pgcron.login_keys(name, address));
-  SELECT pgcron.record_audit('set password', 'user', name, actor) $$;
-
--- Sessions and tokens of a disabled user are worth nothing from the next request on.
-CREATE FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor text DEFAULT NULL)
-  RETURNS void
-LANGUAGE sql SECURITY DEFINER AS $$
-  SELECT pgcron.require_user(name);
-  UPDATE pgcron.web_user u SET disabled_at = CASE WHEN is_disabled THEN now() END
-  WHERE u.name = disable_user.name AND (u.disabled_at IS NOT NULL) <> is_disabled;
-  SELECT pgcron.record_audit(CASE WHEN is_disabled THEN 'disable' ELSE 'enable' END, 'user', name,
-           actor) $$;
+  WITH gone AS (DELETE FROM pgcron.web_session s
+                WHERE s.user_name = set_password.name AND s.id IS DISTINCT FROM renewed RETURNING s)
+  SELECT pgcron.record_audit('set password', 'user', name, actor,
+           after => jsonb_build_object('sessions', count(*))) FROM gone $$;
 
 CREATE TABLE pgcron.api_token (
   -- Stands in the token, before its secret.
@@ -68,19 +61,29 @@ CREATE TABLE pgcron.api_token (
 COMMENT ON TABLE pgcron.api_token IS 'Tokens of programs; what each may is in role_grant.';
 CREATE INDEX api_token_owner ON pgcron.api_token (owner);
 
+-- Of a disabled user nothing is let in from the next request on, and what had been ends for good:
+-- nothing that was stolen before comes back with the user.
+CREATE FUNCTION pgcron.disable_user(name text, is_disabled boolean, actor text DEFAULT NULL)
+  RETURNS void
+LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.require_user(name);
+  UPDATE pgcron.web_user u SET disabled_at = CASE WHEN is_disabled THEN now() END
+  WHERE u.name = disable_user.name AND (u.disabled_at IS NOT NULL) <> is_disabled;
+  SELECT pgcron.revoke_sessions(name, actor => actor) WHERE is_disabled;
+  SELECT pgcron.record_audit(CASE WHEN is_disabled THEN 'disable' ELSE 'enable' END, 'user', name,
+           actor) $$;
+
 -- With sessions, tokens and roles: another user of that name begins with nothing.
 CREATE FUNCTION pgcron.remove_user(name text, actor text DEFAULT NULL) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
-  SELECT pgcron.require_user(name);
+  SELECT pgcron.revoke_sessions(name, actor => actor);
   DELETE FROM pgcron.role_grant g
-  WHERE (g.subject_kind = 'user' AND g.subject = remove_user.name)
-     OR (g.subject_kind = 'token' AND g.subject IN (
-           SELECT t.id FROM pgcron.api_token t WHERE t.owner = remove_user.name));
+  WHERE g.subject_kind = 'user' AND g.subject = remove_user.name;
   DELETE FROM pgcron.web_user u WHERE u.name = remove_user.name;
   SELECT pgcron.record_audit('remove', 'user', name, actor) $$;
 
--- The grants of a token all of which one grant of its owner has at this moment, too; all of them if
--- it has no owner.
+-- The grants of a token all of which one grant of its owner has at this moment, too, none while he
+-- is disabled; all of them if it has no owner.
 CREATE FUNCTION pgcron.grants_of_token(id text, owner text)
   RETURNS TABLE (role text, scope_kind text, scope text)
 LANGUAGE sql STABLE ROWS 10
@@ -89,7 +92,7 @@ BEGIN ATOMIC
   WHERE g.subject_kind = 'token' AND g.subject = grants_of_token.id
     AND (owner IS NULL OR EXISTS (
       SELECT FROM pgcron.web_user o CROSS JOIN pgcron.grants_of(o.name, o.groups) h
-      WHERE o.name = grants_of_token.owner
+      WHERE o.name = grants_of_token.owner AND o.disabled_at IS NULL
         AND array_position('{viewer,operator,editor,admin}', h.role)
             >= array_position('{viewer,operator,editor,admin}', g.role)
         AND (h.scope_kind = 'all'
@@ -125,7 +128,7 @@ BEGIN
       format('A token never has more rights than its owner, who has: %s.', coalesce((
         SELECT string_agg(pgcron.grant_words(h.role, h.scope_kind, h.scope), ', ')
         FROM pgcron.web_user u CROSS JOIN pgcron.grants_of(u.name, u.groups) h
-        WHERE u.name = add_token.owner), 'nothing')),
+        WHERE u.name = add_token.owner AND u.disabled_at IS NULL), 'nothing')),
       'Choose a role and scopes within that: a scope is KIND:NAME.')
     FROM (SELECT r.role, r.scope_kind, r.scope FROM pgcron.role_grant r
           WHERE r.subject_kind = 'token' AND r.subject = add_token.id

@@ -57,7 +57,7 @@ _READ = (
     # To find a run by its key; who reads the args of runs learns no more from their keys.
     "SELECT (namespace, key, run_id, expires_at) ON idempotency",
     "SELECT ON unique_period",
-    "SELECT (namespace) ON producer",
+    "SELECT ON producer, producer_rule",
     "EXECUTE ON FUNCTION scale_demand, calendars_of, ask_preview",
 )
 _PAUSES = "EXECUTE ON FUNCTION pause_schedule, resume_schedule"
@@ -107,7 +107,7 @@ _STATEMENTS: dict[str, tuple[str, ...]] = {
     "node": (
         *_READ,
         f"SELECT, INSERT, UPDATE, DELETE ON {_WORKED_ON}",
-        "SELECT ON producer, producer_rule, claiming_node, due_without_slot",
+        "SELECT ON claiming_node, due_without_slot",
         # Who may empty it is not judged as a producer is.
         "SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON run",
         "USAGE ON SEQUENCE asset_update_id_seq, backfill_id_seq, fence, given_back_id_seq, "

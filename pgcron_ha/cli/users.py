@@ -63,7 +63,7 @@ def list_command(limit: int) -> None:
 @users_group.command("password")
 @click.argument("name")
 def password_command(name: str) -> None:
-    """Set the password of NAME, which ends all its sessions."""
+    """Set the password of NAME, which ends all its sessions, and no token."""
     act(login.set_password, name, _new_password())
     print_result({"user": name}, f"the password of '{name}' is set; its sessions have ended")
 
@@ -71,7 +71,7 @@ def password_command(name: str) -> None:
 @users_group.command("disable")
 @click.argument("name")
 def disable_command(name: str) -> None:
-    """Let NAME in no more: neither by a session nor by a token."""
+    """Let NAME in no more, and end its sessions and tokens for good."""
     act(login.disable_user, name, True)
     print_result({"user": name, "is_disabled": True}, f"user '{name}' is disabled")
 
@@ -105,9 +105,10 @@ def sessions_command(name: str | None, limit: int) -> None:
 @click.argument("name")
 @option("--session SESSION", "Only this one of `users sessions`.")
 def revoke_command(name: str, session: str | None) -> None:
-    """End the sessions of NAME."""
+    """End the sessions and revoke the tokens of NAME."""
     ended = act(login.revoke_sessions, name, session=session)
-    print_result({"user": name, "ended": ended}, f"ended {plural(ended, 'session')} of '{name}'")
+    said = " and ".join(plural(many, what.removesuffix("s")) for what, many in ended.items())
+    print_result({"user": name, **ended}, f"ended {said} of '{name}'")
 
 
 @click.group("tokens", cls=JsonGroup)

@@ -89,7 +89,8 @@ class ShellTemplate(Template):
     ``args``: the run's args as JSON. `on_lease_loss` is ``stop`` or ``finish``: what happens to the
     program while its node can't renew its lease. A run takes `weight` of the node's slots. With
     `previous` the program's environment contains how the schedule's previous run ended. Without
-    `may_gain_privileges` no set-user-ID program gives it another user's rights.
+    `may_gain_privileges` no set-user-ID program gives it another user's rights. Without
+    `may_be_option` an argument that begins with a placeholder does not begin with a dash.
     """
 
     argv: Annotated[tuple[str, ...], _argv]
@@ -107,6 +108,7 @@ class ShellTemplate(Template):
     on_lease_loss: Annotated[str, values.choice(("stop", "finish"))] = "stop"
     weight: Annotated[int, values.integer(1, 1000)] = 1
     previous: Annotated[bool, values.flag] = False
+    may_be_option: Annotated[bool, values.flag] = False
     may_gain_privileges: Annotated[bool, values.flag] = False
 
     def conflicts(self) -> Iterator[tuple[str, str]]:

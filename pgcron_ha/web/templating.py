@@ -41,7 +41,7 @@ NOTICES: Final[dict[str, str]] = {
     "fire_edited": "It will run with these args.",
     "fire_restored": "Restored: it is as the schedule says.",
     "resumed": "Resumed: it fires again from now on.",
-    "password_set": "The password is set; your other sessions have ended.",
+    "password_set": "The password is set; your other sessions have ended. Tokens stay: see below.",
     "sessions_ended": "Ended: what had such a session must log in again.",
     "token_revoked": "The token is worth nothing from now on.",
     "queue_paused": "Paused: no node takes runs from this queue; what runs goes on.",

@@ -2756,7 +2756,7 @@ REVOKE ALL ON FUNCTION pgcron.retry_run(run_id bigint, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.reveal(run_id bigint, actor text, OUT handler text, OUT args jsonb, OUT result jsonb) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.revoke_sessions(name text, session text, but bytea, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.revoke_sessions(name text, session text, but bytea, actor text, OUT sessions bigint, OUT tokens bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.revoke_token(id text, owner text, actor text) FROM PUBLIC;
 
@@ -2772,7 +2772,7 @@ REVOKE ALL ON FUNCTION pgcron.set_breaker(breaker text, failures integer, within
 
 REVOKE ALL ON FUNCTION pgcron.set_concurrency(concurrency_key text, slots integer, rate integer, per interval, by_weight boolean, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.set_password(name text, password_hash text, but bytea, address text, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.set_password(name text, password_hash text, session bytea, renewed bytea, address text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.set_queue(queue text, max_running integer, rate integer, per interval, actor text) FROM PUBLIC;
 

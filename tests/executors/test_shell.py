@@ -281,6 +281,33 @@ async def test_args_that_do_not_fit_the_template_are_refused(args: Any, sentence
     assert not record.lines
 
 
+@pytest.mark.parametrize(
+    ("item", "value", "is_option"),
+    [
+        ("{db}", "--help", True),
+        ("{db}{db}", "-n", True),
+        ("{db}", "a-b", False),
+        ("{db}", "", False),
+        ("--db={db}", "-n", False),
+        ("-{db}", "-n", False),
+    ],
+)
+async def test_no_value_becomes_an_option_unless_the_template_says_so(
+    item: str, value: str, is_option: bool
+) -> None:
+    given = ("printf", "%s\n", "--", item)
+    for may in (False, True):
+        offered = template(*given, placeholders={"db": "[^\0]*"}, may_be_option=may)
+        outcome, record = await run_once(offered, {"db": value})
+        if is_option and not may:
+            assert isinstance(outcome, Failed)
+            assert (outcome.error_class, outcome.retry) == ("InvalidInput", False)
+            assert f"the argument '{item}' would be '{value}" in outcome.message
+        else:
+            assert outcome is SUCCEEDED
+            assert lines(record, "stdout")[-1] == item.replace("{db}", value)
+
+
 async def test_args_nested_too_deeply_fail_their_run_and_no_other(tmp_path: Path) -> None:
     levels = 9000
     offered = shell("read line; echo $line", stdin="args")

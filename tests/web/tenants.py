@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from html import unescape
 from typing import Final
@@ -26,6 +26,8 @@ from tests.product.web import Entry, WebServer, create_app
 from tests.sessions import own_session
 
 OWN, FOREIGN = "zebra", "quokka"
+SHARED: Final = "serves-all-teams"
+"""A producer with rules of every team."""
 OF_CLUSTER: Final = frozenset({"nodes", "node", "storage", "statusz", "metrics", "roles"})
 
 
@@ -129,10 +131,20 @@ async def _add(connection: asyncpg.Connection[asyncpg.Record], team: str) -> Ten
 
 
 async def _define(connection: asyncpg.Connection[asyncpg.Record], team: str, queue: str) -> None:
+    for role in (f"{team}-shop", SHARED):
+        with suppress(asyncpg.DuplicateObjectError):
+            await connection.execute(f'CREATE ROLE "{role}"')
+        await connection.execute(
+            "SELECT pgcron.confine_producer($1, ARRAY[$2], ARRAY[$3], backlog => 700)",
+            role,
+            queue,
+            f"py:{team}.report",
+        )
     await connection.execute(f"""
         SELECT pgcron.set_team('queue', '{queue}', '{team}');
         SELECT pgcron.put_calendar('{team}-days', 'yearly 12-25 # {team} day');
         SELECT pgcron.set_team('calendar', '{team}-days', '{team}');
+        SELECT pgcron.set_team('producer', '{team}-shop', '{team}');
         SELECT pgcron.put_schedule('{team}-nightly', '0 3 * * *' || chr(10) || 'not in {team}-days',
           'py:{team}.report', queue => '{queue}', owner => '{team}', tags => '{{{team}-tag}}',
           overlap => 'allow', args => '{{"of": "{team}"}}',

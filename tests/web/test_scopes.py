@@ -17,7 +17,17 @@ from tests.product.model import OF_THE_CLUSTER, OWN_ACCOUNT, Grant
 from tests.product.web import ROUTES
 from tests.servers import ThrowAwayServer
 from tests.sessions import own_session
-from tests.web.tenants import FOREIGN, OWN, Pages, Tenant, add_node, add_tenant, pages_of, said
+from tests.web.tenants import (
+    FOREIGN,
+    OWN,
+    SHARED,
+    Pages,
+    Tenant,
+    add_node,
+    add_tenant,
+    pages_of,
+    said,
+)
 
 _numbers = count(1)
 SCOPES = {
@@ -195,6 +205,53 @@ async def test_verbs_on_what_belongs_to_others_answer_as_if_it_did_not_exist(
             one, other = await alone.post(path), await both.post(path)
             assert one.status_code in (403, 404), path
             assert differences(one, other) == [], path
+
+
+@pytest.mark.parametrize("kind", ["team", "queue", "handler", "everything", "nothing of it"])
+async def test_a_team_sees_its_producers_and_their_limits(
+    alone_and_both: tuple[Pages, Pages, Tenant, Tenant], kind: str
+) -> None:
+    _, both, _, _ = alone_and_both
+    grants = {"everything": [Grant("viewer")], "nothing of it": [Grant("viewer", "team", "x")]}
+    both.come(*(grants | SCOPES)[kind])
+    rows = producers((await both.get("/queues")).text)
+
+    own, foreign = [f"py:{team}.report into {team}-mail" for team in (OWN, FOREIGN)]
+    limits = "backlog up to 700, weight up to 1, priority 5 to 9, args up to 256 KiB"
+    of_own = [f"{SHARED} {own} {limits}", f"{OWN}-shop {own} {limits}"]
+    of_all = [
+        f"{FOREIGN}-shop {foreign} {limits}",
+        f"{SHARED} {foreign}, {own} {limits}",
+        of_own[1],
+    ]
+    assert rows == {"everything": of_all, "nothing of it": []}.get(kind, of_own)
+
+
+async def test_a_producer_of_a_team_is_seen_by_it_alone_with_all_that_it_may(database: str) -> None:
+    await add_node(database)
+    await add_tenant(database, OWN)
+    connection = await own_session(database)
+    await connection.execute(f"""
+        SELECT pgcron.confine_producer('{OWN}-shop', '{{other,*}}', '{{*}}', largest_log => 4096);
+        SELECT pgcron.set_team('queue', 'other', 'others')""")
+    await connection.close()
+    async with pages_of(database) as pages:
+        pages.come(Grant("viewer", "team", OWN))
+        own = producers((await pages.get("/queues")).text)
+        pages.come(Grant("viewer", "team", "others"))
+        others = producers((await pages.get("/queues")).text)
+
+    mine = f"* into *, * into other, py:{OWN}.report into {OWN}-mail"
+    limits = "backlog up to 700, weight up to 1, priority 5 to 9, args up to 256 KiB"
+    assert own[1:] == [f"{OWN}-shop {mine} {limits}, log of an attempt up to 4.0 KiB"]
+    assert others == [f"{OWN}-shop * into other {limits}, log of an attempt up to 4.0 KiB"]
+
+
+def producers(page: str) -> list[str]:
+    """What the page of the queues says of each."""
+    table = page.partition('<section id="producers"')[2].partition("</section>")[0]
+    rows = table.partition("<tbody")[2].split("<tr")[1:]
+    return [" ".join(re.sub(r"<[^>]*>", " ", f"<tr{row}").split()) for row in rows]
 
 
 @pytest.mark.parametrize("path", ["/nodes", "/storage", "/metrics", "/statusz"])

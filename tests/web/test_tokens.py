@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 
@@ -14,6 +15,8 @@ from tests.db.control import waits_for_lock
 from tests.sessions import own_session
 from tests.web.login_sites import PASSWORD, Login, Visitor
 from tests.web.tenants import rows_of_all
+
+NEW_PASSWORD = "another long password"
 
 
 async def roles(login: Login, header: dict[str, str]) -> str | None:
@@ -84,7 +87,7 @@ async def test_a_token_ends(login: Login) -> None:
 
     assert (before, after) == ([200] * 3, [401] * 3)
     left = await login.execute("SELECT FROM pgcron.role_grant WHERE subject_kind = 'token'")
-    assert len(left) == 2
+    assert len(left) == 1  # that of the one that is over
     used = "SELECT FROM pgcron.api_token WHERE last_used_at IS NOT NULL"
     assert await login.execute(used) == []
 
@@ -150,7 +153,6 @@ async def test_a_thief_of_a_viewer_s_session_has_a_token_until_its_owner_revokes
     login: Login,
 ) -> None:
     await login.add("alice", "viewer")
-    new = "another long password"
     async with (
         login.serve(local=True) as url,
         Visitor(url) as alice,
@@ -167,44 +169,111 @@ async def test_a_thief_of_a_viewer_s_session_has_a_token_until_its_owner_revokes
         header = {"authorization": f"Bearer {found[0]}"}
         refused = [
             await thief.post("/account/tokens", name="more", role="operator"),
-            await thief.post("/account/password", current="a guess of mine", new=new),
+            await thief.post("/account/password", current="a guess of mine", new=NEW_PASSWORD),
             await thief.post("/queues/mail/pause"),
             await program.client.post("/queues/mail/pause", headers=header),
             await program.client.post("/account/tokens", headers=header, data={"name": "more"}),
         ]
         ended = await thief.post("/account/sessions/end"), await home.get("/")
-        await home.log_in("alice")
-
-        async def still() -> tuple[int, int]:
-            """What the stolen session and the token get."""
-            pages = await thief.get("/runs"), await program.get("/runs", **header)
-            return pages[0].status_code, pages[1].status_code
-
-        at_first = await still()
-        await login.command("users", "disable", "alice")
-        disabled = await still()
-        await login.command("users", "enable", "alice")
-        enabled = await still()
-        changed = [await alice.post("/account/password", current=PASSWORD, new=new)]
-        changed_where_it_was_stolen = await still()
-        await home.log_in("alice", new)
-        changed += [await home.post("/account/password", current=new, new=PASSWORD)]
-        changed_elsewhere = await still()
-        await login.command("users", "revoke", "alice")
-        without_sessions = await still()
+        at_first = await got(thief, program, header)
         await home.log_in("alice")
         seen = await home.get("/account")
         await home.post(f"/account/tokens/{found[0].split('_')[1]}/revoke")
-        revoked = await still()
+        revoked = await got(thief, program, header)
 
     assert [answer.status_code for answer in refused] == [400, 400, 403, 403, 403]
-    assert [answer.status_code for answer in (*ended, *changed)] == [303] * 4
-    assert (at_first, disabled, enabled) == ((200, 200), (303, 401), (200, 200))
-    assert changed_where_it_was_stolen == (200, 200)
-    assert changed_elsewhere == without_sessions == (303, 200)
+    assert [answer.status_code for answer in ended] == [303] * 2
+    assert (at_first, revoked) == ((200, 200), (200, 401))
     assert re.search(rf"backup.*{found[0].split('_')[1]}", seen.text)
-    assert revoked == (303, 401)
     assert ("ui:alice", "add", "backup", "done") in await login.audited()
+
+
+async def got(thief: Visitor, program: Visitor, header: dict[str, str]) -> tuple[int, int]:
+    """What a stolen session and a token get."""
+    pages = await thief.get("/runs"), await program.get("/runs", **header)
+    return pages[0].status_code, pages[1].status_code
+
+
+async def test_a_new_password_leaves_a_thief_no_session(login: Login) -> None:
+    await login.add("alice", "viewer")
+    header = await login.token("hers", "--owner", "alice")
+    async with (
+        login.serve(local=True) as url,
+        Visitor(url) as alice,
+        Visitor(url) as home,
+        Visitor(url) as thief,
+    ):
+        for visitor in (alice, home):
+            await visitor.log_in("alice")
+        thief.client.cookies.update(alice.client.cookies)
+        before = await got(thief, home, header)
+        changed = await alice.post("/account/password", current=PASSWORD, new=NEW_PASSWORD)
+        after = await got(thief, home, header)
+        hers = await alice.get(changed.headers["location"])
+        others = await home.get("/")
+        listed = await login.command("users", "sessions", "alice")
+        entered = await home.log_in("alice", NEW_PASSWORD)
+
+    assert (before, after) == ((200, 200), (303, 200))
+    assert (changed.status_code, hers.status_code) == (303, 200)
+    assert "Tokens stay" in hers.text
+    assert (others.status_code, len(listed), entered.status_code) == (303, 1, 303)
+    [row] = await login.execute("SELECT after FROM pgcron.audit WHERE verb = 'set password'")
+    assert json.loads(row["after"]) == {"sessions": 1}
+
+
+@pytest.mark.parametrize("verb", ["revoke", "disable"])
+async def test_what_a_thief_has_ends_for_good(
+    login: Login, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    await login.add("alice", "viewer")
+    await login.add("bob", "viewer")
+    header = await login.token("hers", "--owner", "alice")
+    of_bob = await login.token("his", "--owner", "bob")
+    async with login.serve(local=True) as url, Visitor(url) as thief, Visitor(url) as bob:
+        await thief.log_in("alice")
+        await bob.log_in("bob")
+        before = await got(thief, thief, header)
+        [done] = await login.command("users", verb, "alice")
+        ended = await got(thief, bob, header)
+        await login.command("users", "enable", "alice")
+        enabled = await got(thief, bob, header)
+        of_others = await got(bob, bob, of_bob)
+
+    assert (before, ended, enabled) == ((200, 200), (303, 401), (303, 401))
+    assert of_others == (200, 200)
+    [row] = await login.execute(
+        "SELECT after FROM pgcron.audit WHERE (verb, name) = ('end sessions', 'alice')"
+    )
+    assert json.loads(row["after"]) == {"sessions": 1, "tokens": 1}
+    assert (verb == "disable") is ("disable" in {row[1] for row in await login.audited()})
+    assert verb == "disable" or done == {"user": "alice", "sessions": 1, "tokens": 1}
+    kept = await login.execute("SELECT subject FROM pgcron.role_grant WHERE subject_kind = 'token'")
+    assert [row["subject"] for row in kept] == [of_bob["authorization"].split("_")[1]]
+
+
+async def test_a_token_that_is_made_while_its_owner_is_disabled_is_refused(login: Login) -> None:
+    await login.add("alice", "viewer")
+    add = "SELECT pgcron.add_token($1, sha256('x'), 'mine', 'viewer', owner => 'alice')"
+    disable = "SELECT pgcron.disable_user('alice', true)"
+    first, second = [await own_session(login.dsn) for _ in range(2)]
+    async with first.transaction():
+        await first.execute(add, "a" * 8)
+        disabling = asyncio.create_task(second.execute(disable))
+        await waits_for_lock(first, second)
+    await disabling
+    assert await first.fetch("SELECT FROM pgcron.api_token") == []
+    await second.execute("SELECT pgcron.disable_user('alice', false)")
+
+    async with first.transaction():
+        await first.execute(disable)
+        adding = asyncio.create_task(second.execute(add, "b" * 8))
+        await waits_for_lock(first, second)
+    with pytest.raises(asyncpg.PostgresError, match="is more than user 'alice' has"):
+        await adding
+    assert await first.fetch("SELECT FROM pgcron.api_token") == []
+    for session in (first, second):
+        await session.close()
 
 
 @pytest.mark.parametrize(

@@ -36,19 +36,19 @@ user_of_proxy: Final = Rows("user_of_proxy", "user_name", "groups").one
 log_out: Final = Call[None]("log_out", "session", "address")
 """Ends the session, if there is one."""
 
-revoke_sessions: Final = Call[int]("revoke_sessions", "name")
-"""Ends the sessions of a user: all, that one of `session` (as listed), or all `but` one; how many.
-NotFound.
+revoke_sessions: Final = Rows("revoke_sessions", "name").the
+"""Ends the sessions of a user: that one of `session` (as listed), all `but` one, or all, and then
+the tokens, too; how many `sessions` and `tokens`. NotFound.
 """
 
 add_user: Final = Call[None]("add_user", "name", "password_hash")
 """Makes a user, with a `role` for everything. Conflict: there is one; InvalidInput."""
 
 set_password: Final = Call[None]("set_password", "name", "password_hash")
-"""Ends all sessions of the user, `but` one. NotFound."""
+"""Ends all sessions of the user; that one of `session` goes on as `renewed`. NotFound."""
 
 disable_user: Final = Call[None]("disable_user", "name", "is_disabled")
-"""Nothing of a disabled user is let in from now on. NotFound."""
+"""Nothing of a disabled user is let in from now on; sessions and tokens end. NotFound."""
 
 remove_user: Final = Call[None]("remove_user", "name")
 """With sessions, tokens and roles. NotFound."""

@@ -48,6 +48,19 @@ GROUP BY q.queue ORDER BY q.queue LIMIT :limit::int;
 SELECT q.name FROM unnest(:queues::text[]) q(name)
 WHERE pgcron.in_scope(NULL, q.name, NULL, NULL, NULL) LIMIT :limit::int;
 
+-- name: page_producers
+-- Those of a team with all that they may enqueue, of others only what is in the person's scope.
+SELECT pg_get_userbyid(p.role) AS name, of_it.rules[:20] AS rules, p.backlog, p.largest_weight,
+       p.highest_priority, p.largest_args, p.largest_log
+FROM pgcron.producer p
+LEFT JOIN pgcron.owned o ON o.kind = 'producer' AND o.name = pg_get_userbyid(p.role)
+CROSS JOIN LATERAL (
+  SELECT array_agg(r.handler || ' into ' || r.queue ORDER BY r.queue, r.handler) AS rules
+  FROM pgcron.producer_rule r WHERE r.role = p.role
+    AND (pgcron.in_scope(NULL, r.queue, r.handler, NULL, NULL)
+         OR pgcron.in_scope(NULL, NULL, NULL, NULL, NULL, o.team))) of_it
+WHERE of_it.rules IS NOT NULL ORDER BY 1 LIMIT :limit::int;
+
 -- name: page_queue_dead
 -- Of the newest :look open dead letters.
 SELECT d.queue, count(*) AS letters

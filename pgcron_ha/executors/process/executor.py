@@ -30,7 +30,7 @@ from typing import Any
 from pgcron_ha.config.capabilities import ShellTemplate
 from pgcron_ha.config.capability_table import PLACEHOLDER
 from pgcron_ha.db.driver.link import Link
-from pgcron_ha.errors import ConfigError
+from pgcron_ha.errors import ConfigError, InvalidInput
 from pgcron_ha.executors.contract.base import SUCCEEDED, Context, ExecutorServices, Failed, Outcome
 from pgcron_ha.executors.contract.log_lines import RunLog
 from pgcron_ha.executors.contract.placeholders import placeholder_texts
@@ -172,14 +172,21 @@ class ShellExecutor(ProcessExecutor):
         """Write its files, and start it.
 
         Raises `InvalidInput` for args that don't fit: one that the template has neither a
-        placeholder nor stdin for, one that is missing, and a value that does not match its pattern;
-        OSError when the system has no room.
+        placeholder nor stdin for, one that is missing, and a value that does not match its pattern
+        or would become an option; OSError when the system has no room.
         """
         template, account = self._offered[context.handler]
         # Where the program reads all args, what they are is its affair.
         reads_args = template.stdin == "args"
         values = placeholder_texts(template.placeholders, context, _INSTEAD, reads_args)
         argv = [PLACEHOLDER.sub(lambda found: values[found[1]], item) for item in template.argv]
+        for item, text in zip(template.argv, argv, strict=True):
+            if text.startswith("-") and item.startswith("{") and not template.may_be_option:
+                raise InvalidInput(
+                    f"the argument {item!r} would be {text[:100]!r}",
+                    "what begins with a dash is an option to most programs",
+                    "give another value, or set may_be_option = true in the node's configuration",
+                )
         # Of the node's own variables only allowed ones are taken.
         node = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ}
         allowed = {name: node[name] for name in ("PATH", *template.environment) if name in node}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
 from starlette.responses import Response
 
-from pgcron_ha.credentials import Token, new_token
+from pgcron_ha.credentials import Token, hashed, new_token
 from pgcron_ha.db.commands import login
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.errors import Conflict, InvalidInput, PgcronError, Refused
@@ -30,7 +31,7 @@ async def show_account(page_request: PageRequest) -> Response:
 
 
 async def set_password(page_request: PageRequest) -> Response:
-    """Needs the password that is to go; ends the other sessions."""
+    """Needs the password that is to go; ends the other sessions, and gives this one a new id."""
     name, access = _own(page_request), page_request.services.access
     given = await page_request.form("current", "new")
     passwords = configured(access.passwords)
@@ -43,9 +44,12 @@ async def set_password(page_request: PageRequest) -> Response:
         new = await passwords.hashed(given.get("new", ""))
     except PgcronError as error:
         return await _page(page_request, problem=error)
-    but = access.session_id(page_request.request)
-    await page_request.do(login.set_password, name, new, but=but, address=page_request.address)
-    return page_request.redirect("account", "password_set")
+    request, renewed = page_request.request, secrets.token_urlsafe(32)
+    ids = {"session": access.session_id(request), "renewed": hashed(renewed)}
+    await page_request.do(login.set_password, name, new, address=page_request.address, **ids)
+    answer = page_request.redirect("account", "password_set")
+    access.set_cookie(request, answer, renewed, configured(access.auth).session_life)
+    return answer
 
 
 async def end_sessions(page_request: PageRequest) -> Response:
@@ -70,16 +74,9 @@ async def add_token(page_request: PageRequest) -> Response:
         named = page_request.services.access.named(page_request.request)
         if named is not None:  # a proxy's user has no row before
             await session.call(login.note_user, name, page_request.person.shown, named[1])
-        await session.act(
-            login.add_token,
-            token.id,
-            token.secret_hash,
-            given.get("name", ""),
-            given.get("role", "viewer"),
-            given.get("scopes", "").split(),
-            lifetime=timedelta(days=days),
-            owner=name,
-        )
+        made = token.id, token.secret_hash, given.get("name", ""), given.get("role", "viewer")
+        scopes, lifetime = given.get("scopes", "").split(), timedelta(days=days)
+        await session.act(login.add_token, *made, scopes, lifetime=lifetime, owner=name)
 
     try:
         await page_request.act(add)

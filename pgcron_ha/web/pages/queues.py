@@ -42,6 +42,7 @@ _READ: Final[dict[str, Ask[Any]]] = {
     "broken": ask.broken,
     "servers": ask.servers,
     "dead": ask.dead,
+    "producers": ask.producers,
     "scheduled": ask_schedules.queue_names,
 }
 
@@ -56,6 +57,7 @@ async def show_queues(page_request: PageRequest) -> Response:
         snapshot,
         title="Queues",
         rows=_rows(facts, snapshot.now),
+        producers=facts.producers,
         cluster_pause=pause_of(facts.cluster),
     )
 

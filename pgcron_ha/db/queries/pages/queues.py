@@ -35,6 +35,9 @@ servers: Final = Query("page_queue_servers", limit=QUEUES)
 within: Final = Query("page_queues_within", limit=10 * QUEUES).names
 """Those of the ``queues`` whose pages the person may see."""
 
+producers: Final = Query("page_producers", limit=QUEUES)
+"""Roles that enqueue: by which `rules`, and within which limits."""
+
 dead: Final = Query("page_queue_dead", look=LOOK, limit=QUEUES)
 """Open dead letters by queue, of the newest `LOOK`."""
 
