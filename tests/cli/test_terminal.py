@@ -31,6 +31,66 @@ def evil(execute: Execute) -> None:
     execute("INSERT INTO pgcron.schedule (name, spec, handler, paused_note, enabled) "
             "VALUES ('s', '@daily', 'py:x', %s, false)", EVIL)  # fmt: skip
     execute("SELECT pgcron.pause_queue('default', %s)", EVIL)
+    # Also what constraints refuse.
+    for table, name in execute(
+        "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE contype = 'c'"
+        " AND conrelid::regclass::text = ANY (%s)",
+        [f"pgcron.{name}" for name in (*WRITTEN, "schedule")],
+    ):
+        execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    execute(
+        "SELECT pgcron.put_workflow('w', %s)",
+        '{"steps": [{"name": "a", "wait_for": "approval"}, {"name": "b", "wait_for": "signal"}]}',
+    )
+    for statement in (*(f"INSERT INTO pgcron.{each} {row}" for each, row in WRITTEN.items()), *SET):
+        made = statement.replace("{evil}", f"'{EVIL}'")
+        execute(made.replace("{json}", f"'{json.dumps({EVIL: EVIL})}'"))
+
+
+# Rows of what people, programs and producers write: an approval with its reason, the payload of a
+# signal, and so on.
+WRITTEN = {
+    "breaker": """(name, set_by, state, opened_at, open_until, reason, last_error, reset_by)
+        VALUES ({evil}, {evil}, 'open', now(), now(), {evil}, {evil}, {evil})""",
+    "breaker_handler": "VALUES ({evil}, {evil})",
+    "role_grant": """(subject_kind, subject, role, scope_kind, scope, granted_by)
+        VALUES ('group', {evil}, 'viewer', 'team', {evil}, {evil})""",
+    "owned": "(kind, name, team, set_by) VALUES ('queue', {evil}, {evil}, {evil})",
+    "asset": """(name, updates, updated_at, updated_by, metadata)
+        VALUES ({evil}, 1, now(), {evil}, {json})""",
+    "audit": """(actor, interface, address, verb, kind, name, note, before, after)
+        VALUES ({evil}, {evil}, {evil}, {evil}, {evil}, {evil}, {evil}, {json},
+          {json})""",
+    "concurrency_limit": "(concurrency_key, slots, set_by) VALUES ({evil}, 1, {evil})",
+    "calendar": """(name, content, updated_by, source)
+        VALUES ('days', 'sat # ' || {evil}, {evil}, {evil})""",
+    "web_user": """(name, shown, groups, created_by)
+        VALUES ({evil}, {evil}, ARRAY[{evil}], {evil})""",
+    "web_session": """(id, user_name, method, address, agent, idle, expires_at)
+        VALUES (sha256('x'), {evil}, 'oidc', {evil}, {evil}, '1 h', now() + interval '1 h')""",
+    "api_token": """(id, secret_hash, name, owner, created_by, expires_at)
+        VALUES ('abcdefgh', sha256('x'), {evil}, {evil}, {evil}, now() + interval '1 h')""",
+    "run": """(id, origin, handler, args, state, gate, created_by)
+        VALUES (8, 'manual', 'workflow:w', {json}, 'blocked', 'workflow', {evil})""",
+    "workflow_run": """(run, definition, made, args, started_at, paused_at, paused_by, paused_note)
+        SELECT 8, d.id, 2, {json}::jsonb, now(), now(), {evil}, {evil}
+        FROM pgcron.workflow_definition d""",
+    "step": """(workflow, number, definition, run, state, waits, started_at, ended_at, result,
+          reason)
+        SELECT 8, s.number, s.definition, 80 + s.number, x.state, 0, now(), now(), {json}::jsonb,
+          {evil}
+        FROM pgcron.workflow_step s JOIN (VALUES (1, 'succeeded'), (2, 'running')) x(number, state)
+          USING (number)""",
+    "step_signal": "VALUES (8, {evil}, {json}, {evil})",
+}
+# They show none of these texts, at least not to people.
+WITHOUT = ("doctor", "nodes list", "schedules versions s", "workflows graph w", "workflows why 8")
+SET = (
+    """UPDATE pgcron.schedule SET owner = {evil}, description = {evil}, tags = ARRAY[{evil}],
+         links = jsonb_build_object({evil}::text, 'https://example.com')""",
+    """UPDATE pgcron.workflow_definition SET source = {evil}, created_by = {evil},
+         definition = definition || jsonb_build_object('description', {evil}::text)""",
+)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +107,31 @@ def evil(execute: Execute) -> None:
         "status",
         "doctor",
         "nodes list",
+        "workflows list",
+        "workflows show w",
+        "workflows show 8",
+        "workflows graph w",
+        "workflows why 8",
+        "breakers list",
+        "assets list",
+        "roles list",
+        "roles teams",
+        "audit list",
+        "audit export",
+        "concurrency list",
+        "calendars list",
+        "calendars show days",
+        "users list",
+        "users sessions",
+        "tokens list",
     ],
 )
 @pytest.mark.usefixtures("evil")
 def test_a_listing_moves_no_cursor_and_hides_nothing(cli: Cli, command: str) -> None:
     for options in ([], ["--json"]):
         answer = cli(*command.split(), *options)
+        assert answer.code == 0 or command in ("doctor", "status"), answer.err
+        assert "mine" in answer.out or command in WITHOUT
         for line in (answer.out + answer.err).splitlines():
             assert line.isprintable(), line
 

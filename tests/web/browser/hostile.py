@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Final
 
 import asyncpg
@@ -38,14 +39,37 @@ CORPUS: Final[dict[str, str]] = {
 
 
 async def fill(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Puts the corpus into names, args, errors, notes, logs, queues and nodes of a cluster."""
+    """Puts the corpus into names, args, errors, notes, logs, queues and nodes of a cluster, and
+    into all else that people and producers write.
+    """
     async with connection.transaction():
         # Pages show safely also what the database would refuse.
-        await connection.execute("ALTER TABLE pgcron.schedule DROP CONSTRAINT schedule_name_check")
+        await connection.execute(_UNCHECKED)
         node = await _nodes(connection)
         for number, text in enumerate(CORPUS.values()):
             await _schedule(connection, text, 900_000 + 10 * number, node)
         await _pauses(connection)
+        await _producers(connection)
+        await connection.execute("SET LOCAL session_replication_role = 'replica'")
+        for number, text in enumerate(CORPUS.values()):
+            await _workflow(connection, text, 900_002 + 10 * number)
+            await _breaker(connection, text, 900_003 + 10 * number)
+            await _rights(connection, text)
+        await connection.execute(
+            "UPDATE pgcron.schedule SET tags = ARRAY[name] WHERE handler = 'py:hostile'"
+        )
+
+
+_UNCHECKED: Final = """
+    DO $$ DECLARE c record; BEGIN
+      FOR c IN SELECT k.conrelid::regclass AS of, k.conname FROM pg_constraint k
+               WHERE k.contype = 'c' AND k.conrelid = ANY ('{pgcron.schedule, pgcron.run,
+                 pgcron.workflow_definition, pgcron.breaker, pgcron.breaker_handler, pgcron.asset,
+                 pgcron.role_grant, pgcron.owned, pgcron.producer_rule, pgcron.history,
+                 pgcron.dead_letter}'::regclass[]) LOOP
+        EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.of, c.conname);
+      END LOOP;
+    END $$"""
 
 
 async def _nodes(connection: asyncpg.Connection[asyncpg.Record]) -> str:
@@ -69,10 +93,13 @@ async def _schedule(
 ) -> None:
     args = json.dumps({text: text, "nested": [{text: text}]})
     schedule = await connection.fetchval(
-        """INSERT INTO pgcron.schedule (name, spec, handler, args, overlap)
-           VALUES ($1, '*/7 * * * *', 'py:hostile', $2, 'allow') RETURNING id""",
+        """INSERT INTO pgcron.schedule (name, spec, handler, args, overlap, owner, description,
+             links)
+           VALUES ($1, '*/7 * * * *', 'py:hostile', $2, 'allow', $1, $1,
+             jsonb_build_object($1::text, 'https://example.com/' || $3::text)) RETURNING id""",
         text,
         args,
+        re.sub("[^!-~]", "", text),
     )
     await connection.execute(
         """UPDATE pgcron.cursor SET status = 'valid', next_fire = now() + interval '3 min'
@@ -109,11 +136,12 @@ async def _ended(
     await connection.execute(
         """INSERT INTO pgcron.history (id, uuid, origin, schedule_id, schedule, scheduled_for,
              queue, priority, handler, args, delivery, outcome, attempt, due_at, created_at,
-             created_by, claimed_at, started_at, finished_at, node, cancel_reason, error, result)
+             created_by, claimed_at, started_at, finished_at, node, cancel_reason, error, result,
+             tags)
            VALUES ($1, gen_random_uuid(), 'schedule', $2, $3, now() - interval '5 min', $3, 5,
              'py:hostile', $4, 'at_least_once', 'dead', 2, now() - interval '5 min', now() -
              interval '6 min', $3, now() - interval '5 min', now() - interval '5 min', now() -
-             interval '4 min', $3, $3, $3, $4)""",
+             interval '4 min', $3, $3, $3, $4, ARRAY[$3])""",
         run,
         schedule,
         text,
@@ -171,6 +199,106 @@ async def _alive(
         node,
     )
     await _log(connection, run, text)
+
+
+async def _workflow(connection: asyncpg.Connection[asyncpg.Record], text: str, run: int) -> None:
+    """One that is paused, with an approval that was given, a signal that came before its step, and
+    a step that waits.
+    """
+    values = json.dumps({text: text})
+    steps = (
+        (1, "a" + text, "approval", None, "succeeded"),
+        (2, text, "run", text, "waiting"),
+        (3, "s" + text, "signal", None, "running"),
+    )
+    definition = await connection.fetchval(
+        """INSERT INTO pgcron.workflow_definition (name, version, definition, hash, on_failure,
+             steps, managed_by, source, created_by)
+           VALUES ($1, 1, $2, $1, 'stop', 3, 'file', $1, $1) RETURNING id""",
+        text,
+        json.dumps(
+            {"description": text, "steps": [{"name": each[1], "x": text} for each in steps]}
+        ),
+    )
+    await connection.execute(
+        """INSERT INTO pgcron.run (id, origin, handler, args, state, gate, created_by)
+           VALUES ($1, 'manual', 'workflow:' || $2::text, $3, 'blocked', 'workflow', $2)""",
+        *(run, text, values),
+    )
+    await connection.execute(
+        """INSERT INTO pgcron.workflow_run (run, definition, made, args, started_at, paused_at,
+             paused_by, paused_note) VALUES ($1, $2, 3, $4, now(), now(), $3, $3)""",
+        *(run, definition, text, values),
+    )
+    for number, name, kind, handler, state in steps:
+        await connection.execute(
+            """INSERT INTO pgcron.workflow_step (definition, number, name, kind, phase, handler,
+                 args, options, rule, is_optional, tolerate, parents, children)
+               VALUES ($1, $2, $3, $4, 0, $5, $6, '{}', 'all_succeeded', false, 0, 0, 0)""",
+            *(definition, number, name, kind, handler, values),
+        )
+        await connection.execute(
+            """INSERT INTO pgcron.step (workflow, number, definition, run, state, waits, started_at,
+                 ended_at, args, result, reason)
+               VALUES ($1::bigint, $2::int, $3, $1::bigint * 10 + $2::int, $4::text, 0, now(),
+                 CASE WHEN $4::text = 'succeeded' THEN now() END, $5, $5, $6)""",
+            *(run, number, definition, state, values, text),
+        )
+    await connection.execute(
+        "INSERT INTO pgcron.workflow_edge VALUES ($1, 1, 2), ($1, 1, 3)", definition
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.step_signal VALUES ($1, $2, $3, $2)", run, text, values
+    )
+
+
+async def _breaker(connection: asyncpg.Connection[asyncpg.Record], text: str, run: int) -> None:
+    await connection.execute(
+        """INSERT INTO pgcron.breaker (name, fallback_handler, set_by, state, opened_at, open_until,
+             reason, last_error, reset_by)
+           VALUES ($1, $1, $1, 'open', now(), now() + interval '1 hour', $1, $1, $1)""",
+        text,
+    )
+    await connection.execute("INSERT INTO pgcron.breaker_handler VALUES ($1, $1)", text)
+    await connection.execute(
+        """INSERT INTO pgcron.run (id, origin, handler, queue, state, gate, due_at, tags)
+           VALUES ($1, 'manual', $2, $2, 'blocked', 'breaker', now(), ARRAY[$2])""",
+        *(run, text),
+    )
+
+
+async def _rights(connection: asyncpg.Connection[asyncpg.Record], text: str) -> None:
+    """Who may what, what belongs to whom, and what was done and why."""
+    values = json.dumps({text: text})
+    await connection.execute(
+        """INSERT INTO pgcron.role_grant (subject_kind, subject, role, scope_kind, scope,
+             granted_by) VALUES ('group', $1, 'viewer', 'team', $1, $1)""",
+        text,
+    )
+    await connection.execute(
+        "INSERT INTO pgcron.owned (kind, name, team, set_by) VALUES ('queue', $1, $1, $1)", text
+    )
+    await connection.execute(
+        """INSERT INTO pgcron.asset (name, updates, updated_at, updated_by, metadata)
+           VALUES ($1, 1, now(), $1, $2)""",
+        *(text, values),
+    )
+    await connection.execute(
+        """INSERT INTO pgcron.audit (actor, interface, address, verb, kind, name, note, before,
+             after) VALUES ($1, $1, $1, $1, $1, $1, $1, $2, $2)""",
+        *(text, values),
+    )
+
+
+async def _producers(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Roles of the server; of each producer twenty rules are shown."""
+    for number in (0, 1):
+        role = f"pg_{('monitor', 'read_all_stats')[number]}"
+        await connection.execute("SELECT pgcron.confine_producer($1)", role)
+        for text in tuple(CORPUS.values())[number::2]:
+            await connection.execute(
+                "INSERT INTO pgcron.producer_rule VALUES ($1::text::regrole, $2, $2)", role, text
+            )
 
 
 async def _log(connection: asyncpg.Connection[asyncpg.Record], run: int, text: str) -> None:

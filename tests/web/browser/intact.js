@@ -6,11 +6,12 @@
     catch { return false; }
   };
   // The field of a filter holds the name itself, or sending the form again would ask for another.
-  const isFilter = (element, name) => element.tagName === "INPUT" && name === "value" && element.closest("form.filters");
+  const isFilter = (element, name) => /^(INPUT|OPTION)$/.test(element.tagName) && name === "value" && element.closest("form.filters");
   for (const element of document.querySelectorAll("*")) {
     for (const { name, value } of element.attributes) {
       if (/^on|^style$|^srcdoc$|^xlink:/i.test(name)) found.push(`${element.tagName} ${name}=${value}`);
-      if (/^(href|src|action|formaction|data|poster)$/i.test(name) && !ours(value)) found.push(`${element.tagName} ${name}=${value}`);
+      const leadsAway = name === "href" && element.rel === "noreferrer noopener" && value.startsWith("https://example.com/");
+      if (/^(href|src|action|formaction|data|poster)$/i.test(name) && !ours(value) && !leadsAway) found.push(`${element.tagName} ${name}=${value}`);
       if (/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(value) && !isFilter(element, name)) found.push(`${element.tagName} ${name} has controls`);
     }
   }

@@ -32,6 +32,11 @@ LISTS = (
     "/queues/etl",
     "/nodes",
     "/nodes?state=dead",
+    "/workflows",
+    "/audit",
+    "/roles",
+    "/calendars",
+    "/backfills",
 )
 AGE = "document.querySelectorAll('[data-live]').forEach((part) => { part.dataset.old = 1; })"
 IS_NEW = "document.querySelector('[data-live][data-old]') === null"
@@ -88,6 +93,13 @@ async def test_pages_of_hostile_names_say_them_as_they_are(
             await look(tab, f"/runs/{run}")
             lines = await tab.page.locator(".log-text").all_inner_texts()
             await look(tab, f"/nodes/{node}")
+            await look(tab, f"/queues/{name}")
+            await look(tab, f"/workflows/{name}")
+            await look(tab, f"/runs/{run + 2}")
+            for step in ("a" + text, text, "s" + text):
+                part = quote(step, safe="")
+                part = f"~{part}" if step in (".", "..") or step.startswith("~") else part
+                await look(tab, f"/runs/{run + 2}/steps/{part}")
             if word in FILTERS:
                 await look(tab, f"/runs?schedule={segment}&state=dead")
                 await look(tab, f"/dead?class={segment}")
