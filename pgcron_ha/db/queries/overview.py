@@ -95,17 +95,8 @@ may_read_history: Final = Call[bool]("read_rights")
 _runs_of_ids: Final = Rows("runs_of_ids", "run_ids", most=0)
 _LISTED: Final = (
     *("id", "uuid", "origin", "schedule", "fire_time", "handler", "queue", "priority", "state"),
-    *(
-        "waits_for",
-        "waits_detail",
-        "attempt",
-        "max_attempts",
-        "delivery",
-        "due_at",
-        "started_at",
-        "finished_at",
-    ),
-    *("duration", "node", "error", "tags"),
+    *("waits_for", "waits_detail", "attempt", "max_attempts", "delivery", "due_at", "started_at"),
+    *("finished_at", "duration", "node", "error", "tags"),
 )
 
 
