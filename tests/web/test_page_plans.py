@@ -45,8 +45,9 @@ FILL = """
            'succeeded', 1, now(), now(), 'x', now() FROM generate_series(1, 20000) n;
     INSERT INTO pgcron.dead_letter (run_id, uuid, outcome, queue, priority, handler, args, delivery,
                                     attempts, died_at, schedule_id)
-    SELECT n, gen_random_uuid(), 'dead', 'default', 5, 'py:x' || n % 3000, '{}', 'at_least_once', 5,
-           now() - n * interval '1 s', n % 3000 FROM generate_series(1, 20000) n;
+    SELECT 2000000 + n, gen_random_uuid(), 'dead', 'default', 5, 'py:x' || n % 3000, '{}',
+           'at_least_once', 5, now() - n * interval '1 s', n % 3000
+    FROM generate_series(1, 20000) n;
     ANALYZE pgcron.run; ANALYZE pgcron.history; ANALYZE pgcron.dead_letter
 """
 # A page of a team may look up the owners of all in the full database.
@@ -60,7 +61,7 @@ SCHEDULES = 3_000
         ("page_running", 100),
         ("waiting_groups", 3_000),
         ("page_recent", 9_000),
-        ("page_failing_candidates", 500),
+        ("page_failing_candidates", 1_000),
         ("page_letter_groups", 1_200),
         ("page_letters", 100),
         ("page_open_letters", 10_001),
