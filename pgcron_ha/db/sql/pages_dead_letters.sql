@@ -1,8 +1,8 @@
 -- name: page_letter_groups
 -- Causes among the newest :look dead letters: one row for each handler, error class and
 -- fingerprint, those with open letters first. Letters that were redriven are found by their run's
--- number, which is as good as when they died. What needs a sort is told of the groups that are
--- shown alone, as there may be thousands.
+-- number, which is as good as when they died. What needs a sort is counted only for the groups
+-- that are shown, as there may be thousands.
 SELECT g.handler, g.error_class, g.fingerprint, g.letters, g.open, g.of_an_hour, g.of_a_day, g.lost,
        g.redrivable, g.first_at, g.last_at, g.schedule, g.queue, g.has_enqueued, more.*,
        (SELECT left(n.error, 300) FROM pgcron.dead_letter n WHERE n.run_id = more.last_run) AS cause
