@@ -24,15 +24,16 @@ BEGIN
     WITH held AS MATERIALIZED (
       SELECT l.concurrency_key, l.slots, l.by_weight, l.room, h.runs,
              CASE WHEN l.rate IS NOT NULL THEN (
-                 SELECT w.room FROM pgcron.rate_room('key', l.concurrency_key, l.rate, l.per, at) w)
-             END AS quota,
+                 SELECT w.room
+                 FROM pgcron.rate_room('key', l.concurrency_key, l.rate, l.per, at) w) END AS quota,
              CASE WHEN l.slots > 0 AND h.runs > 0 THEN ARRAY(
                         SELECT generate_series(1, least(l.slots, h.runs + free + ahead))
                         EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
       FROM pgcron.concurrency_slots(keys) l
       CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.key_slot) AS taken
                           FROM pgcron.run r
-                          WHERE r.concurrency_key = l.concurrency_key AND r.key_slot IS NOT NULL) h),
+                          WHERE r.concurrency_key = l.concurrency_key
+                            AND r.key_slot IS NOT NULL) h),
     head AS MATERIALIZED (
       SELECT d.*, CASE WHEN aged THEN 0 ELSE d.priority END AS level, d.weight > free AS is_heavy,
              l.slots, l.room AS key_room, l.by_weight, l.runs, l.quota, l.open,
