@@ -95,7 +95,7 @@ VOCABULARY = """
     until expected_version changes content count at_most direction parallelism if_ran planned
     take_over
     idempotency_key key_lifetime unique_for on_conflict debounce debounce_max start_within
-    slots rate per starting failures within open_for open_for_at_most fallback_handler
+    slots by_weight rate per starting failures within open_for open_for_at_most fallback_handler
     fallback_queue keep keep_args outcome error_class fingerprint also_lost elapsed result
     workflow definition step payload approved managed_by
     concurrency_keys largest_weight highest_priority largest_args backlog

@@ -4,7 +4,8 @@
 -- number, which is as good as when they died. What needs a sort is counted only for the groups
 -- that are shown, as there may be thousands.
 SELECT g.handler, g.error_class, g.fingerprint, g.letters, g.open, g.of_an_hour, g.of_a_day, g.lost,
-       g.redrivable, g.first_at, g.last_at, g.schedule, g.queue, g.has_enqueued, more.*,
+       g.redrivable, g.first_at, g.last_at, g.schedule, g.queue, g.has_enqueued, more.schedules,
+       more.queues, more.causes, more.newest_run,
        (SELECT left(n.error, 300) FROM pgcron.dead_letter n WHERE n.run_id = more.last_run) AS cause
 FROM (
   SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
