@@ -39,6 +39,14 @@ def test_no_claim_takes_more_than_is_allowed(real: RealStore, sequences: int) ->
     play(Allowed, real, sequences, STEPS, same=MORE is None)
 
 
+def test_no_bound_on_time_ends_a_sequence(real: RealStore) -> None:
+    """A statement that a busy machine delays would be an error that does not come again."""
+    bounds = "SELECT name FROM pg_settings WHERE name LIKE '%\\_timeout' AND context = 'user'"
+    bounds += " AND name <> 'wal_sender_timeout' AND setting <> '0'"
+
+    assert real.ask(bounds) == []
+
+
 @pytest.mark.parametrize("guard", GUARDS)
 def test_a_guard_of_claims_that_is_gone_is_missed(real: RealStore, guard: str) -> None:
     all_that_is_limited(real)
