@@ -9,8 +9,8 @@ import pytest
 
 from tests.chaos.checking.history import Facts, History
 from tests.chaos.checking.verdict import check
-from tests.chaos.lying import Lie, began, copy_of, has_ticks, some, tell
-from tests.chaos.synthetic import WALL
+from tests.chaos.lying import CASES, SEEDS, Lie, began, copy_of, has_ticks, some, tell
+from tests.chaos.synthetic import NODES, WALL
 
 
 def of_gate(history: History, *gates: str) -> list[Facts]:
@@ -179,3 +179,45 @@ def test_a_fire_may_run_after_one_whose_end_is_not_kept_any_more() -> None:
         assert check(changed).broken == []
         judged += 1
     assert judged
+
+
+def with_an_open_breaker(history: History, claims: list[float]) -> History | None:
+    """It opened at 30 and was last seen so at 49.5; these are all that it guards."""
+    for look in history.of("look"):
+        look["now"] = WALL + look["at"]
+        if 30 < look["at"] < 50:
+            look["broken_since"] = WALL + 30
+    # Their nodes have been there for long, and know what is open.
+    starts = [event for event in of_gate(history, "guarded") if event["at"] > 20]
+    fences = {event["fence"] for event in starts if event["pid"] in NODES.values()}
+    guarded = {event["fence"] for event in of_gate(history, "guarded")}
+    rows = [row for row in history.table("ended") if row["fence"] in fences][: len(claims)]
+    for row in itertools.chain(history.table("ended"), history.table("attempts")):
+        if row["fence"] in guarded:
+            row["claimed_at"] = None
+    for row, at in zip(rows, claims, strict=False):
+        row["claimed_at"] = WALL + at
+    return History(history.events, history.tables, ttl=2.0) if len(rows) == len(claims) else None
+
+
+@pytest.mark.parametrize(
+    ("claims", "is_broken"),
+    [
+        pytest.param([40.0, 40.3, 40.6, 40.9], True, id="four in a second"),
+        pytest.param([40.0, 40.3, 40.6, 41.1], False, id="three in a second"),
+        pytest.param([31.0, 31.3, 31.6, 31.9], False, id="before each node has heard of it"),
+        pytest.param([50.0, 50.3, 50.6, 50.9], False, id="when it is closed"),
+    ],
+)
+def test_only_probes_pass_an_open_breaker(claims: list[float], is_broken: bool) -> None:
+    judged = 0
+    for seed in range(SEEDS):
+        changed = with_an_open_breaker(copy_of(seed), claims)
+        if changed is None:
+            continue
+        expected = ["C16: 4 runs began within 0.900 s, past a breaker"] if is_broken else []
+        assert check(changed).broken == expected, seed
+        judged += 1
+        if judged == CASES:
+            return
+    pytest.fail(f"only {judged} of {SEEDS} histories have runs that a breaker guards")
