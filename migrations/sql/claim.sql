@@ -22,7 +22,8 @@ DECLARE
 BEGIN
   RETURN QUERY
     WITH held AS MATERIALIZED (
-      SELECT l.concurrency_key, l.slots, l.by_weight, l.room, h.runs,
+      SELECT l.concurrency_key, l.slots, l.by_weight, h.runs,
+             l.slots - CASE WHEN l.by_weight THEN h.weight ELSE h.runs END AS key_room,
              CASE WHEN l.rate IS NOT NULL THEN (
                  SELECT w.room
                  FROM pgcron.rate_room('key', l.concurrency_key, l.rate, l.per, at) w) END AS quota,
@@ -30,13 +31,14 @@ BEGIN
                         SELECT generate_series(1, least(l.slots, h.runs + free + ahead))
                         EXCEPT SELECT unnest(h.taken) ORDER BY 1) END AS open
       FROM pgcron.concurrency_slots(keys) l
-      CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.key_slot) AS taken
+      CROSS JOIN LATERAL (SELECT count(*)::int AS runs, array_agg(r.key_slot) AS taken,
+                                 coalesce(sum(coalesce(r.weight, 1)), 0)::int AS weight
                           FROM pgcron.run r
                           WHERE r.concurrency_key = l.concurrency_key
                             AND r.key_slot IS NOT NULL) h),
     head AS MATERIALIZED (
       SELECT d.*, CASE WHEN aged THEN 0 ELSE d.priority END AS level, d.weight > free AS is_heavy,
-             l.slots, l.room AS key_room, l.by_weight, l.runs, l.quota, l.open,
+             l.slots, l.key_room, l.by_weight, l.runs, l.quota, l.open,
              CASE WHEN d.is_once OR l.quota IS NOT NULL OR d.queue = ANY(rated)
                   THEN free ELSE free + ahead END AS room
       FROM pgcron.gated_candidates(places, handlers, free + ahead, labels, probes) d

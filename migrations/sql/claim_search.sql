@@ -29,7 +29,8 @@ RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, N
          NULL)::pgcron.claim;
 
 -- A key and a priority of a queue with a due run, and how many of its runs seem to have room; of a
--- key that counts weight, what weighs more than `heaviest` is passed over.
+-- key that counts weight, `heaviest` are its slots: what weighs more, or more than each node has
+-- that may execute it, stands in the way of no other.
 CREATE TYPE pgcron.gated_pair AS (queue text, concurrency_key text COLLATE "C", priority smallint,
   room int, heaviest int);
 
@@ -57,7 +58,9 @@ BEGIN ATOMIC
       WHERE h.handler = ANY(gated_candidates.handlers)
         AND (h.expire_at IS NULL OR h.expire_at > now())
         AND (h.requires IS NULL OR h.requires <@ gated_candidates.labels)
-        AND (pair.heaviest IS NULL OR h.weight <= pair.heaviest)
+        AND (pair.heaviest IS NULL
+             OR h.weight <= least(pair.heaviest,
+                              pgcron.largest_server(h.handler, pair.queue, h.requires)))
       LIMIT least(pair.room, gated_candidates.room)) w
   UNION ALL
   SELECT r.id, asked.queue, NULL::text, level::smallint, r.due_at, 1, r.is_once
@@ -110,13 +113,10 @@ BEGIN
                               walk.priority)
                         ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next
     CROSS JOIN LATERAL (
-        -- What is too heavy for the whole key, or for each node, stands in the way of no other.
         SELECT coalesce(least(limits.room,
                    CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END),
                  2147483647),
-               CASE WHEN limits.by_weight
-                      THEN least(limits.slots, (SELECT max(n.slots) FROM pgcron.node n
-                                                WHERE n.state = 'alive')) END,
+               CASE WHEN limits.by_weight THEN limits.slots END,
                CASE WHEN rated.room = 0 THEN rated.next_at END
         FROM pgcron.concurrency_slots(ARRAY[next.concurrency_key]) limits
         -- not called for keys without a rate: a mere filter would be judged after the call
@@ -181,11 +181,9 @@ BEGIN
                  WHERE l.rate IS NOT NULL OR l.by_weight);
   IF rated = '{}' THEN RETURN keys; END IF;
   INSERT INTO pgcron.rate_window (kind, name, per, slices, starts)
-  SELECT 'key', l.concurrency_key, coalesce(l.per, '1 second'), '{}', '{}'
-  FROM pgcron.concurrency_slots(rated) l
-  WHERE NOT EXISTS (SELECT FROM pgcron.rate_window w
-                    WHERE w.kind = 'key' AND w.name = l.concurrency_key)
-  ORDER BY l.concurrency_key ON CONFLICT DO NOTHING;
+  SELECT 'key', k, '1 second', '{}', '{}' FROM unnest(rated) k
+  WHERE NOT EXISTS (SELECT FROM pgcron.rate_window w WHERE w.kind = 'key' AND w.name = k)
+  ORDER BY k ON CONFLICT DO NOTHING;
   locked := ARRAY(SELECT w.name FROM pgcron.rate_window w
                   WHERE w.kind = 'key' AND w.name = ANY(rated) ORDER BY w.name
                   FOR UPDATE SKIP LOCKED);

@@ -40,7 +40,8 @@ BEGIN
   is_ahead := coalesce(counted.last > now_slice, false);
 END $$;
 
--- Slices are in their order; those that are too old are dropped.
+-- Slices are in their order; those that are too old are dropped. The caller has settled the window
+-- (see below): if its time was changed since, what starts now is not counted.
 CREATE FUNCTION pgcron.count_starts(kind text, name text, per interval, at timestamptz, starts int)
   RETURNS void
 LANGUAGE plpgsql AS $$
@@ -48,21 +49,16 @@ BEGIN
   INSERT INTO pgcron.rate_window AS w (kind, name, per, slices, starts)
   VALUES (count_starts.kind, count_starts.name, count_starts.per,
           ARRAY[pgcron.rate_slice(count_starts.at, count_starts.per)], ARRAY[count_starts.starts])
-  ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (per, slices, starts) = (
-      SELECT EXCLUDED.per,
-             w.slices[kept.first:kept.last]
-               || CASE WHEN kept.last < kept.most THEN w.slices[kept.most]
-                       ELSE EXCLUDED.slices[1] END,
+  ON CONFLICT ON CONSTRAINT rate_window_pkey DO UPDATE SET (slices, starts) = (
+      SELECT w.slices[kept.first:kept.last]
+               || greatest(w.slices[kept.last + 1], EXCLUDED.slices[1]),
              w.starts[kept.first:kept.last]
-               || least(EXCLUDED.starts[1]::bigint
-                    + CASE WHEN kept.last < kept.most THEN w.starts[kept.most] ELSE 0 END,
+               || least(EXCLUDED.starts[1]::bigint + coalesce(w.starts[kept.last + 1], 0),
                     2147483647)::int
-      FROM (SELECT n.most, CASE WHEN w.per = EXCLUDED.per
-                                  THEN width_bucket(EXCLUDED.slices[1] - 257, w.slices)
-                                ELSE n.most END + 1 AS first,
-                   n.most - (w.per = EXCLUDED.per AND w.slices[n.most] >= EXCLUDED.slices[1])::int
-                     AS last
-            FROM (SELECT cardinality(w.slices)) n(most)) kept);
+      FROM (SELECT width_bucket(EXCLUDED.slices[1] - 257, w.slices) + 1 AS first,
+                   n.most - (coalesce(w.slices[n.most], 0) >= EXCLUDED.slices[1])::int AS last
+            FROM (SELECT cardinality(w.slices)) n(most)) kept)
+  WHERE w.per = EXCLUDED.per;
 END $$;
 
 -- Forgets what was counted under another time, and lets what lies in the future, as the clock was
@@ -72,14 +68,15 @@ CREATE FUNCTION pgcron.settle_window(kind text, name text, per interval, at time
   RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  now_slice CONSTANT bigint := pgcron.rate_slice(at, per);
+  now_slice CONSTANT bigint := CASE WHEN pgcron.rate_is_fine(1, per)
+                                      THEN pgcron.rate_slice(at, per) END;
 BEGIN
   UPDATE pgcron.rate_window w
   SET per = settle_window.per,
       slices = ARRAY(SELECT least(s, now_slice) FROM unnest(w.slices) s
                      WHERE w.per = settle_window.per),
       starts = CASE WHEN w.per = settle_window.per THEN w.starts ELSE '{}' END
-  WHERE w.kind = settle_window.kind AND w.name = settle_window.name
+  WHERE w.kind = settle_window.kind AND w.name = settle_window.name AND now_slice IS NOT NULL
     AND (w.per <> settle_window.per OR now_slice < w.slices[cardinality(w.slices)]);
 END $$;
 
@@ -105,17 +102,12 @@ BEGIN ATOMIC
                known.rate, known.per, coalesce(known.by_weight, false) AS by_weight
         FROM unnest(keys) asked(concurrency_key)
         LEFT JOIN LATERAL (
-            SELECT l.*
-            FROM ((SELECT own.concurrency_key, own.slots, own.rate, own.per, own.by_weight
-                   FROM pgcron.concurrency_limit own
-                   WHERE own.concurrency_key = asked.concurrency_key)
-                  UNION ALL
-                  (SELECT many.concurrency_key, many.slots, many.rate, many.per, many.by_weight
-                   FROM pgcron.concurrency_limit many
-                   WHERE right(many.concurrency_key, 1) = '*'
-                     AND starts_with(asked.concurrency_key, left(many.concurrency_key, -1))
-                   ORDER BY length(many.concurrency_key) DESC LIMIT 1)) l
-            ORDER BY l.concurrency_key = asked.concurrency_key DESC LIMIT 1) known
+            SELECT l.* FROM pgcron.concurrency_limit l
+            WHERE l.concurrency_key = asked.concurrency_key
+              OR (right(l.concurrency_key, 1) = '*'
+                AND starts_with(asked.concurrency_key, left(l.concurrency_key, -1)))
+            ORDER BY l.concurrency_key = asked.concurrency_key DESC,
+              length(l.concurrency_key) DESC LIMIT 1) known
           ON left(asked.concurrency_key, 1) <> '*') of_key;
 END;
 

@@ -51,11 +51,15 @@ BEGIN
                      CASE WHEN pair.heaviest IS NULL THEN 1 ELSE found.weight END, pair.priority,
                      found.due_at, found.id,
                      coalesce(found.expire_at > now(), true)
-                       AND found.weight <= coalesce(pair.heaviest, found.weight)
               FROM pgcron.walk_keys(due_demand.queue, '', due_demand.most) walked
               CROSS JOIN LATERAL unnest(walked.pairs) pair
-              CROSS JOIN LATERAL pgcron.key_candidates(due_demand.queue, pair.concurrency_key,
-                  pair.priority, least(pair.room, due_demand.most)) found
+              CROSS JOIN LATERAL (
+                  SELECT h.* FROM pgcron.key_candidates(due_demand.queue, pair.concurrency_key,
+                      pair.priority, due_demand.most) h
+                  WHERE pair.heaviest IS NULL
+                    OR h.weight <= least(pair.heaviest, pgcron.largest_server(h.handler,
+                                     due_demand.queue, h.requires))
+                  LIMIT least(pair.room, due_demand.most)) found
               LIMIT due_demand.most) d) of_key;
   looked := due.looked;
   slots := ceil(due.slots * least(1, coalesce(limits.room::numeric / nullif(due.runs, 0), 1)));

@@ -85,7 +85,9 @@ BEGIN
              THEN 'which has ' || k.slots ELSE format('of which %s are free', k.room) END)
   INTO too_heavy FROM pgcron.key_candidates(r.queue, r.concurrency_key, r.priority, 1000) h
   WHERE k.by_weight AND h.weight > k.room AND (h.due_at, h.id) <= (r.due_at, r.id)
-    AND (h.id = r.id OR h.weight <= k.slots) ORDER BY h.id = r.id DESC LIMIT 1;
+    AND (h.id = r.id
+         OR h.weight <= least(k.slots, pgcron.largest_server(h.handler, r.queue, h.requires)))
+  ORDER BY h.id = r.id DESC LIMIT 1;
   CASE
     WHEN trouble IS NOT NULL THEN
       waits_for := 'limit_trouble'; waits_detail := trouble;

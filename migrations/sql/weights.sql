@@ -40,15 +40,3 @@ BEGIN
         AND alike.requires IS NOT DISTINCT FROM head.requires
       LIMIT 1000), 'no_node') b;
 END $$;
-
--- How many slots the largest node has that lives, offers the handler for the queue and has the
--- labels; NULL when none does. Not a text that would be read with the collation of its arguments,
--- for which there is no index.
-CREATE FUNCTION pgcron.largest_server(handler text, queue text, requires text[]) RETURNS int
-LANGUAGE sql STABLE
-RETURN (
-  SELECT max(n.slots) FROM pgcron.offer o JOIN pgcron.node n USING (incarnation)
-  WHERE o.handler = largest_server.handler AND n.state = 'alive' AND n.lease_until > now()
-    AND largest_server.queue = ANY(n.queues)
-    AND (largest_server.requires IS NULL
-         OR largest_server.requires <@ pgcron.label_words(n.labels)));

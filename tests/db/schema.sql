@@ -528,6 +528,47 @@ PARTITION BY RANGE (finished_at);
 
 COMMENT ON TABLE pgcron.history IS 'Private: How each run ended, append-only, readable without its schedule. Old partitions are dropped.';
 
+CREATE TABLE pgcron.node (
+    incarnation uuid NOT NULL,
+    name text NOT NULL,
+    host text NOT NULL,
+    process_id integer NOT NULL,
+    version text NOT NULL,
+    tzdata text COLLATE pg_catalog."C",
+    home text,
+    state text DEFAULT 'alive'::text NOT NULL,
+    beat_sequence bigint DEFAULT 0 NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    lease_ttl interval NOT NULL,
+    slots integer NOT NULL,
+    slots_used integer DEFAULT 0 NOT NULL,
+    queues text[] NOT NULL,
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
+    is_idle boolean DEFAULT false NOT NULL,
+    is_pooled boolean DEFAULT false NOT NULL,
+    awaits bigint,
+    health jsonb,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    ended_because text,
+    CONSTRAINT a_dead_node_says_when_and_why CHECK (((state = 'dead'::text) = ((ended_at IS NOT NULL) AND (ended_because IS NOT NULL)))),
+    CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK (((lease_ttl >= '00:00:01'::interval) AND (lease_ttl <= '00:05:00'::interval))),
+    CONSTRAINT a_node_is_alive_cordoned_draining_or_dead CHECK ((state = ANY (ARRAY['alive'::text, 'cordoned'::text, 'draining'::text, 'dead'::text]))),
+    CONSTRAINT a_node_name_has_1_to_200_characters CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT node_labels_are_words CHECK ((pgcron.labels_are_fine(labels) OR pgcron.refuse('PC001'::text, format('labels %L are not labels'::text, "left"((labels)::text, 200)), 'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and "-", with values that may have ":", "+" and "@", too.'::text, 'Write for example ''{"gpu": "a100"}''.'::text)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
+
+COMMENT ON TABLE pgcron.node IS 'Private: One row for each process incarnation; the row is its lease. name is a label, never an identity.';
+
+CREATE TABLE pgcron.offer (
+    incarnation uuid NOT NULL,
+    handler text NOT NULL,
+    CONSTRAINT an_offer_is_a_handler_name CHECK (pgcron.is_handler(handler))
+);
+
+COMMENT ON TABLE pgcron.offer IS 'Private: Which handlers a node offers.';
+
 CREATE TABLE pgcron.role_grant (
     subject_kind text NOT NULL,
     subject text NOT NULL,
@@ -577,47 +618,6 @@ CREATE TABLE pgcron.step_outbox (
 );
 
 COMMENT ON TABLE pgcron.step_outbox IS 'Private: Ends of steps that are not yet counted for their dependents; empty after a moment.';
-
-CREATE TABLE pgcron.node (
-    incarnation uuid NOT NULL,
-    name text NOT NULL,
-    host text NOT NULL,
-    process_id integer NOT NULL,
-    version text NOT NULL,
-    tzdata text COLLATE pg_catalog."C",
-    home text,
-    state text DEFAULT 'alive'::text NOT NULL,
-    beat_sequence bigint DEFAULT 0 NOT NULL,
-    lease_until timestamp with time zone NOT NULL,
-    lease_ttl interval NOT NULL,
-    slots integer NOT NULL,
-    slots_used integer DEFAULT 0 NOT NULL,
-    queues text[] NOT NULL,
-    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
-    is_idle boolean DEFAULT false NOT NULL,
-    is_pooled boolean DEFAULT false NOT NULL,
-    awaits bigint,
-    health jsonb,
-    started_at timestamp with time zone DEFAULT now() NOT NULL,
-    ended_at timestamp with time zone,
-    ended_because text,
-    CONSTRAINT a_dead_node_says_when_and_why CHECK (((state = 'dead'::text) = ((ended_at IS NOT NULL) AND (ended_because IS NOT NULL)))),
-    CONSTRAINT a_lease_lives_1_second_to_5_minutes CHECK (((lease_ttl >= '00:00:01'::interval) AND (lease_ttl <= '00:05:00'::interval))),
-    CONSTRAINT a_node_is_alive_cordoned_draining_or_dead CHECK ((state = ANY (ARRAY['alive'::text, 'cordoned'::text, 'draining'::text, 'dead'::text]))),
-    CONSTRAINT a_node_name_has_1_to_200_characters CHECK (((length(name) >= 1) AND (length(name) <= 200))),
-    CONSTRAINT node_labels_are_words CHECK ((pgcron.labels_are_fine(labels) OR pgcron.refuse('PC001'::text, format('labels %L are not labels'::text, "left"((labels)::text, 200)), 'A node has at most 64 labels: names of 1 to 100 letters, digits, "_", ".", "/" and "-", with values that may have ":", "+" and "@", too.'::text, 'Write for example ''{"gpu": "a100"}''.'::text)))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='200');
-
-COMMENT ON TABLE pgcron.node IS 'Private: One row for each process incarnation; the row is its lease. name is a label, never an identity.';
-
-CREATE TABLE pgcron.offer (
-    incarnation uuid NOT NULL,
-    handler text NOT NULL,
-    CONSTRAINT an_offer_is_a_handler_name CHECK (pgcron.is_handler(handler))
-);
-
-COMMENT ON TABLE pgcron.offer IS 'Private: Which handlers a node offers.';
 
 CREATE TABLE pgcron.backfill (
     id bigint NOT NULL,

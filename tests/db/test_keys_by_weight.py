@@ -67,6 +67,22 @@ async def test_what_its_key_or_each_node_is_too_small_for_hides_no_other(
     assert [run["weight"] for run in await claim_limited(connection, node, 4)] == [2, 1]
 
 
+async def test_what_its_own_nodes_are_too_small_for_hides_no_other(connection: Connection) -> None:
+    """The node that is large enough does not offer its handler."""
+    node = await join(connection, slots=8)
+    await join(connection, handlers=["py:other"], slots=16)
+    await count_weight(connection, "a", 12)
+    await enqueue_weights(connection, 4)
+    await claim_limited(connection, node, 8)
+    await enqueue_weights(connection, *[9] * 20)
+    light, _ = await enqueue_weights(connection, 2, 1)
+
+    waits_for, _ = await waits(connection, light)
+    assert waits_for == "slots"
+    assert await demand(connection) == 4 + 2 + 1
+    assert [run["weight"] for run in await claim_limited(connection, node, 4)] == [2, 1]
+
+
 async def test_a_heavy_run_waits_in_its_key_until_enough_have_ended(connection: Connection) -> None:
     """Neither lighter ones of its key nor another node's pass it; other keys go on."""
     node, small = await join(connection, slots=16), await join(connection, slots=16)

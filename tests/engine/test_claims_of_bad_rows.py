@@ -189,6 +189,7 @@ async def test_a_limit_that_breaks_its_rules_alone_waits(
     await workshop.step()
 
     assert sorted(workshop.executor.executing) == sorted(fine + plain)
+    assert workshop.dispatcher.aside.entries() == []
     shown = await control.call(connection, "broken_settings")
     expected = ("queue", "other") if is_queue else ("key", "bad*")
     why = await why_run_waits(connection, held_up)
