@@ -17,15 +17,14 @@ from pgcron_ha.cli.output import note, shown
 from pgcron_ha.cli.runs import print_run_id
 from pgcron_ha.cli.session import Session, on_database
 from pgcron_ha.cli.watching import follow_to_end, note_what_nobody_offers
-from pgcron_ha.client.checks import args_text, json_or_text, parsed_json
-from pgcron_ha.client.run_request import RunRequest, request_new_run, send_runs
+from pgcron_ha.client.checks import args_text, json_or_text, mapping, parsed_json
+from pgcron_ha.client.run_request import EXAMPLE, RunRequest, request_new_run, send_runs
 from pgcron_ha.db.queries.overview import may_read_history
 from pgcron_ha.errors import InvalidInput, Mistakes, PgcronError
 
 # A batch is one statement. All of a file is one transaction, whose ids are kept until it is over.
 BATCH: Final = 1000
 _JUST_NOW: Final = timedelta(minutes=1)
-_EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 
 
 @click.command("enqueue", cls=JsonCommand)
@@ -151,10 +150,9 @@ def _requests(file: TextIO, defaults: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 
 def _options(line: str) -> dict[str, Any]:
-    options = parsed_json("", line.strip(), _EXAMPLE)
-    if not isinstance(options, dict):
-        raise InvalidInput("no JSON object", "A line is one run.", _EXAMPLE)
-    options = {key: value for key, value in options.items() if value is not None}
+    read = parsed_json("", line.strip(), EXAMPLE)
+    said = mapping("it", read, "A line is one run: a JSON object.", EXAMPLE)
+    options = {key: value for key, value in said.items() if value is not None}
     if isinstance(options.get("due_at"), str):
         options["due_at"] = instant("due_at", options["due_at"], direction=1)
     return options

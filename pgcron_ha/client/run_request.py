@@ -17,7 +17,7 @@ from pgcron_ha.errors import InvalidInput, Mistakes, TooLarge
 # What `pgcron.enqueue_many` takes at once: one statement stays short enough to be repeated.
 MOST_RUNS: Final = 10_000
 MOST_BYTES: Final = 64 * 1024 * 1024
-_HINT: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
+EXAMPLE: Final = 'Write for example {"handler": "py:report", "args": {"day": 1}}.'
 DIVIDE: Final = "Use several calls; in one transaction they exist together or not at all."
 _DEFAULTS: Final = functions.enqueue.defaults
 
@@ -112,7 +112,7 @@ def request_new_run(
     options: object, request: Callable[..., RunRequest] = request_run
 ) -> RunRequest:
     """The checked request of a mapping as `NewRun`. Raises as `request_run`."""
-    said = checks.mapping("it", options, "A run is a mapping.", _HINT)
+    said = checks.mapping("it", options, "A run is a mapping.", EXAMPLE)
     rest = {key: value for key, value in said.items() if key not in ("handler", "args")}
     return request(said.get("handler") or "", said.get("args"), rest)
 

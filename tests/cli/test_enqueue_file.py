@@ -12,7 +12,7 @@ from tests.product.cli import BATCH
 GOOD = '{"handler": "py:a"}\n'
 WRONG = {
     "no JSON": ("handler=py:a", "line 3: 'handler=py:a' is not JSON"),
-    "no object": ("[1]", "line 3: no JSON object"),
+    "no object": ("[1]", "line 3: it is a list"),
     "handler": ('{"handler": "report"}', "line 3: handler 'report'"),
     "no handler": ("{}", "line 3: handler ''"),
     "handler is a number": ('{"handler": 7}', "line 3: handler '7'"),
