@@ -15,7 +15,7 @@ import click
 
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.harmless import harmless, harmless_json
-from pgcron_ha.spec.text import duration_text, in_number
+from pgcron_ha.spec.text import duration_text, in_number, instant_text
 
 _GAP = "  "
 _IS_JSON = "pgcron_ha.is_json"
@@ -205,11 +205,6 @@ def shown(value: object) -> str:
 def plural(count: int, word: str, words: str | None = None) -> str:
     """``1 run``, ``5 runs``."""
     return f"{count} {in_number(count, word, words)}"
-
-
-def instant_text(value: datetime) -> str:
-    """RFC 3339 in UTC, with the fraction of the second that there is."""
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _as_json(value: object) -> object:

@@ -5,7 +5,7 @@ why it did or did not run, with what rows alone can't show.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from pgcron_ha.db.queries.reasons import Reason
@@ -13,6 +13,7 @@ from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.spec.bounds import AN_INSTANT
 from pgcron_ha.spec.preview import why_not
 from pgcron_ha.spec.spec import ScheduleRow, spec_of
+from pgcron_ha.spec.text import instant_text
 
 _UNDECIDED: Final = frozenset({"not_yet", "is_paused", "is_invalid"})
 _NOT_THEN: Final = (
@@ -76,9 +77,9 @@ def require_fire(row: Mapping[str, Any], instant: datetime) -> None:
     if after == instant:
         return
     fires = (("before", spec.previous(instant)), ("after", after))
-    near = [f"{word} at {_shown(fire)}" for word, fire in fires if fire]
+    near = [f"{word} at {instant_text(fire)}" for word, fire in fires if fire]
     raise InvalidInput(
-        f"schedule '{row['name']}' does not fire at {_shown(instant)}",
+        f"schedule '{row['name']}' does not fire at {instant_text(instant)}",
         f"It fires {' and '.join(near)}." if near else "It never fires.",
         "Name one of its fires.",
     )
@@ -96,14 +97,10 @@ def changed_words(row: ScheduleRow, changed: Mapping[str, Any]) -> str:
     """A person's change to a fire (a row of `changed_occurrences`) in a few words, with a remark if
     the schedule no longer fires then.
     """
-    moved = [f"moved to {_shown(changed['due_at'])}"] if changed["due_at"] else []
+    moved = [f"moved to {instant_text(changed['due_at'])}"] if changed["due_at"] else []
     args = ["other args"] if changed["args"] is not None else []
     done = ", ".join(["skipped"] if changed["action"] == "skip" else moved + args)
     words = f"{done} by {changed['actor']}" + (f": {changed['note']}" if changed["note"] else "")
     if not is_fire(row, changed["fire_at"]):
         words += "; the schedule does not fire then any more"
     return words
-
-
-def _shown(instant: datetime) -> str:
-    return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

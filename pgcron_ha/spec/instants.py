@@ -11,7 +11,7 @@ from pgcron_ha.spec.bounds import EARLIEST, LATEST
 from pgcron_ha.spec.zones import instant_at
 
 _INSTANT = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?P<offset>Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?",
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?",
     re.ASCII | re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -32,9 +32,8 @@ def read_instant(text: str, timezone: str | None, example: str) -> WrittenInstan
     A wall time that the zone repeats is its first pass; one that it skips is the end of the gap.
     Raises `InvalidSpec`; ``example`` says how it is written there.
     """
-    match = _INSTANT.fullmatch(text)
     try:
-        if match is None:
+        if not _INSTANT.fullmatch(text):
             raise ValueError(text)
         read = datetime.fromisoformat(text.upper())
         if read.tzinfo is not None:

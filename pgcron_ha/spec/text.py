@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 # A longer list is cut: a sentence is read, and the fires that follow it are exact.
@@ -122,6 +122,11 @@ def step_of(numbers: Sequence[int], first: int, end: int) -> int | None:
         return None
     step = numbers[1] - first
     return step if step > 1 and tuple(numbers) == tuple(range(first, end, step)) else None
+
+
+def instant_text(instant: datetime) -> str:
+    """RFC 3339 in UTC, with the fraction of the second that there is: ``2026-11-21T02:00:00Z``."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def clock(at: time | datetime) -> str:

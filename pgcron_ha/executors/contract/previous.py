@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Generator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from pgcron_ha.db.driver.link import HANDLER_ANSWER_SECONDS, Busy, Link
@@ -13,6 +13,7 @@ from pgcron_ha.errors import DatabaseUnavailable
 from pgcron_ha.executors.contract.attempt import Attempt
 from pgcron_ha.executors.contract.coroutines import submit
 from pgcron_ha.executors.contract.outcome import Failed
+from pgcron_ha.spec.text import instant_text
 
 
 class Previous(NamedTuple):
@@ -31,7 +32,7 @@ class Previous(NamedTuple):
     def document(self) -> dict[str, Any]:
         """As JSON: for programs and services."""
         instants = {"fire_time": self.fire_time, "finished_at": self.finished_at}
-        return self._asdict() | {name: rfc3339(each) for name, each in instants.items()}
+        return self._asdict() | {name: instant_text(each) for name, each in instants.items()}
 
 
 def facts_of(document: Mapping[str, Any] | None) -> dict[str, str]:
@@ -50,7 +51,7 @@ def run_facts(context: Attempt) -> dict[str, str | int | None]:
         "fence": context.fence,
         "idempotency_key": context.idempotency_key,
         "schedule": context.schedule,
-        "fire_time": None if fire_time is None else rfc3339(fire_time),
+        "fire_time": None if fire_time is None else instant_text(fire_time),
         "origin": context.origin,
     }
 
@@ -58,11 +59,6 @@ def run_facts(context: Attempt) -> dict[str, str | int | None]:
 def as_text(fact: str | int | None) -> str:
     """Of one fact: empty for none."""
     return "" if fact is None else str(fact)
-
-
-def rfc3339(instant: datetime) -> str:
-    """As programs and services read it: ``2026-11-21T02:00:00Z``."""
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 Source: TypeAlias = tuple[Link, asyncio.AbstractEventLoop]
