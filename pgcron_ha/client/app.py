@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Unpack
 
 from pgcron_ha.client import checks
 from pgcron_ha.client.database import DatabaseOfApp
-from pgcron_ha.client.mistakes import are_collected, defining, refuse_bare, refuse_second
+from pgcron_ha.client.mistakes import defining, refuse_bare, refuse_second
 from pgcron_ha.client.options import (
     HandlerDefaults,
     Policies,
@@ -115,8 +115,6 @@ class App(DatabaseOfApp):
         slots = (checked or {}).get("weight", 1)
         policy = HandlerPolicy(slots, batch, on_lease_loss, keep_args, keep_result)
         mistakes.tried(check_policy, policy, isolation, defaults)
-        if not are_collected():
-            mistakes.raise_any()
 
         def register(function: Function) -> Function:
             own_name = name or function.__name__

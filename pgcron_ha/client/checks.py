@@ -258,11 +258,9 @@ def requirement_words(given: object) -> tuple[str, ...] | None:
 
     Raises InvalidInput with the rule.
     """
-    words: list[object] = [None]
+    words = _listed(given)
     if isinstance(given, Mapping):
         words = [_word(*item) for item in given.items()]
-    elif isinstance(given, Iterable) and not isinstance(given, str):
-        words = list(given)
     texts = [word for word in words if isinstance(word, str) and _LABEL.fullmatch(word)]
     keys = {text.partition("=")[0] for text in texts}
     if len(words) > MOST_LABELS or len(keys) < len(words):
@@ -279,9 +277,7 @@ def requirement_words(given: object) -> tuple[str, ...] | None:
 
 def tag_words(given: object) -> tuple[str, ...]:
     """Tags in the order in which they are given. Raises InvalidInput with the rule."""
-    words: list[object] = [None]
-    if isinstance(given, Iterable) and not isinstance(given, str):
-        words = list(given)
+    words = _listed(given)
     tags = [word for word in words if isinstance(word, str) and _TAG.fullmatch(word)]
     if not len(set(tags)) == len(words) <= MOST_TAGS:
         raise InvalidInput(
@@ -291,6 +287,11 @@ def tag_words(given: object) -> tuple[str, ...]:
             'Write for example ["nightly", "team:billing"].',
         )
     return tuple(tags)
+
+
+def _listed(given: object) -> list[object]:
+    """Its items; of what has none one that is no word."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
 
 
 def links_text(given: object) -> str:

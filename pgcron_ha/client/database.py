@@ -12,7 +12,7 @@ from pgcron_ha.db.driver.link import Link
 from pgcron_ha.db.driver.passwords import password_in_use, use_password
 from pgcron_ha.db.driver.pool import ClientPool
 from pgcron_ha.db.driver.pooling import assume
-from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, in_schema
+from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA, require_plain
 
 
 class DatabaseOfApp:
@@ -21,7 +21,7 @@ class DatabaseOfApp:
     """
 
     def __init__(self, dsn: str | None, schema: str | None, listen_dsn: str | None) -> None:
-        in_schema("", schema or DEFAULT_SCHEMA)  # a name that is not plain is refused here
+        require_plain(schema or DEFAULT_SCHEMA)
         self._dsn = dsn
         """None until it is needed, if it is left out."""
         self._listen_dsn = listen_dsn
@@ -44,7 +44,15 @@ class DatabaseOfApp:
 
     def _connection(self, given: Any) -> AbstractAsyncContextManager[Any]:
         """The caller's own, or one of the running loop's."""
-        return nullcontext(given) if given is not None else self._pool_here().connection()
+        if given is not None:
+            return nullcontext(given)
+        loop = asyncio.get_running_loop()
+        if loop not in self._pools:
+            for closed in [each for each in list(self._pools) if each.is_closed()]:
+                self._pools.pop(closed, None)
+                self._waiting.pop(closed, None)
+            self._pools[loop] = ClientPool(self._own_dsn())
+        return self._pools[loop].connection()
 
     def _waiting_here(self) -> Waiting:
         """Those who wait for runs in the running loop."""
@@ -79,16 +87,6 @@ class DatabaseOfApp:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def _pool_here(self) -> ClientPool:
-        """The running loop's."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._pools:
-            for closed in [each for each in list(self._pools) if each.is_closed()]:
-                self._pools.pop(closed, None)
-                self._waiting.pop(closed, None)
-            self._pools[loop] = ClientPool(self._own_dsn())
-        return self._pools[loop]
 
     def _own_dsn(self) -> str:
         if self._dsn is None:

@@ -26,11 +26,6 @@ def all_of_them() -> Iterator[None]:
     mistakes.raise_any()
 
 
-def are_collected() -> bool:
-    """Whether `defining` keeps errors instead of passing them on."""
-    return _COLLECTED.get() is not None
-
-
 @contextmanager
 def defining(what: str) -> Iterator[None]:
     """An error inside names what is being defined if it is one of several."""

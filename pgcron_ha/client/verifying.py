@@ -71,17 +71,9 @@ async def prove(
         verdict = await _verdict(session, schedule, since, instants)
         looked_at, total = looked_at + 1, total + verdict.instants
         is_cut = is_cut or verdict.reached < schedule["watermark"]
-        breaks += [
-            {
-                "rule": broken.rule,
-                "schedule_id": schedule["id"],
-                "schedule": schedule["name"],
-                "fire_at": broken.fire_at,
-                "run_id": None,
-                "detail": "by its spec of that time",
-            }
-            for broken in verdict.breaks
-        ]
+        of_which = {"schedule_id": schedule["id"], "schedule": schedule["name"]}
+        more = {"run_id": None, "detail": "by its spec of that time"}
+        breaks += [{**broken._asdict(), **of_which, **more} for broken in verdict.breaks]
     return Proof(looked_at, total, breaks, is_cut, others)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
@@ -42,30 +43,24 @@ UNRESPONSIVE_SECONDS: Final = 60.0
 _PROBE: Final = "probe"
 
 
+@dataclass(eq=False)
 class Notifications:
-    """A connection that listens, and queries sent over another one.
+    """A connection that listens, through a pooler if it insists, and queries sent over another one.
 
     `on_end` is called with the id of a run that has ended, `on_change` when `is_proved` changes.
     """
 
-    def __init__(
-        self,
-        link: Link,
-        connection: Callable[[], AbstractAsyncContextManager[Any]],
-        schema: str,
-        insists: bool = False,
-    ) -> None:
-        """`link` listens, through a pooler if it `insists`; `connection` gives one for queries."""
-        self._link = link
-        self._insists = insists
-        self._connection = connection
-        self._schema = schema
-        self._heard_probe = asyncio.Event()
-        self._is_reported = False
-        self.is_proved = False
-        """Whether notifications are known to arrive."""
-        self.on_end: Callable[[int], None] = lambda _: None
-        self.on_change: Callable[[], None] = lambda: None
+    _link: Link
+    _connection: Callable[[], AbstractAsyncContextManager[Any]]
+    """Gives one for queries."""
+    _schema: str
+    _insists: bool = False
+    _heard_probe: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_reported: bool = False
+    is_proved: bool = False
+    """Whether notifications are known to arrive."""
+    on_end: Callable[[int], None] = lambda _: None
+    on_change: Callable[[], None] = lambda: None
 
     async def look(self, run_ids: list[int]) -> tuple[list[int], list[int]]:
         """(those that have ended, those whose end no notification will report) of these runs."""

@@ -107,8 +107,8 @@ def _is_for_a_plugin(name: str, raw: object) -> bool:
     """Whether it is tables in a table, which settings never are, and no misspelled known name."""
     tables = list(raw.values()) if isinstance(raw, dict) else []
     own = [*{key.partition(".")[0] for key in BY_KEY}, *CAPABILITIES]
-    is_known = name in own or bool(did_you_mean(name, own))
-    return bool(tables) and all(isinstance(each, dict) for each in tables) and not is_known
+    is_table = bool(tables) and all(isinstance(each, dict) for each in tables)
+    return is_table and not did_you_mean(name, own)
 
 
 def _read_toml(path: Path, *, is_named: bool) -> dict[str, object]:

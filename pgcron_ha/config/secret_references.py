@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Literal, NoReturn
@@ -127,8 +128,10 @@ def parse_secret_reference(raw: object) -> SecretReference:
     secret that somebody wrote into the file.
     """
     kind, _, place = raw.partition(":") if isinstance(raw, str) else ("", "", "")
-    if kind in _PLACES and _is_place(kind, place):
-        return SecretReference(kind, place)  # type: ignore[arg-type]
+    with suppress(ValueError):  # of a command with a quotation without its end
+        is_whole = kind != "command" or bool(shlex.split(place))
+        if is_whole and kind in _PLACES and _PLACES[kind].fullmatch(place):
+            return SecretReference(kind, place)  # type: ignore[arg-type]
     raise Refused(
         "expected env:NAME (a variable of the node), file:/absolute/path, credential:NAME (of"
         " systemd) or command:PROGRAM ARGUMENT…"
@@ -141,11 +144,3 @@ def secret_references(raw: object) -> tuple[SecretReference, ...]:
     if not isinstance(items, list | tuple):
         raise Refused('expected a list such as ["file:/run/secrets/key"]')
     return tuple(map(parse_secret_reference, items))
-
-
-def _is_place(kind: str, place: str) -> bool:
-    try:
-        is_whole = kind != "command" or bool(shlex.split(place))
-    except ValueError:  # a quotation without its end
-        return False
-    return is_whole and _PLACES[kind].fullmatch(place) is not None

@@ -52,7 +52,7 @@ def test_wrong_definitions_of_handlers_are_told_where_they_are_made() -> None:
             app.handler("new")(misplaced)
     app.handler("rest")(lambda *context, **ctx: None)
     with pytest.raises(InvalidInput, match="delivery 'sometimes' is not known"):
-        app.handler("other", delivery="sometimes")
+        app.handler("other", delivery="sometimes")(lambda: None)
     with pytest.raises(ConfigError, match="not a handler of this App"):
         app.schedule("@daily")(lambda: None)
     with pytest.raises(ConfigError, match="not a plain name"):

@@ -74,7 +74,7 @@ def test_what_a_handler_requires_is_the_default_of_its_schedules_and_runs() -> N
     assert '"requires":["gpu=a100"]' in first
     assert "requires" not in second
     with pytest.raises(InvalidInput, match="is not a list of labels"):
-        app.handler("wrong", requires={"gpu": 1})
+        app.handler("wrong", requires={"gpu": 1})(lambda: None)
 
 
 async def test_a_run_of_a_handler_gets_what_the_handler_requires(database: str) -> None:

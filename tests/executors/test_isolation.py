@@ -365,7 +365,7 @@ def test_limits_without_a_process_and_limits_that_are_none_are_refused() -> None
     ]
     for limits in wrong:
         with pytest.raises(ConfigError):
-            App().handler("x", **limits)
+            App().handler("x", **limits)(lambda: None)
     limited = App()
     limited.handler("x", isolation="process", memory="0.5GB", cpu="1m30s")(lambda: None)
     isolation = limited.handlers["py:x"].isolation
