@@ -88,11 +88,6 @@ def unreadable(what: str, error: Exception) -> InvalidInput:
     return InvalidInput(f"{what} can't be read", f"{error}.", "Write the file as UTF-8 text.")
 
 
-def duration(option: str, text: str) -> timedelta:
-    """A duration such as ``90s``, ``15m`` or ``1h30m``."""
-    return checks.duration(option, text.strip())
-
-
 class Rate(NamedTuple):
     """At most `rate` runs in any time `per`; None and None: no limit."""
 
@@ -113,7 +108,7 @@ def rate(option: str, text: str) -> Rate:
             "A rate is a number of runs and a duration: COUNT/DURATION.",
             "Write for example 10/1m.",
         )
-    return Rate(int(count), duration(option, per))
+    return Rate(int(count), checks.duration(option, per.strip()))
 
 
 class ReadBy(click.ParamType[Any]):
@@ -136,11 +131,11 @@ class ReadBy(click.ParamType[Any]):
         *others, last = self._read
         for read in others:
             with suppress(InvalidInput):
-                return read(name, value)
-        return last(name, value)
+                return read(name, value.strip())
+        return last(name, value.strip())
 
 
-DURATION: Final = ReadBy("duration", duration)
+DURATION: Final = ReadBy("duration", checks.duration)
 INSTANT: Final = ReadBy("instant", instant)
 LOCAL_INSTANT: Final = ReadBy("instant", local_instant)
 RATE: Final = ReadBy("count/duration", rate)

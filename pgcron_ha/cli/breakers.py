@@ -10,12 +10,11 @@ from pgcron_ha.cli.arguments import DURATION, JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
 from pgcron_ha.db.commands import breakers
-from pgcron_ha.spec.text import duration_text
 
 COLUMNS: Final = columns(
     "BREAKER=name:32 STATE UNTIL=open_until WAITING WHY=reason:60 LAST_ERROR:60 OPENS_AFTER"
     " FALLBACK:32 SET_BY:16",
-    OPENS_AFTER=lambda row: f"{row['failures']} in {duration_text(row['within'])}",
+    OPENS_AFTER=lambda row: f"{row['failures']} in {shown(row['within'])}",
     FALLBACK=lambda row: row["fallback_handler"] or row["fallback_queue"],
     SET_BY=lambda row: row["set_by"] or "nodes",
 )

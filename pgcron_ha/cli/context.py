@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
@@ -57,9 +56,8 @@ class CommandContext:
 
         Without a DSN the database is that of this user's `dev` or `demo`, if one runs.
         """
-        own = {key: value for key, value in (flags or {}).items() if value is not None}
-        given = {**self.flags, **own}
-        sources = loading.read_sources(file=self.config_file, environment=os.environ, flags=given)
+        given = {**self.flags, **(flags or {})}
+        sources = loading.read_sources(file=self.config_file, flags=given)
         if finds_server and sources.values["dsn"].raw is None:
             sources.values["dsn"] = _of_running_server(sources.values["dsn"])
         return sources

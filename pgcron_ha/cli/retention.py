@@ -60,7 +60,7 @@ def set_command(duration: timedelta, table: str | None, **rule: str | None) -> N
         raise click.UsageError("--table is given with --queue or --outcome: it is kept whole")
     else:
         act(cluster.set_table_retention, table, duration)
-    row = {"relation": table, "queue": rule["queue"], "outcome": rule["outcome"]}
+    row = {"relation": table, **rule}
     kept = f"{'is' if table else 'are'} kept for {shown(duration)}"
     print_result({**row, "keep": duration}, f"{cluster.scope_words(row)} {kept}")
 
@@ -71,6 +71,6 @@ def set_command(duration: timedelta, table: str | None, **rule: str | None) -> N
 def delete_command(**rule: str | None) -> None:
     """Delete a rule: the next less specific one counts, or history's own."""
     act(cluster.delete_retention, **rule)
-    row = {"relation": None, "queue": rule["queue"], "outcome": rule["outcome"]}
+    row = {"relation": None, **rule}
     gone = f"there is no rule for {cluster.scope_words(row)} any more"
     print_result({**row, "keep": None}, gone)

@@ -15,7 +15,7 @@ from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.output import columns, echo, plural, shown
 from pgcron_ha.cli.session import Session
 from pgcron_ha.cli.watching import what_it_waits_for
-from pgcron_ha.client import fires
+from pgcron_ha.client import checks, fires
 from pgcron_ha.client.verifying import Proof, prove
 from pgcron_ha.config.times import WrittenTime, attach
 from pgcron_ha.db.commands import functions
@@ -24,19 +24,22 @@ from pgcron_ha.db.queries import health, overview, reasons
 from pgcron_ha.db.queries.pages import schedules as ledger
 from pgcron_ha.model.verdicts import ledger_line
 from pgcron_ha.spec.bounds import AN_INSTANT
-from pgcron_ha.spec.text import in_number
+from pgcron_ha.spec.text import in_number, instant_text
 from pgcron_ha.spec.zones import TZDATA, load_zone
+
+occurrence_commands = arguments.JsonGroup()
+"""Those of ``schedules`` that are below."""
 
 COLUMNS = columns("SCHEDULE:30 FIRE_TIME=fire_at RUN=run_id RULE:60 DETAIL:100")
 LEDGER_COLUMNS = columns(
     "FIRE_TIME:44 DECISION REASON RUN=run_id OUTCOME=run_state STARTED=started_at",
     FIRE_TIME=lambda row: " to ".join(dict.fromkeys(map(shown, (row["fire_at"], row["last_at"])))),
 )
-_WHEN = arguments.ReadBy("when", arguments.duration, arguments.instant)
+_WHEN = arguments.ReadBy("when", checks.duration, arguments.instant)
 
 
 def _ago(option: str, text: str) -> timedelta:
-    return timedelta() if text.strip() == "now" else arguments.duration(option, text)
+    return timedelta() if text == "now" else checks.duration(option, text)
 
 
 _fire_arguments = arguments.together(
@@ -45,7 +48,7 @@ _fire_arguments = arguments.together(
 _note = arguments.option("--note", "Why; shown by `schedules why`.")
 
 
-@click.command("occurrences", cls=arguments.JsonCommand)
+@occurrence_commands.command("occurrences")
 @click.argument("name")
 @arguments.option("--decision", "Only what was decided so.", ledger.DECISIONS)
 @arguments.option("--until", "Only before: 2h (ago), 18:30, ISO.", arguments.LOCAL_INSTANT)
@@ -69,7 +72,7 @@ async def occurrences_command(
     output.print_rows(lines, LEDGER_COLUMNS, "no occurrences")
 
 
-@click.command("why", cls=arguments.JsonCommand)
+@occurrence_commands.command("why")
 @click.argument("name")
 @click.argument(
     "instant", required=False, type=arguments.ReadBy("instant", _ago, arguments.local_instant)
@@ -93,7 +96,7 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
         moment = fires.last_fire(row, then) or (decided[0]["fire_at"] if decided else then)
     stored = await session.call(reasons.why, name, moment)
     reported, before, after = fires.explain(row, moment, stored)
-    fields = {"schedule": name, "instant": output.instant_text(moment), **reported._asdict()}
+    fields = {"schedule": name, "instant": instant_text(moment), **reported._asdict()}
     run = reported.run
     fields |= {"waits_for": None, "waits_detail": None}
     fields |= {} if run is None else await what_it_waits_for(session, run)
@@ -105,7 +108,7 @@ async def why_command(session: Session, name: str, instant: timedelta | WrittenT
     output.print_fields(fields)
 
 
-@click.command("skip", cls=arguments.JsonCommand)
+@occurrence_commands.command("skip")
 @_fire_arguments
 @_note
 async def skip_command(session: Session, name: str, instant: WrittenTime, note: str | None) -> None:
@@ -117,7 +120,7 @@ async def skip_command(session: Session, name: str, instant: WrittenTime, note: 
     await _change(session, name, instant, "is skipped", functions.skip_occurrence, note)
 
 
-@click.command("move", cls=arguments.JsonCommand)
+@occurrence_commands.command("move")
 @_fire_arguments
 @click.argument("to", type=arguments.LOCAL_INSTANT)
 @_note
@@ -131,11 +134,11 @@ async def move_command(
     the schedule's zone.
     """
     then = await arguments.in_zone_of(session, name, to, direction=1)
-    done = f"runs at {output.instant_text(then)}"
+    done = f"runs at {instant_text(then)}"
     await _change(session, name, instant, done, functions.move_occurrence, then, note)
 
 
-@click.command("edit-occurrence", cls=arguments.JsonCommand)
+@occurrence_commands.command("edit-occurrence")
 @_fire_arguments
 @arguments.args_option("Its arguments instead of the schedule's.", required=True)
 @_note
@@ -150,7 +153,7 @@ async def edit_occurrence_command(
     await _change(session, name, instant, "has other args", functions.edit_occurrence, args, note)
 
 
-@click.command("restore-occurrence", cls=arguments.JsonCommand)
+@occurrence_commands.command("restore-occurrence")
 @_fire_arguments
 async def restore_occurrence_command(session: Session, name: str, instant: WrittenTime) -> None:
     """Let one fire be as the schedule says.
@@ -162,7 +165,7 @@ async def restore_occurrence_command(session: Session, name: str, instant: Writt
     _say(name, fire, "is restored")
 
 
-@click.command("verify", cls=arguments.JsonCommand)
+@occurrence_commands.command("verify")
 @click.argument("name", required=False)
 @arguments.option("--since", "An instant, or how long ago.", _WHEN, default="1d")
 async def verify_command(session: Session, name: str | None, since: timedelta | datetime) -> int:
@@ -206,21 +209,10 @@ def _sentence(proof: Proof, after: datetime) -> str:
     return f"{looked}{cut}: each is accounted for, none twice"
 
 
-OCCURRENCE_COMMANDS = (
-    occurrences_command,
-    verify_command,
-    why_command,
-    skip_command,
-    move_command,
-    edit_occurrence_command,
-    restore_occurrence_command,
-)
-
-
 def changed_lines(schedule: Mapping[str, Any], changed: Sequence[Mapping[str, Any]]) -> list[str]:
     """Fires to come that somebody has changed, and whether they still are fires."""
     return [
-        f"changed {output.instant_text(one['fire_at'])}  {fires.changed_words(schedule, one)}"
+        f"changed {instant_text(one['fire_at'])}  {fires.changed_words(schedule, one)}"
         for one in changed
     ]
 
@@ -239,5 +231,5 @@ async def _change(
 def _say(name: str, fire: datetime, done: str) -> None:
     output.print_result(
         {"schedule": name, "instant": fire, "done": done},
-        f"the fire of schedule '{name}' at {output.instant_text(fire)} {done}",
+        f"the fire of schedule '{name}' at {instant_text(fire)} {done}",
     )

@@ -16,9 +16,10 @@ from pgcron_ha.cli.options import owner_filter, policy_options, tag_filter
 from pgcron_ha.cli.output import columns, echo, print_result, print_rows, shown
 from pgcron_ha.cli.runs import RUN_COLUMNS, print_run_id
 from pgcron_ha.cli.schedule_files import FILE_COMMANDS
-from pgcron_ha.cli.schedule_occurrences import OCCURRENCE_COMMANDS, changed_lines
+from pgcron_ha.cli.schedule_occurrences import changed_lines, occurrence_commands
 from pgcron_ha.cli.session import Session, act, call, on_database
 from pgcron_ha.cli.watching import note_what_nobody_offers
+from pgcron_ha.client import checks
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
 from pgcron_ha.config.times import WrittenTime
@@ -54,18 +55,17 @@ COLUMNS = columns(
     STATUS=_status,
     NEXT=_next,
 )
-_UNTIL = arguments.ReadBy("duration|instant", arguments.duration, arguments.local_instant)
+_UNTIL = arguments.ReadBy("duration|instant", checks.duration, arguments.local_instant)
 _NEXT_FIRES = 5
 _LAST_RUNS = 5
 
 
-@click.group("schedules", cls=arguments.JsonGroup)
+@click.group("schedules", cls=arguments.JsonGroup, commands=[*FILE_COMMANDS, backfill_command])
 def schedules_group() -> None:
     """List, define, pause, explain schedules."""
 
 
-for _command in (*OCCURRENCE_COMMANDS, *FILE_COMMANDS, backfill_command):
-    schedules_group.add_command(_command)
+schedules_group.commands.update(occurrence_commands.commands)
 
 
 @schedules_group.command("list")
