@@ -113,7 +113,7 @@ async def _send(
     handlers.
     """
     ids: list[int] = []
-    wanted: dict[tuple[str, str], Sequence[str] | None] = {}
+    wanted: dict[tuple[str, str, Sequence[str]], None] = {}
     # Before: what is read after the runs are there must not look as if they were not.
     reads_all = await session.call(may_read_history)
     # So it can wait for its runs. The user of this machine may have the name of another role.
@@ -129,8 +129,8 @@ async def _send(
                     error.message = batch[int(place[1]) - 1][0] + error.message[place.end() :]
                 raise
             for _, each in batch:
-                queue = each.options.get("queue", "default")
-                wanted[each.handler, queue] = each.options.get("requires")
+                queue, requires = each.options.get("queue"), each.options.get("requires")
+                wanted[each.handler, queue or "default", requires or ()] = None
     if reads_all:
         remedy = f"`pgcron-ha runs cancel {ids[0]}` ends the wait." if is_awaited else None
         await note_what_nobody_offers(session, wanted, remedy)

@@ -95,7 +95,9 @@ async def apply_command(
     new = [one["content"] for one in of_schedules if one["change"] in ("added", "changed")]
     # Every node takes workflows, also those that it learns of in a moment.
     runs = [row for row in new if not row["handler"].startswith("workflow:")]
-    wanted = {(row["handler"], row["queue"]): row["requires"] for row in runs}
+    wanted = dict.fromkeys(
+        (row["handler"], row["queue"], tuple(row["requires"] or ())) for row in runs
+    )
     await note_what_nobody_offers(session, wanted)
     default = (await session.call(schedule_files.default_schedule))["content"]
     for calendar in of_calendars:

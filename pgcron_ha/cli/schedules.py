@@ -136,7 +136,7 @@ def put_command(
             row = await session.call(overview.schedule, name)
             spec_of(row)  # with the calendars that it names: refuse a spec that never fires
             changed = await session.call(functions.changed_occurrences, row["id"])
-        await note_what_nobody_offers(session, {(handler, row["queue"]): row["requires"]})
+        await note_what_nobody_offers(session, [(handler, row["queue"], row["requires"])])
         return row, changed
 
     found, changed = on_database(put)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -90,19 +90,19 @@ async def what_it_waits_for(session: Session, run_id: int) -> dict[str, str]:
 
 
 async def note_what_nobody_offers(
-    session: Session,
-    wanted: Mapping[tuple[str, str], Sequence[str] | None],
-    remedy: str | None = None,
+    session: Session, wanted: Iterable[tuple[str, str, Sequence[str]]], remedy: str | None = None
 ) -> None:
     """A note on stderr, with the remedy, for each handler and queue, with the labels that they
     require, whose runs no living node takes; none while no node lives. What can't be read is no
     error: the change is made.
     """
+    noted = set()
     with suppress(PgcronError), answers():
-        for (handler, queue), requires in islice(wanted.items(), MOST_NOTES):
+        for handler, queue, requires in islice(wanted, MOST_NOTES):
             found = await session.call(offered, handler=handler, queue=queue, requires=requires)
             lacking = not_offered(handler, queue, found) if found["handlers"] else None
-            if lacking is not None:
+            if lacking is not None and lacking not in noted:
+                noted.add(lacking)
                 note(f"{lacking} {remedy}" if remedy else lacking)
 
 

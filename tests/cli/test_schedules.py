@@ -329,13 +329,18 @@ def test_a_handler_that_no_living_node_offers_is_noted_with_the_nearest(
     assert "; did you mean 'py:report'?" in cli("enqueue", "py:reprot").err
     assert cli("enqueue", "py:report").err == ""
 
-    # And for files, once for each handler and queue.
+    # And for files, once for each handler and queue, whatever other runs of them require.
     runs, schedules = tmp_path / "runs", tmp_path / "jobs.yaml"
     runs.write_text('{"handler": "py:reprot"}\n{"handler": "py:report"}\n' * 2)
     schedules.write_text("schedules: {again: {spec: '@daily', handler: 'py:reprot'}}")
     assert cli("enqueue", "--file", runs).err.count("; did you mean 'py:report'?") == 1
     assert "; did you mean 'py:report'?" in cli("schedules", "apply", schedules).err
     assert cli("schedules", "apply", schedules).err == ""  # nothing is changed
+    runs.write_text('{"handler": "py:report", "requires": ["gpu"]}\n{"handler": "py:report"}\n')
+    assert "and has what it requires" in cli("enqueue", "--file", runs).err
+    both = "one: {spec: '@daily', handler: 'py:report', requires: [gpu]}, two: {spec: '@daily', "
+    schedules.write_text(f"schedules: {{{both}handler: 'py:report'}}}}")
+    assert "and has what it requires" in cli("schedules", "apply", schedules).err
     assert "Did you mean 'py:report'?" in cli("enqueue", "report").err
 
 
