@@ -194,13 +194,12 @@ LANGUAGE sql SECURITY DEFINER AS $$
                     WHERE u.name = user_name AND u.disabled_at IS NOT NULL) $$;
 
 -- Ends sessions of a user: one by the beginning of its hash, all of them but one, or all, and then
--- the tokens, too; how many there were. Sessions and tokens that are being made are waited for.
+-- the tokens, too; how many there were.
 CREATE FUNCTION pgcron.revoke_sessions(name text, session text DEFAULT NULL,
     but bytea DEFAULT NULL, actor text DEFAULT NULL, OUT sessions bigint, OUT tokens bigint)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   PERFORM pgcron.require_user(name);
-  PERFORM FROM pgcron.web_user u WHERE u.name = revoke_sessions.name FOR UPDATE;
   DELETE FROM pgcron.web_session s
   WHERE s.user_name = revoke_sessions.name AND s.id IS DISTINCT FROM revoke_sessions.but
     AND (session IS NULL OR left(encode(s.id, 'hex'), 16) = session);

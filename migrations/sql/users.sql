@@ -1,11 +1,13 @@
 -- Users of the pages, and tokens of programs.
 
+-- Locks the user: sessions and tokens that are being made are waited for.
 CREATE FUNCTION pgcron.require_user(name text) RETURNS void
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql AS $$
   SELECT pgcron.refuse('PC010', format('user %L does not exist', left(require_user.name, 200)),
     'Users are made with `pgcron-ha users add`, or by their first login through a provider.',
     'List the users: `pgcron-ha users list`.')
-  WHERE NOT EXISTS (SELECT FROM pgcron.web_user u WHERE u.name = require_user.name) $$;
+  WHERE NOT EXISTS (
+    SELECT FROM pgcron.web_user u WHERE u.name = require_user.name FOR UPDATE) $$;
 
 -- A user with a password, or without one who comes by a proxy; `role` for everything.
 CREATE FUNCTION pgcron.add_user(name text, password_hash text, role text DEFAULT NULL,

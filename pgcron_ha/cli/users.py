@@ -65,7 +65,8 @@ def list_command(limit: int) -> None:
 def password_command(name: str) -> None:
     """Set the password of NAME, which ends all its sessions, and no token."""
     act(login.set_password, name, _new_password())
-    print_result({"user": name}, f"the password of '{name}' is set; its sessions have ended")
+    said = f"the password of '{name}' is set; its sessions have ended, its tokens stay"
+    print_result({"user": name}, said)
 
 
 @users_group.command("disable")
@@ -73,7 +74,8 @@ def password_command(name: str) -> None:
 def disable_command(name: str) -> None:
     """Let NAME in no more, and end its sessions and tokens for good."""
     act(login.disable_user, name, True)
-    print_result({"user": name, "is_disabled": True}, f"user '{name}' is disabled")
+    said = f"user '{name}' is disabled; its sessions and tokens have ended"
+    print_result({"user": name, "is_disabled": True}, said)
 
 
 @users_group.command("enable")

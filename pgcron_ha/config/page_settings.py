@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pgcron_ha.config import values
 from pgcron_ha.config.secret_references import SecretReference, parse_secret_reference
 from pgcron_ha.config.setting import optional_setting, setting
 
-_HOSTS = values.text_list(
-    r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\]", "the name or address of a host, without a port"
-)
+HOST: Final = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]"
+_HOSTS = values.text_list(HOST, "the whole name or the address of a host, without a port")
 _CLAIM = values.text(r"[!-~]{1,100}", "the name of a claim")
 _HEADER = values.text(r"[A-Za-z0-9-]{1,100}", "the name of a header")
 

@@ -167,12 +167,10 @@ class Access:
 
     def is_proxy(self, address: str | None) -> bool:
         """Whether a proxy at this address is believed."""
-        try:
-            found = peer_address(address or "")
-        except ValueError:
-            return False
         proxies = self.auth.proxy_addresses if self.auth is not None else ()
-        return any(found in network for network in proxies)
+        with suppress(ValueError):
+            return any(peer_address(address or "") in network for network in proxies)
+        return False
 
     def address(self, request: Request) -> str | None:
         """Where it comes from: of the addresses that proxies name the last that is no proxy's."""

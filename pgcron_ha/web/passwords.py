@@ -43,19 +43,15 @@ class Passwords:
         try:
             async with self._turns:
                 self._metrics.password_checks.inc()
-                typed = typed[:MOST_CHARACTERS]
-                is_right = await asyncio.to_thread(self._compare, known or self._nobody, typed)
+                compared = known or self._nobody, typed[:MOST_CHARACTERS]
+                await asyncio.to_thread(self._hasher.verify, *compared)
+        except (Argon2Error, InvalidHashError):
+            return None
         finally:
             self._waiting -= 1
-        return known if is_right else None
+        return known
 
     async def hashed(self, new: str) -> str:
         """The hash of a new password. InvalidInput."""
         async with self._turns:
             return await asyncio.to_thread(hashed_password, new)
-
-    def _compare(self, known: str, typed: str) -> bool:
-        try:
-            return self._hasher.verify(known, typed)
-        except (Argon2Error, InvalidHashError):
-            return False

@@ -19,6 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pgcron_ha.config.page_settings import HOST
 from pgcron_ha.config.values import LOOPBACK, Address
 from pgcron_ha.errors import ConfigError
 
@@ -79,7 +80,14 @@ class Site:
 
     @classmethod
     def of(cls, hosts: Collection[str], public_url: str | None) -> Self:
-        """With the host of the public address."""
+        """With the host of the public address. ConfigError for what is the name of no host."""
+        wrong = [host for host in hosts if not re.fullmatch(HOST, host)]
+        if wrong:
+            raise ConfigError(
+                f"the pages can't be reached by the host {wrong[0][:100]!r}",
+                "Hosts are a list of whole names or addresses, without ports, * or a leading dot.",
+                "List each name that browsers use, such as 'app.example.com'.",
+            )
         url = urlsplit(public_url or "")
         named = {host.lower().strip("[]") for host in (*hosts, url.hostname or "") if host}
         return cls(frozenset(named), f"{url.scheme}://{url.netloc}" if public_url else None)

@@ -25,6 +25,7 @@ from tests.sessions import own_session
 from tests.waiting import until
 from tests.web.login_sites import Login
 from tests.web.seed import seed
+from tests.web.toolkit_provider import ToolkitProvider
 
 FRESH_SECONDS = 60.0
 """How old a believable cluster may be."""
@@ -58,6 +59,14 @@ class Site:
         assert not self.is_shared, "take full_site: others look at what this would change"
         origin = {"origin": self.url.rstrip("/")}
         return await self.client.post(path, data=fields, headers=origin)
+
+
+@pytest.fixture(scope="module")
+def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolkitProvider]:
+    """One for all tests of a file: that it starts takes longer than a login."""
+    provider = ToolkitProvider(tmp_path_factory.mktemp("toolkit"))
+    with provider.running():
+        yield provider
 
 
 Serve: TypeAlias = Callable[[str], AbstractAsyncContextManager[Site]]

@@ -14,12 +14,12 @@ from tests.web.login_sites import PASSWORD
 HOST = "shop.example.com"
 SETTINGS = f"""
 from project.settings import *
-from tests.web.django_login import MIDDLEWARE, TEMPLATES
+from tests.web.django_login import MIDDLEWARE, PASSWORD_HASHERS, TEMPLATES, tables_as_they_are
 
 ROOT_URLCONF = "project.with_login"
 ALLOWED_HOSTS = ["localhost", "{HOST}"]
 LOGIN_REDIRECT_URL = "/jobs/"
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+MIGRATION_MODULES = tables_as_they_are(INSTALLED_APPS)
 """
 URLS = """
 from django.urls import include, path
@@ -27,18 +27,24 @@ from shop.urls import urlpatterns as shop
 
 urlpatterns = [path("accounts/", include("django.contrib.auth.urls")), *shop]
 """
-USERS = f"""
+# All in one process: each that loads Django takes a second, and many on a busy machine.
+SERVE = f"""
 import os
+import sys
 
 import django
+import uvicorn
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "project.with_settings"
 django.setup()
 from django.contrib.auth.models import User
+from django.core.management import call_command
 
+call_command("migrate", run_syncdb=True, verbosity=0)
 for name, more in [("root", {{"is_staff": True, "is_superuser": True}}),
                    ("ada", {{"is_staff": True}}), ("bob", {{}})]:
     User.objects.create_user(name, password="{PASSWORD}", **more)
+uvicorn.run("project.asgi:application", port=int(sys.argv[1]))
 """
 
 
@@ -46,24 +52,17 @@ for name, more in [("root", {{"is_staff": True, "is_superuser": True}}),
 def shop(dsn: str, folder: Path) -> Iterator[str]:
     """Its address. Users are root, ada (staff) and bob (a customer)."""
     typed = blocks(DOCS / "how-to" / "django.md")
-    files = [each for each in typed if each.words.startswith(("manage.py", "project/", "shop/"))]
-    [made] = [each for each in typed if "makemigrations" in each.text and each.language == "sh"]
+    files = [each for each in typed if each.words.startswith(("project/", "shop/"))]
     port = free_port()
-    start = "env DJANGO_SETTINGS_MODULE=project.with_settings"
     reader = Reader(folder, dsn)
     try:
         reader.follow(
             [
                 *files,
-                made,
                 Block("python", "project/with_settings.py", SETTINGS, 0),
                 Block("python", "project/with_login.py", URLS, 0),
-                Block("python", "", USERS, 0),
-                Block(
-                    *("sh", "in another terminal"),
-                    f"{start} uvicorn project.asgi:application --port {port}",
-                    0,
-                ),
+                Block("python", "serve.py", SERVE, 0),
+                Block("sh", "in another terminal", f"python serve.py {port}", 0),
                 Block("text", "", "…\nINFO: … Uvicorn running on …", 0),
             ]
         )

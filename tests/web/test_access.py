@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
 
+from pgcron_ha.errors import ConfigError
 from tests.product.config import Address, SocketPath
 from tests.product.model import LOCAL, Grant, Person
 from tests.product.web import ROUTES, Entry, LocalKey, WebRoute, WebServer, create_app
@@ -129,6 +130,17 @@ async def test_an_application_that_serves_the_pages_says_who_sent_a_request(data
     assert (page.status_code, nobody.status_code, elsewhere.status_code) == (200, 401, 421)
     assert "<bdi>Ann</bdi>" in page.text
     assert 'href="/account"' not in page.text
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [["*"], [".example.com"], ["jobs.example", "jobs.example:8420"], ["a b"], [""], "jobs.example"],
+)
+def test_what_names_no_host_is_refused_with_the_rule(hosts: list[str]) -> None:
+    with pytest.raises(ConfigError, match="the pages can't be reached by the host '") as refused:
+        create_app("postgresql:///any", entry=Entry(hosts=hosts))
+
+    assert "whole names or addresses" in str(refused.value.detail)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from tests.db.control import waits_for_lock
 from tests.sessions import own_session
+from tests.waiting import until
 from tests.web.login_sites import PASSWORD, Login, Visitor
 from tests.web.tenants import rows_of_all
 
@@ -250,6 +251,40 @@ async def test_what_a_thief_has_ends_for_good(
     assert verb == "disable" or done == {"user": "alice", "sessions": 1, "tokens": 1}
     kept = await login.execute("SELECT subject FROM pgcron.role_grant WHERE subject_kind = 'token'")
     assert [row["subject"] for row in kept] == [of_bob["authorization"].split("_")[1]]
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("/account/password", {"current": PASSWORD, "new": NEW_PASSWORD}),
+        ("/account/tokens", {"name": "mine"}),
+    ],
+)
+async def test_what_a_session_has_begun_when_it_is_ended_leaves_nothing(
+    login: Login, path: str, form: dict[str, str]
+) -> None:
+    await login.add("alice", "viewer")
+    connection = await own_session(login.dsn)
+    async with login.serve(local=True) as url, Visitor(url) as thief, Visitor(url) as alice:
+        await thief.log_in("alice")
+        async with connection.transaction():
+            await connection.execute("SELECT pgcron.revoke_sessions('alice')")
+            posting = asyncio.create_task(thief.post(path, **form))
+            await until(
+                "the request waits",
+                lambda: connection.fetchval(
+                    "SELECT count(*) > 0 FROM pg_stat_activity"
+                    " WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+                ),
+            )
+        answer = await posting
+        entered = await alice.log_in("alice")
+    tokens = await connection.fetch("SELECT FROM pgcron.api_token")
+    await connection.close()
+
+    assert answer.status_code == 403
+    assert "your session has ended meanwhile" in answer.text
+    assert (entered.status_code, tokens) == (303, [])
 
 
 async def test_a_token_that_is_made_while_its_owner_is_disabled_is_refused(login: Login) -> None:

@@ -4,13 +4,13 @@ browser that logs in there.
 
 from __future__ import annotations
 
-import asyncio
 import html
 import os
 import re
+import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,7 +19,7 @@ from joserfc.jwk import RSAKey
 
 from tests.house.checkout import ROOT
 from tests.servers import free_port
-from tests.waiting import until
+from tests.waiting import wait_for
 from tests.web.login_sites import PASSWORD
 from tests.web.oidc_provider import CLIENT, SECRET
 
@@ -42,31 +42,33 @@ class ToolkitProvider:
         key = RSAKey.generate_key(2048)
         (self._folder / "key.pem").write_bytes(key.as_pem(private=True))
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        arguments = [str(self._port), CLIENT, SECRET, self.redirect_uri, PASSWORD]
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        # Of an address without a port any port may be used: OAuth 2.0 for native apps (RFC 8252).
+        arguments = [str(self._port), CLIENT, SECRET, "http://127.0.0.1/login/oidc/callback"]
         log = self._folder / "log"
         with log.open("ab") as output:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tests.web.django_provider", *arguments),
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.web.django_provider", *arguments, PASSWORD],
                 cwd=ROOT,
                 env={**os.environ, "PROVIDER_FOLDER": str(self._folder)},
                 stdout=output,
                 stderr=output,
             )
+
+        def answers() -> bool:
+            assert process.poll() is None, log.read_text()
+            url = f"{self.issuer}/.well-known/openid-configuration"
+            with suppress(httpx.TransportError):
+                return httpx.get(url, verify=False).status_code == httpx.codes.OK
+            return False
+
         try:
-            async with httpx.AsyncClient(verify=False) as client:
-
-                async def answers() -> bool:
-                    assert process.returncode is None, log.read_text()
-                    url = f"{self.issuer}/.well-known/openid-configuration"
-                    return (await client.get(url)).status_code == httpx.codes.OK
-
-                await until("the provider answers", answers, ignoring=(httpx.TransportError,))
+            wait_for("the provider answers", answers)
             yield
         finally:
             process.terminate()
-            await process.wait()
+            process.wait()
 
 
 class Browser:

@@ -50,7 +50,7 @@ WHERE pgcron.in_scope(NULL, q.name, NULL, NULL, NULL) LIMIT :limit::int;
 
 -- name: page_producers
 -- Those of a team with all that they may enqueue, of others only what is in the person's scope.
-SELECT pg_get_userbyid(p.role) AS name, of_it.rules[:20] AS rules, p.backlog, p.largest_weight,
+SELECT pg_get_userbyid(p.role) AS name, of_it.rules[:21] AS rules, p.backlog, p.largest_weight,
        p.highest_priority, p.largest_args, p.largest_log
 FROM pgcron.producer p
 LEFT JOIN pgcron.owned o ON o.kind = 'producer' AND o.name = pg_get_userbyid(p.role)

@@ -185,7 +185,7 @@ class ShellExecutor(ProcessExecutor):
                 raise InvalidInput(
                     f"the argument {item!r} would be {text[:100]!r}",
                     "what begins with a dash is an option to most programs",
-                    "give another value, or set may_be_option = true in the node's configuration",
+                    f"give another value, or set may_be_option = true in [shell.{template.name}]",
                 )
         # Of the node's own variables only allowed ones are taken.
         node = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ}

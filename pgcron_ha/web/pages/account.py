@@ -46,7 +46,12 @@ async def set_password(page_request: PageRequest) -> Response:
         return await _page(page_request, problem=error)
     request, renewed = page_request.request, secrets.token_urlsafe(32)
     ids = {"session": access.session_id(request), "renewed": hashed(renewed)}
-    await page_request.do(login.set_password, name, new, address=page_request.address, **ids)
+
+    async def change(session: Session) -> None:
+        await session.act(login.set_password, name, new, address=page_request.address, **ids)
+        await _require_session(session, ids["renewed"])
+
+    await page_request.act(change)
     answer = page_request.redirect("account", "password_set")
     access.set_cookie(request, answer, renewed, configured(access.auth).session_life)
     return answer
@@ -65,18 +70,19 @@ async def end_sessions(page_request: PageRequest) -> Response:
 
 async def add_token(page_request: PageRequest) -> Response:
     """Shows the token, once."""
-    name = _own(page_request)
+    name, access = _own(page_request), page_request.services.access
     given = await page_request.form("name", "role", "scopes", "days")
-    token = new_token()
+    token, named = new_token(), access.named(page_request.request)
 
     async def add(session: Session) -> None:
         days = number_in("days", given.get("days", str(DAYS)), MOST_DAYS)
-        named = page_request.services.access.named(page_request.request)
         if named is not None:  # a proxy's user has no row before
             await session.call(login.note_user, name, page_request.person.shown, named[1])
         made = token.id, token.secret_hash, given.get("name", ""), given.get("role", "viewer")
         scopes, lifetime = given.get("scopes", "").split(), timedelta(days=days)
         await session.act(login.add_token, *made, scopes, lifetime=lifetime, owner=name)
+        if named is None:
+            await _require_session(session, access.session_id(page_request.request))
 
     try:
         await page_request.act(add)
@@ -91,6 +97,14 @@ async def revoke_token(page_request: PageRequest) -> Response:
     await page_request.form()
     await page_request.do(login.revoke_token, page_request.segments["token"], owner=name)
     return page_request.redirect("account", "token_revoked")
+
+
+async def _require_session(session: Session, own: bytes) -> None:
+    """Who ends a session locks its user, and so has this wait: what the session had begun leaves
+    neither password nor token. Raises Refused.
+    """
+    if await session.call(login.user_of_session, own) is None:
+        raise Refused("your session has ended meanwhile", "Nothing was changed.", "Log in again.")
 
 
 async def _page(

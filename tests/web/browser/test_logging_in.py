@@ -116,14 +116,13 @@ async def test_a_user_of_a_provider_comes_in_and_its_name_stays_a_text(
 
 
 async def test_users_of_a_provider_that_others_wrote_log_in_and_out(
-    login: Login, tmp_path: Path, windows: Windows
+    login: Login, toolkit: ToolkitProvider, windows: Windows
 ) -> None:
     await login.execute(
         "INSERT INTO pgcron.role_grant (subject_kind, subject, role)"
         " VALUES ('group', 'on call', 'operator')"
     )
-    provider = ToolkitProvider(tmp_path)
-    async with served(login, provider) as url, provider.running():
+    async with served(login, toolkit) as url:
         async with windows.tab(url) as tab:
             await tab.open("/queues")
             await tab.page.get_by_role("link", name="Log in through").click()

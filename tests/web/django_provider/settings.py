@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.web.django_login import MIDDLEWARE, TEMPLATES
+from tests.web.django_login import MIDDLEWARE, PASSWORD_HASHERS, TEMPLATES, tables_as_they_are
 
-__all__ = ["MIDDLEWARE", "TEMPLATES"]
+__all__ = ["MIDDLEWARE", "PASSWORD_HASHERS", "TEMPLATES"]
 
 SECRET_KEY = "of a test"
 ALLOWED_HOSTS = ["localhost"]
@@ -19,8 +19,6 @@ LOGIN_URL = "/accounts/login/"
 # All ports of a host share their cookies.
 SESSION_COOKIE_NAME = "provider_session"
 USE_TZ = True
-# As Django's documentation advises for tests: a second for each password is for production.
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES = {
     "default": {
@@ -34,8 +32,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "oauth2_provider",
 ]
-# Tables are made as they are now, without their history.
-MIGRATION_MODULES = dict.fromkeys(["auth", "contenttypes", "sessions", "oauth2_provider"])
+MIGRATION_MODULES = tables_as_they_are(INSTALLED_APPS)
 OAUTH2_PROVIDER = {
     "OIDC_ENABLED": True,
     "OIDC_RSA_PRIVATE_KEY": Path(os.environ["PROVIDER_FOLDER"], "key.pem").read_text(),
