@@ -88,11 +88,11 @@ LANGUAGE sql SECURITY DEFINER AS $$
 COMMENT ON FUNCTION pgcron.archive_dead_letters IS
     'Closes open dead letters that nobody will send again, up to 1000. Returns those it closed.';
 
--- Whether a dead letter fits all filters that are given. An error class of '' is that of letters
--- without one. Of states only redriven and archived are filters.
+-- Whether a dead letter, which belongs to the team, fits all filters that are given. An error class
+-- of '' is that of letters without one. Of states only redriven and archived are filters.
 CREATE FUNCTION pgcron.letter_fits(letter pgcron.dead_letter, fingerprint text, handler text,
-    queue text, error_class text, schedule text, tags text[], since timestamptz,
-    until timestamptz, state text DEFAULT NULL) RETURNS boolean
+    queue text, error_class text, schedule text, tags text[], owner text, team text,
+    since timestamptz, until timestamptz, state text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fingerprint)
   AND (letter_fits.handler IS NULL OR letter.handler = letter_fits.handler)
@@ -101,6 +101,7 @@ RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fing
        OR coalesce(letter.error_class, '') = letter_fits.error_class)
   AND (letter_fits.schedule IS NULL OR letter.schedule = letter_fits.schedule)
   AND (letter_fits.tags IS NULL OR letter.tags @> letter_fits.tags)
+  AND (owner IS NULL OR team = owner)
   AND (since IS NULL OR letter.died_at >= since) AND (until IS NULL OR letter.died_at < until)
   AND CASE state WHEN 'redriven' THEN letter.redriven_as IS NOT NULL
            WHEN 'archived' THEN letter.closed_at IS NOT NULL AND letter.redriven_as IS NULL
@@ -112,16 +113,14 @@ CREATE FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler 
     until timestamptz, at_most int) RETURNS bigint[]
 LANGUAGE sql SECURITY DEFINER AS $$
   SELECT ARRAY(SELECT d.run_id FROM pgcron.dead_letter d
+               CROSS JOIN LATERAL pgcron.team_of(d.schedule_id, d.queue) t
                WHERE d.closed_at IS NULL
                  AND (hold_letters.run_ids IS NULL OR d.run_id = ANY(hold_letters.run_ids))
                  AND pgcron.letter_fits(d, hold_letters.fingerprint, hold_letters.handler,
                      hold_letters.queue, hold_letters.error_class, hold_letters.schedule,
-                     hold_letters.tags, since, until)
-                 AND (hold_letters.owner IS NULL
-                      OR EXISTS (SELECT FROM pgcron.schedule s
-                                 WHERE s.id = d.schedule_id AND s.owner = hold_letters.owner))
-                 AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
-               ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE SKIP LOCKED) $$;
+                     hold_letters.tags, hold_letters.owner, t.team, since, until)
+                 AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags, t.team)
+               ORDER BY d.died_at, d.run_id LIMIT at_most FOR UPDATE OF d SKIP LOCKED) $$;
 
 -- Runs the open letters again that fit all filters that are given, the oldest first, at most
 -- `at_most` (1000) in a call. Each is redriven once, however many callers there are: a letter that
@@ -163,21 +162,19 @@ BEGIN
     seen := 0;
     room := at_most - made;
     FOR letter IN SELECT d.* FROM pgcron.dead_letter d
+        CROSS JOIN LATERAL pgcron.team_of(d.schedule_id, d.queue) t
         WHERE d.closed_at IS NULL
           AND pgcron.letter_fits(d, redrive_many.fingerprint, redrive_many.handler,
               redrive_many.queue, redrive_many.error_class, redrive_many.schedule,
-              redrive_many.tags, since, until)
-          AND (redrive_many.owner IS NULL
-               OR EXISTS (SELECT FROM pgcron.schedule s
-                          WHERE s.id = d.schedule_id AND s.owner = redrive_many.owner))
+              redrive_many.tags, redrive_many.owner, t.team, since, until)
           AND (also_lost OR d.outcome = 'dead')
-          AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags)
+          AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags, t.team)
           AND (d.unique_key IS NULL OR d.unique_scope = 'period'
                OR pgcron.run_with_key(d.unique_key, d.handler, d.namespace) IS NULL)
           AND (coalesce(redrive_many.args, d.args) ? '$erased') IS FALSE
           AND (d.handler <> 'workflow:ad_hoc'
                OR EXISTS (SELECT FROM pgcron.workflow_run w WHERE w.run = d.run_id))
-        ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE SKIP LOCKED LOOP
+        ORDER BY d.died_at, d.run_id LIMIT room FOR UPDATE OF d SKIP LOCKED LOOP
       seen := seen + 1;
       run_id := pgcron.run_of_letter(letter, redrive_many.args, due_at, actor);
       CONTINUE WHEN run_id IS NULL;      -- an older letter of these has its key now
@@ -196,4 +193,5 @@ BEGIN
     WHERE made > 0;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many IS
-    'Runs dead letters again by filter, throttled with rate and per; each once.';
+    'Runs dead letters again by filter, throttled with rate and per; each once. owner is that of the '
+    'schedule, else the team of the queue.';

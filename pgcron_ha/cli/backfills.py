@@ -13,7 +13,7 @@ import click
 
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, flag, option
-from pgcron_ha.cli.options import owner_filter, tag_filter
+from pgcron_ha.cli.options import label_filters
 from pgcron_ha.cli.output import columns, echo, plural, shown
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act, call, on_database
@@ -108,8 +108,7 @@ def backfills_group() -> None:
 @backfills_group.command("list")
 @option("--schedule", "Those of this schedule.")
 @option("--state", "Those in this state.", backfills.STATES)
-@owner_filter
-@tag_filter
+@label_filters
 @arguments.limit_option()
 def list_command(schedule: str | None, **given: Any) -> None:
     """List backfills, the newest first."""

@@ -4,13 +4,14 @@ them.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
 
 from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import flag, option
-from pgcron_ha.cli.options import owner_filter, tag_filter
+from pgcron_ha.cli.options import label_filters
 from pgcron_ha.cli.output import columns, echo, print_result, print_rows, with_class
 from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, call, on_database
@@ -28,7 +29,7 @@ GROUP_COLUMNS = columns(
     "GROUP=fingerprint OPEN ALL=letters HANDLER:24 LAST=last_at CLASS=error_class:18 "
     "MESSAGE=cause:30"
 )
-
+_OPEN_OR_ALL = ("open", "all")
 
 _kind_options = arguments.together(
     option("--group", "Only this error group (`dead groups`).", into="fingerprint"),
@@ -36,8 +37,7 @@ _kind_options = arguments.together(
     option("--queue", "Only this queue."),
     option("--class", "Only this error class.", into="error_class"),
     option("--schedule", "Only this schedule."),
-    owner_filter,
-    tag_filter,
+    label_filters,
 )
 _filter_options = arguments.together(
     _kind_options,
@@ -55,9 +55,13 @@ def dead_group() -> None:
 @_filter_options
 @flag("--all", "Include those redriven or archived.", "also_closed")
 @arguments.limit_option()
-def list_command(**given: Any) -> None:
+def list_command(also_closed: bool, **given: Any) -> None:
     """List dead letters, newest first."""
-    print_rows(call(overview.dead_letters, **given), COLUMNS, "no dead letters")
+    whole = {"look": overview.UNCUT, "text": overview.UNCUT, **given}
+    letters = call(dead_letters.letters, state=_OPEN_OR_ALL[also_closed], **whole)
+    for letter in letters:
+        letter["args"] = json.loads(letter["args"])
+    print_rows(letters, COLUMNS, "no dead letters")
 
 
 @dead_group.command("groups")
@@ -69,8 +73,7 @@ def groups_command(also_closed: bool, **given: Any) -> None:
 
     Among the newest 10,000, one for each handler, error class and way to die.
     """
-    state = "all" if also_closed else "open"
-    groups = call(dead_letters.groups, state=state, **given)
+    groups = call(dead_letters.groups, state=_OPEN_OR_ALL[also_closed], **given)
     print_rows(groups, GROUP_COLUMNS, "no dead letters")
 
 

@@ -53,8 +53,10 @@ _OF_BOTH = together(
     _TAG,
 )
 
-owner_filter = option("--owner", "Those of this owner's schedules.")
-tag_filter = option("--tag", "Those with this tag; may be repeated.", into="tags", **_SEVERAL)
+label_filters = together(
+    option("--owner", "Those of this owner: the schedule's, else the team of the queue."),
+    option("--tag", "Those with this tag; may be repeated.", into="tags", **_SEVERAL),
+)
 _NEW = together(
     json_text_option("--args", "A JSON object of arguments."),
     option("--due-at INSTANT", "Do not start before: 2h, 18:30, ISO.", into="due_at"),

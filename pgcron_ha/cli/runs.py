@@ -9,7 +9,7 @@ import click
 
 from pgcron_ha.cli import output
 from pgcron_ha.cli.arguments import DURATION, INSTANT, RUN_ID, JsonGroup, flag, limit_option, option
-from pgcron_ha.cli.options import owner_filter, tag_filter
+from pgcron_ha.cli.options import label_filters
 from pgcron_ha.cli.output import columns, echo, shown, with_class
 from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, Statement, call, on_database
@@ -76,8 +76,7 @@ def runs_group() -> None:
 @option("--queue", "Runs of this queue.")
 @option("--node", "Runs that this node executes, or executed last.")
 @option("--error TEXT", "Runs with this text in their error.")
-@owner_filter
-@tag_filter
+@label_filters
 @option("--since", "Not before: 2h (ago), 18:30, ISO.", INSTANT)
 @option("--until", "Only before: 2h (ago), 18:30, ISO.", INSTANT)
 @option("--schedule", "Runs of the schedule of this name.", into="schedule_name")

@@ -12,7 +12,7 @@ from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, flag, option
 from pgcron_ha.cli.backfills import backfill_command
 from pgcron_ha.cli.next import fire_json, print_preview
-from pgcron_ha.cli.options import owner_filter, policy_options, tag_filter
+from pgcron_ha.cli.options import label_filters, policy_options
 from pgcron_ha.cli.output import columns, echo, print_result, print_rows, shown
 from pgcron_ha.cli.runs import RUN_COLUMNS, print_run_id
 from pgcron_ha.cli.schedule_files import FILE_COMMANDS
@@ -72,8 +72,7 @@ schedules_group.commands.update(occurrence_commands.commands)
 @option("--name", "Those with this text in their names.")
 @option("--handler", "Those of this handler.")
 @option("--queue", "Those of this queue.")
-@owner_filter
-@tag_filter
+@label_filters
 @option("--status", "Those with this status.", ("unchecked", "valid", "invalid", "done"))
 @click.option("--paused/--enabled", "paused", default=None, help="Only paused or enabled ones.")
 @arguments.limit_option()

@@ -226,9 +226,7 @@ def judge_queue(row: Row, now: datetime) -> tuple[Mark, str]:
     """The word of a queue and the sentence behind it, the gravest that holds."""
     due, nodes = row["due"], row["nodes"]
     if row["paused_at"] is not None:
-        wait = f"{plural(due, 'due run waits', 'due runs wait')}" if due else "nothing waits for it"
-        by = who_and_why(row["paused_by"], short(row["paused_note"] or ""))
-        return Mark("‖", "paused", "late" if due else "idle"), f"Paused by {by}; {wait}."
+        return paused_queue(row, due)
     if not nodes and (due or row["blocked"]):
         return Mark("✕", "unserved", "fail"), "No living node takes from it: start one that does."
     if row["blocked"]:
@@ -253,6 +251,13 @@ def judge_queue(row: Row, now: datetime) -> tuple[Mark, str]:
     if due:
         return Mark("▶", "flowing", "ok"), "What is due is taken."
     return Mark("✓", "ready", "ok"), "Nothing that is due waits."
+
+
+def paused_queue(row: Row, due: int) -> tuple[Mark, str]:
+    """As `judge_queue`, of one that is paused and has so many due runs."""
+    wait = f"{plural(due, 'due run waits', 'due runs wait')}" if due else "nothing waits"
+    by = who_and_why(row["paused_by"], short(row["paused_note"] or "")) or "somebody"
+    return Mark("‖", "paused", "late" if due else "idle"), f"Paused by {by}; {wait}."
 
 
 def unserved(waiting: Iterable[Row]) -> list[dict[str, Any]]:

@@ -505,6 +505,9 @@ def test_a_run_is_killed_and_limits_are_given(cli: Cli, execute: Execute) -> Non
 def test_what_schedules_made_is_listed_by_tag_and_owner(cli: Cli, execute: Execute) -> None:
     for name, owner in (("a", "sales"), ("b", "ops")):
         cli("schedules", "put", name, "@daily", f"py:{name}", "--owner", owner, "--tag", name)
+    cli("schedules", "put", "c", "@daily", "py:c", "--queue", "mail")
+    execute("SELECT pgcron.set_team('queue', 'mail', 'post')")
+    for name in "abc":
         cli("schedules", "run-now", name)
         cli("schedules", "backfill", name, "--since", "3d")
     execute(
@@ -520,6 +523,9 @@ def test_what_schedules_made_is_listed_by_tag_and_owner(cli: Cli, execute: Execu
             found = {row.get("name") or row["schedule"] for row in rows}
             assert (words, options, found) == (words, options, {"a"})
         assert cli(*words.split(), "--tag", "a", "--owner", "ops", "--json").rows == []
+        (row,) = cli(*words.split(), "--owner", "post", "--json").rows
+        assert "c" in (row.get("name"), row.get("schedule"))
     assert cli("dead", "archive", "--owner", "ops").code == 0
+    assert cli("dead", "redrive", "--owner", "post").code == 0
     assert cli("dead", "redrive", "--tag", "a", "--owner", "sales").code == 0
     assert cli("dead", "list", "--json").rows == []

@@ -30,9 +30,11 @@ VALUES: dict[str, Any] = {
     "queue": None,
     "runs": 30,
     "schedule_id": 1,
+    "since": None,
     "schedule_ids": [1, 2, 3],
     "tags": None,
     "text": None,
+    "until": None,
 }
 FILL = """
     INSERT INTO pgcron.run (handler, priority, due_at, delivery)

@@ -90,6 +90,13 @@
 
   function showKeys() { document.getElementById("keys").showModal(); }
 
+  function find() {
+    const field = document.querySelector("[data-search]");
+    const fold = field?.closest("details");
+    if (fold) fold.open = true;
+    field?.focus();
+  }
+
   function moveRow(step) {
     const links = [...document.querySelectorAll("table.rows tbody th a, table.cards tbody .strong a")];
     const at = links.indexOf(document.activeElement);
@@ -108,7 +115,7 @@
     const known = {
       g: () => { afterG = Date.now(); }, t: switchTheme, r: refresh, p: hold, j: () => moveRow(1), k: () => moveRow(-1),
       "?": showKeys,
-      "/": () => document.querySelector("[data-search]")?.focus(),
+      "/": find,
     };
     if (Object.hasOwn(known, event.key)) { event.preventDefault(); known[event.key](); }
   }

@@ -36,7 +36,7 @@ decided_between: Final = Call[int]("decided_between", "schedule_id", "since", "u
 
 backfills: Final = Rows("list_backfills", limit=DEFAULT_LIMIT)
 """Backfills with how far they are, the newest first; of one `schedule_id`, in one `state`, of
-schedules with an `owner` or `tags`.
+schedules with an `owner` (or of its queues) or `tags`.
 """
 
 

@@ -36,12 +36,11 @@ from pgcron_ha.model.formats import (
     short,
     some_of,
     state_words,
-    who_and_why,
 )
-from pgcron_ha.model.health import Health, circuit_sentence, judge, pause_of, unserved
+from pgcron_ha.model.health import Health, circuit_sentence, judge, pause_of, paused_queue, unserved
 
 Link: TypeAlias = Callable[..., str]
-"""`PageRequest.link`."""
+"""The address of a page by its route, query and names; empty if the reader may not see it."""
 
 _NAMED: Final = 3
 _GRAVITY: Final = {"fail": 0, "late": 1, "retry": 2, "idle": 3}
@@ -337,17 +336,11 @@ def _dead(link: Link, seen: Facts) -> Iterator[Attention]:
 def _paused_queues(link: Link, seen: Facts) -> Iterator[Attention]:
     for queue in seen.paused_queues:
         name = queue["name"]
-        count = sum(row["runs"] for row in seen.due if row["queue"] == name)
-        wait = plural(count, "due run waits", "due runs wait") if count else "nothing waits"
-        by = who_and_why(queue["paused_by"], queue["paused_note"]) or "somebody"
-        yield Attention(
-            Mark("‖", "paused", "late" if count else "idle"),
-            f"Queue {name}",
-            link("queue", name=name),
-            queue["paused_at"],
-            f"Paused by {short(by)}; {wait}.",
-            actions=(("Resume", link("resume_queue", name=name)),),
-        )
+        due = sum(row["runs"] for row in seen.due if row["queue"] == name)
+        mark, why = paused_queue(queue, due)
+        about = f"Queue {name}", link("queue", name=name), queue["paused_at"], why
+        actions = (("Resume", link("resume_queue", name=name)),)
+        yield Attention(mark, *about, actions=actions)
 
 
 def _schedule(link: Link, row: Row, health: Health) -> Attention:

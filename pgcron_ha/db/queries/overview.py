@@ -37,9 +37,6 @@ DEMAND_CAP: Final = 5000
 attempts: Final = Rows("list_attempts", "run_id", most=UNCUT, limit=100)
 """The attempts of a run that did not succeed, the newest first."""
 
-dead_letters: Final = Rows("list_dead_letters", limit=DEFAULT_LIMIT)
-"""Runs that ended dead or lost, newest first; open ones, unless `also_closed`."""
-
 keys: Final = Rows("list_concurrency", limit=DEFAULT_LIMIT)
 """Keys that have a setting or run something; `slots` None is no limit."""
 

@@ -16,9 +16,10 @@ WHERE o.schedule_id = :schedule_id::bigint AND o.fire_at >= :since::timestamptz
 
 -- name: list_backfills
 SELECT b.* FROM pgcron.backfills b LEFT JOIN pgcron.schedule s ON s.id = b.schedule_id
+CROSS JOIN LATERAL pgcron.team_of(s.id, s.queue) t
 WHERE (:schedule_id::bigint IS NULL OR b.schedule_id = :schedule_id)
   AND (:state::text IS NULL OR b.state = :state)
-  AND (:owner::text IS NULL OR s.owner = :owner::text)
+  AND (:owner::text IS NULL OR t.team = :owner::text)
   AND (:tags::text[] IS NULL OR s.tags @> :tags::text[])
   AND pgcron.id_in_scope(b.schedule_id)
 ORDER BY b.id DESC LIMIT :limit;

@@ -7,12 +7,13 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.handler, s.queue, s.priority,
        NOT EXISTS (SELECT FROM pgcron.node n WHERE n.state = 'alive')
          OR pgcron.is_served(s.handler, s.queue, s.requires) AS is_served
 FROM (SELECT v.* FROM pgcron.schedules v
+      CROSS JOIN LATERAL pgcron.team_of(v.id, v.queue) t
       WHERE (:name::text IS NULL OR position(lower(:name::text) IN lower(v.name)) > 0)
         AND (:handler::text IS NULL OR v.handler = :handler::text)
         AND (:queue::text IS NULL OR v.queue = :queue::text)
         AND (:status::text IS NULL OR v.status = :status::text)
         AND (:enabled::boolean IS NULL OR v.enabled = :enabled::boolean)
-        AND (:owner::text IS NULL OR v.owner = :owner::text)
+        AND (:owner::text IS NULL OR t.team = :owner::text)
         AND (:tags::text[] IS NULL OR v.tags @> :tags::text[])
       ORDER BY v.name LIMIT :limit::int) s
 LEFT JOIN LATERAL (SELECT h.outcome, h.finished_at FROM pgcron.history h WHERE h.schedule_id = s.id
@@ -47,18 +48,6 @@ WHERE l.run_id = :run_id::bigint
   AND (l.attempt, l.sequence) > (:after_attempt::int, :after_sequence::int)
   AND (:attempt::int IS NULL OR l.attempt = :attempt::int)
 ORDER BY l.attempt, l.sequence LIMIT :limit::int;
-
--- name: list_dead_letters
-SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for AS fire_time, d.handler,
-       d.queue, d.tags, d.attempts, d.error_class, d.error,
-       d.fingerprint, d.redriven_as, d.closed_at, d.closed_by, d.note
-FROM pgcron.dead_letter d LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
-WHERE (:also_closed::boolean OR d.closed_at IS NULL)
-  AND pgcron.letter_fits(d, :fingerprint::text, :handler::text, :queue::text,
-      :error_class::text, :schedule::text, :tags::text[], :since::timestamptz,
-      :until::timestamptz)
-  AND (:owner::text IS NULL OR s.owner = :owner::text)
-ORDER BY d.died_at DESC, d.run_id DESC LIMIT :limit::int;
 
 -- name: list_queues
 -- Also those without runs and settings that a living node takes from.

@@ -26,8 +26,8 @@ FROM (
   LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
   LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = d.queue
   WHERE pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
-        :queue::text, :error_class::text, :schedule::text, :tags::text[], NULL, NULL, :state::text)
-    AND (:owner::text IS NULL OR s.owner = :owner::text)
+        :queue::text, :error_class::text, :schedule::text, :tags::text[], :owner::text,
+        coalesce(s.owner, o.team), NULL, NULL, :state::text)
     AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags,
           coalesce(s.owner, o.team, ''))
   GROUP BY d.handler, d.error_class, d.fingerprint
@@ -45,10 +45,10 @@ ORDER BY g.open = 0, g.last_at DESC;
 -- One page, newest first, among the next :look letters after that of the run :before (one beyond
 -- the scope is as one that there is not); what came of the redriven. One of both parts has rows,
 -- in order, and no more of them are looked at than fill the page.
-SELECT d.run_id, d.outcome, d.died_at, d.schedule, d.scheduled_for, d.handler, d.attempts,
-       d.error_class, left(d.error, :text::int) AS error,
+SELECT d.run_id, d.uuid, d.outcome, d.died_at, d.schedule, d.scheduled_for AS fire_time, d.handler,
+       d.queue, d.tags, d.attempts, d.error_class, left(d.error, :text::int) AS error,
        length(d.error) > :text::int AS error_is_cut, left(d.args::text, :text::int) AS args,
-       d.redriven_as, d.closed_at, d.closed_by, d.note,
+       d.fingerprint, d.redriven_as, d.closed_at, d.closed_by, d.note,
        coalesce((SELECT r.state FROM pgcron.run r WHERE r.id = d.redriven_as),
                 (SELECT h.outcome FROM pgcron.history h
                  WHERE h.id = d.redriven_as AND h.finished_at >= d.closed_at LIMIT 1)
@@ -69,9 +69,8 @@ SELECT d.* FROM (
        ORDER BY e.run_id DESC LIMIT :look::int)) d
 CROSS JOIN LATERAL pgcron.team_of(d.schedule_id, d.queue) t
 WHERE pgcron.letter_fits(d::pgcron.dead_letter, :fingerprint::text, :handler::text,
-      :queue::text, :error_class::text, :schedule::text, :tags::text[], NULL, NULL, :state::text)
-  AND (:owner::text IS NULL OR EXISTS (SELECT FROM pgcron.schedule o
-                                     WHERE o.id = d.schedule_id AND o.owner = :owner::text))
+      :queue::text, :error_class::text, :schedule::text, :tags::text[], :owner::text, t.team,
+      :since::timestamptz, :until::timestamptz, :state::text)
   AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags, t.team)
 LIMIT :limit::int) d
 ORDER BY CASE WHEN :state::text = 'open' THEN d.died_at END DESC, d.run_id DESC;

@@ -15,26 +15,18 @@ WITH looked AS MATERIALIZED (
          (:error::text IS NULL
           OR position(lower(:error::text) IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)
            AND (:tags::text[] IS NULL OR e.tags @> :tags::text[]) AS fits
-  FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
-         FROM pgcron.run r
+  FROM ((SELECT r.* FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
-        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
-                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
-         FROM pgcron.run r
+        (SELECT r.* FROM pgcron.run r
          WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[]) AND r.state = 'blocked'
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
          LIMIT :look::int)) e),
@@ -51,8 +43,7 @@ matched AS MATERIALIZED (
           AND l.fits
         ORDER BY l.id DESC OFFSET 0) m
   CROSS JOIN LATERAL pgcron.team_of(m.schedule_id, m.queue) t
-  WHERE (:owner::text IS NULL OR EXISTS (SELECT FROM pgcron.schedule o
-                                          WHERE o.id = m.schedule_id AND o.owner = :owner::text))
+  WHERE (:owner::text IS NULL OR t.team = :owner::text)
     AND pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, t.team)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.at,
@@ -110,8 +101,7 @@ matched AS MATERIALIZED (
           AND l.fits
         ORDER BY l.rank DESC, l.id DESC OFFSET 0) m
   CROSS JOIN LATERAL pgcron.team_of(m.schedule_id, m.queue) t
-  WHERE (:owner::text IS NULL OR EXISTS (SELECT FROM pgcron.schedule o
-                                          WHERE o.id = m.schedule_id AND o.owner = :owner::text))
+  WHERE (:owner::text IS NULL OR t.team = :owner::text)
     AND pgcron.in_scope(m.schedule_id, m.queue, m.handler, m.schedule, m.tags, t.team)
   LIMIT :limit::int)
 SELECT scan.looked, scan.floor, scan.floor_at, m.id, m.finished_at AS at, m.outcome AS word

@@ -19,15 +19,16 @@ SELECT s.id, s.uuid, s.name, s.spec, s.timezone, s.dst, s.calendars, s.handler, 
        overrun.run_id AS overrun, overrun.expected AS overrun_expected,
        last.ids, last.outcomes, last.finished, last.durations, last.errors
 FROM (SELECT v.* FROM pgcron.schedule v
+      CROSS JOIN LATERAL pgcron.team_of(v.id, v.queue) t
       WHERE (:ids::bigint[] IS NULL OR v.id = ANY(:ids::bigint[]))
         AND (:text::text IS NULL OR position(lower(:text::text) IN lower(v.name)) > 0
              OR position(lower(:text::text) IN lower(v.handler)) > 0)
         AND (:queue::text IS NULL OR v.queue = :queue::text)
         AND (:enabled::boolean IS NULL OR v.enabled = :enabled::boolean)
-        AND (:owner::text IS NULL OR v.owner = :owner::text)
+        AND (:owner::text IS NULL OR t.team = :owner::text)
         AND (:tags::text[] IS NULL OR v.tags @> :tags::text[])
         AND (:after::text IS NULL OR v.name > :after::text)
-        AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags, v.owner)
+        AND pgcron.in_scope(v.id, v.queue, v.handler, v.name, v.tags, t.team)
       ORDER BY v.name LIMIT :limit::int) s
 JOIN pgcron.cursor c ON c.schedule_id = s.id
 LEFT JOIN LATERAL (
@@ -96,9 +97,9 @@ WITH labelled AS MATERIALIZED (
   SELECT s.owner, s.tags FROM (SELECT v.* FROM pgcron.schedule v LIMIT :look::int) s
   WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner))
 SELECT ARRAY(SELECT DISTINCT s.owner FROM labelled s WHERE s.owner IS NOT NULL
-             ORDER BY 1 LIMIT :limit::int) AS owners,
+             ORDER BY 1 LIMIT :limit::int) AS owner,
        ARRAY(SELECT DISTINCT t.tag FROM labelled s CROSS JOIN unnest(s.tags) t(tag)
-             ORDER BY 1 LIMIT :limit::int) AS tags;
+             ORDER BY 1 LIMIT :limit::int) AS tag;
 
 -- name: page_queue_names
 SELECT DISTINCT s.queue AS name

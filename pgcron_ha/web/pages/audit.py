@@ -42,7 +42,7 @@ async def show_audit(page_request: PageRequest) -> Response:
         title="Audit",
         rows=[_shown(page_request, row) for row in page.rows],
         page=page,
-        outcomes=OUTCOMES,
+        words={"outcome": OUTCOMES},
         **page_request.listed("audit", _FILTERS, given, "before", following),
     )
 

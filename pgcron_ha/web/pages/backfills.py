@@ -39,7 +39,7 @@ async def show_backfills(page_request: PageRequest) -> Response:
         snapshot,
         title="Backfills",
         rows=snapshot.value,
-        states=interfaces.STATES,
+        words={"state": interfaces.STATES},
         **page_request.listed("backfills", _FILTERS, given, "after", None),
     )
 

@@ -20,8 +20,11 @@ from pgcron_ha.web.verbs import run_verb
 
 # In addresses: letters whose run ended without a class of error.
 NO_CLASS: Final = "(none)"
-# What names the letters of a cause in the forms that redrive or archive them.
-_CAUSE: Final = ("handler", "class", "group", "queue", "schedule", "tag", "owner")
+# What names the letters of a cause in the forms that redrive or archive them, and in statements.
+_CAUSE: Final = {
+    **{"handler": "handler", "class": "error_class", "group": "fingerprint", "queue": "queue"},
+    **{"schedule": "schedule", "tag": "tags", "owner": "owner"},
+}
 _FILTERS: Final[tuple[str, ...]] = ("state", *_CAUSE)
 # How many of them become due in a minute; without one all do at once.
 RATES: Final = ("1", "10", "60", "600")
@@ -89,16 +92,10 @@ async def _do_all(page_request: PageRequest, command: Rows, **wanted: Any) -> bo
 
 def _cause(given: dict[str, str]) -> dict[str, Any]:
     """The letters of the cause that an address names."""
-    error_class = given.get("class")
-    return {
-        "handler": given.get("handler"),
-        "error_class": "" if error_class == NO_CLASS else error_class,
-        "fingerprint": given.get("group"),
-        "queue": given.get("queue"),
-        "schedule": given.get("schedule"),
-        "tags": (given["tag"],) if "tag" in given else None,
-        "owner": given.get("owner"),
-    }
+    found: dict[str, Any] = {into: given.get(name) for name, into in _CAUSE.items()}
+    if found["error_class"] == NO_CLASS:
+        found["error_class"] = ""
+    return {**found, "tags": found["tags"] and (found["tags"],)}
 
 
 async def _read_letters(

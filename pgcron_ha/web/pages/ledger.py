@@ -15,7 +15,7 @@ from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.db.queries.pages.run import why_run_waits
 from pgcron_ha.db.queries.reasons import Reason, why
 from pgcron_ha.db.queries.rows import Row
-from pgcron_ha.model.formats import capital, mark_of, plain
+from pgcron_ha.model.formats import capital, mark_of, plain, who_and_why
 from pgcron_ha.model.verdicts import ledger_line, reason_words
 from pgcron_ha.spec.zones import load_zone, zone_names
 from pgcron_ha.web.address import choice, cursor_instant
@@ -108,7 +108,7 @@ def _said_by(reported: Reason) -> str | None:
     """Who decided it and their note, where the sentence doesn't name them."""
     if reported.actor is None or reported.actor in (reported.reason or ""):
         return None
-    return f"by {reported.actor}" + (f": {reported.note}" if reported.note else "")
+    return who_and_why(f"by {reported.actor}", reported.note)
 
 
 def _sentence(reported: Reason, waits: str | None) -> str:

@@ -47,9 +47,9 @@ async def show_runs(page_request: PageRequest) -> Response:
         # How many were looked at counts those of others.
         sees_all=page_request.person.scopes("runs:read") is None,
         tabs=page_request.choices("runs", "state", (None, *STATE_GROUPS), filters),
-        state_words=STATE_WORDS,
+        words={"state": _STATES},
         # Names that are what they look like; the others have links on their own pages.
-        choices={
+        known={
             name: [each for each in choices.value[f"{name}s"] if plain(each) == each]
             for name in _NAMED
         },

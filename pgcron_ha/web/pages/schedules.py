@@ -79,9 +79,8 @@ async def show_schedules(page_request: PageRequest) -> Response:
         snapshot,
         title="Schedules",
         rows=shown,
-        queues=queues,
-        labels=labels,
-        health_words=tuple(_HEALTH),
+        words={"health": _HEALTH, "queue": queues, "state": ("on", "paused")},
+        known=labels,
         total=count["schedules"],  # whatever the filters
         **page_request.listed("schedules", _FILTERS, given, "after", after),
     )

@@ -228,7 +228,7 @@ async def test_the_main_pages_fit_on_a_phone(
     chain = {"steps": [{"name": f"s{n}", "handler": "py:x"} for n in range(6)]}
     await connection.execute("SELECT pgcron.put_workflow('six', $1)", json.dumps(chain))
     await connection.close()
-    heights = {"/schedules/etl%2Forders": 5_000, "/schedules": 4_700, "/dead": 7_000}
+    heights = {"/schedules/etl%2Forders": 5_000, "/schedules": 4_700, "/dead": 4_500}
     found = {}
     async with windows.tab(full_site.url, width=390) as tab:
         await tab.open("/runs?state=dead")
@@ -241,6 +241,37 @@ async def test_the_main_pages_fit_on_a_phone(
         await tab.open("/schedules/etl%2Forders")
         await expect(tab.page.get_by_role("link", name="All runs")).to_be_visible()
     assert found == {}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_filters_are_folded_on_a_phone_alone(
+    full_site: Site, windows: Windows, width: int
+) -> None:
+    is_phone = width == 390
+    async with windows.tab(full_site.url, width=width) as tab:
+        for path in ("/schedules", "/runs", "/dead", "/backfills", "/workflows", "/audit"):
+            await tab.open(path)
+            fold = tab.page.get_by_text("Filters", exact=True)
+            field = tab.page.locator("[data-search]")
+            shown = (await fold.is_visible(), await field.is_visible())
+            assert (path, *shown) == (path, is_phone, not is_phone)
+            await tab.page.keyboard.press("/")
+            await expect(field).to_be_focused()
+            await expect(field).to_be_visible()
+        await tab.open("/dead")
+        if is_phone:
+            await tab.page.get_by_text("Filters", exact=True).click()
+        await tab.page.fill("[name=owner]", "nobody")
+        await tab.page.get_by_role("button", name="Show", exact=True).click()
+        await expect(tab.page.locator("main")).to_contain_text("No dead letter matches")
+        await expect(tab.page.locator(".chips")).to_contain_text("owner: nobody")
+        await tab.open("/dead?class=Odd&state=all&group=none")
+        assert "class=Odd" in tab.place
+        async with tab.page.expect_navigation():
+            await tab.page.locator("form.filters").evaluate("(form) => form.requestSubmit()")
+        assert sorted(tab.place.partition("?")[2].split("&")) == [
+            *("class=Odd", "group=none", "state=all")
+        ]
 
 
 async def test_a_schedule_that_never_succeeded_is_not_among_the_good_ones(

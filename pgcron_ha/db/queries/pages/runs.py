@@ -63,7 +63,7 @@ class RunFilter:
     error: str | None = None
     """A part of its error, or of why it was cancelled."""
     owner: str | None = None
-    """Of its schedule."""
+    """Of its schedule, or else of its queue."""
     tags: tuple[str, ...] | None = None
     """Those that it has at least."""
     since: datetime = LONG_AGO

@@ -55,7 +55,7 @@ calendar_parents: Final = Query("page_calendar_parents", "name", limit=CALENDARS
 """Calendars that name it."""
 
 labels: Final = Query("page_schedule_labels", look=NEW_LOOK, limit=NAMES).the
-"""A row of ``owners`` and ``tags`` to suggest."""
+"""A row to suggest: each ``owner`` and each ``tag``."""
 
 near_names: Final = Query("page_schedule_names", "text", limit=8).names
 """Names that are like one that does not exist."""
