@@ -51,9 +51,9 @@ _STEP_COLUMNS: Final = columns(
     WHY=lambda row: row["waits_detail"] or row["reason"],
 )
 _run_id: Final = click.argument("run_id", type=arguments.RUN_ID)
-_step_of_run: Final = arguments.together(_run_id, click.argument("step"))
 _which: Final = click.argument("which", metavar="NAME|RUN_ID")
 _note: Final = arguments.option("--note", "Why; kept with the step or the run.")
+_step_of_run: Final = arguments.together(_run_id, click.argument("step"), _note)
 
 
 @click.group("workflows", cls=arguments.JsonGroup)
@@ -176,7 +176,6 @@ async def why_command(session: Session, run_id: int, step: str | None, limit: in
 @workflows_group.command("signal")
 @_step_of_run
 @arguments.json_value_option("--payload", "The result of the step, any JSON.")
-@_note
 def signal_command(run_id: int, step: str, payload: str | None, note: str | None) -> None:
     """Send a signal to STEP of a run; one that comes before its step is kept for it."""
     verdict = act(commands.signal, run_id, step, payload, note)
@@ -187,7 +186,6 @@ def signal_command(run_id: int, step: str, payload: str | None, note: str | None
 @workflows_group.command("approve")
 @_step_of_run
 @arguments.flag("--reject", "Reject it: the step fails.")
-@_note
 def approve_command(run_id: int, step: str, reject: bool, note: str | None) -> None:
     """Approve STEP of a run, or reject it; your name is kept with it."""
     verdict = act(commands.approve_step, run_id, step, not reject, note)
@@ -198,7 +196,6 @@ def approve_command(run_id: int, step: str, reject: bool, note: str | None) -> N
 
 @workflows_group.command("skip")
 @_step_of_run
-@_note
 def skip_command(run_id: int, step: str, note: str | None) -> None:
     """Skip STEP of a run: it does not run, and those after it go on by their rules."""
     act(commands.skip_step, run_id, step, note)
@@ -208,7 +205,6 @@ def skip_command(run_id: int, step: str, note: str | None) -> None:
 @workflows_group.command("succeed")
 @_step_of_run
 @arguments.json_value_option("--result", "Its result, any JSON.")
-@_note
 def succeed_command(run_id: int, step: str, result: str | None, note: str | None) -> None:
     """Let STEP of a run count as succeeded, with a result."""
     act(commands.succeed_step, run_id, step, result, note)
@@ -217,7 +213,6 @@ def succeed_command(run_id: int, step: str, result: str | None, note: str | None
 
 @workflows_group.command("clear")
 @_step_of_run
-@_note
 def clear_command(run_id: int, step: str, note: str | None) -> None:
     """Run STEP of a run again, and all steps that come after it."""
     count = act(commands.clear_step, run_id, step, note)
@@ -228,7 +223,6 @@ def clear_command(run_id: int, step: str, note: str | None) -> None:
 @workflows_group.command("set-args")
 @_step_of_run
 @arguments.args_option("A JSON object of arguments.", required=True)
-@_note
 def set_args_command(run_id: int, step: str, args: str, note: str | None) -> None:
     """Give STEP of a run, which has not begun, args besides those of its definition."""
     act(commands.set_step_args, run_id, step, args, note)

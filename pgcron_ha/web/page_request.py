@@ -314,8 +314,8 @@ class PageRequest:
         text = base.render(page_request=self, frame=frame, viewer=viewer, view=shown)
         return HTMLResponse(text, status, {"retry-after": "5"} if status == 503 else {})
 
-    def redirect(self, route: str, done: str, /, **segments: Any) -> Response:
-        """After a verb: look at this page (303); what was done is a word of `NOTICES`."""
+    def redirect(self, route: str, done: str | None, /, **segments: Any) -> Response:
+        """Look at this page (303); what a verb has done is a word of `NOTICES`."""
         return RedirectResponse(self.link(route, {"done": done}, **segments), 303)
 
     @property

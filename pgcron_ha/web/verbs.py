@@ -1,4 +1,5 @@
-"""Verbs: a POST that is one command on what the address names, with the fields of its form.
+"""Verbs: a POST that is one command on what the address names, with the fields of its form; and
+their buttons on the page of what it names.
 
 A field is called as the command's parameter is. How its text becomes a value is said by a `Field`;
 a field without one is a text, and None when it was left empty.
@@ -17,8 +18,11 @@ from pgcron_ha.client.fires import require_fire
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries.overview import database_time, schedule
 from pgcron_ha.db.queries.rows import Row
+from pgcron_ha.model.formats import capital
 from pgcron_ha.spec.zones import load_zone
+from pgcron_ha.web.address import NoSuch
 from pgcron_ha.web.page_request import Ask, Endpoint, PageRequest
+from pgcron_ha.web.reading import Snapshot
 from pgcron_ha.web.times import written_end, written_instant
 
 
@@ -57,6 +61,32 @@ def run_verb(command: Ask[int], done: str, *fields: str | Field) -> Endpoint:
         return await page_request.make_run(await _work(page_request, command, fields, {}), done)
 
     return endpoint
+
+
+def page_with_verbs(
+    page_request: PageRequest,
+    route: str,
+    snapshot: Snapshot[Any],
+    verbs: Mapping[str, bool],
+    title: str,
+    **view: Any,
+) -> Response:
+    """The page of a route with a button for each of its `verbs` that can be done now. A button
+    leads to ``?verb=``, the page of that verb, which says what it will do and asks for it; from one
+    that can't be done now it leads back. NotFound.
+    """
+    asked = page_request.request.query_params.get("verb") or None
+    if asked is not None and asked not in verbs:
+        rule = f"The verbs of a {route} are {', '.join(verbs)}."
+        raise NoSuch(
+            "verb", asked, rule, hint="Its page has a button for each that can be done now."
+        )
+    if asked is not None and not verbs[asked]:
+        return page_request.redirect(route, None, **page_request.segments)
+    offered = [word for word, is_possible in verbs.items() if is_possible]
+    title = title if asked is None else f"{capital(asked.replace('_', ' '))} · {title}"
+    more = {"verbs": offered, "verb": asked, "is_still": asked is not None}
+    return page_request.page(f"{route}.html", snapshot, title=title, **more, **view)
 
 
 async def _work(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 import asyncpg
 import pytest
 
-from tests.db.control import Connection, Row
+from tests.db.control import Connect, Connection, Row, waits_for_lock
 from tests.db.workflows import Stage, stage, step
 
 KEY: Final = {"unique_key": "k"}
@@ -126,3 +127,44 @@ async def test_a_start_that_meets_another_one_leaves_its_definition_or_is_refuse
     await flow.work()
 
     assert await flow.states(run) == {"a": "succeeded"}
+
+
+@pytest.mark.parametrize(
+    ("given", "second"),
+    [({"on_conflict": "replace"}, True), ({"debounce": MINUTE}, True), ({}, False)],
+)
+async def test_of_two_starts_at_one_moment_the_second_decides_if_it_replaces(
+    flow: Stage, another: Connect, given: dict[str, Any], second: bool
+) -> None:
+    call = "SELECT pgcron.start_workflow($1::jsonb, unique_key => 'k'"
+    call += "".join(f", {name} => $2" for name in given) + ")"
+    values = list(given.values())
+    other = await another()
+    async with flow.connection.transaction():
+        run = await flow.connection.fetchval(call, DEFINITION, *values)
+        definition = json.dumps({"steps": [step("b")]})
+        later = asyncio.create_task(other.fetchval(call, definition, *values))
+        await waits_for_lock(flow.connection, other)
+
+    assert await later == run
+    await flow.connection.execute("UPDATE pgcron.run SET due_at = now() WHERE id = $1", run)
+    await flow.work()
+    assert await flow.states(run) == {"b" if second else "a": "succeeded"}
+
+
+async def test_a_start_that_comes_when_the_run_was_just_taken_makes_another_one(
+    flow: Stage, another: Connect
+) -> None:
+    call = "SELECT pgcron.start_workflow($1::jsonb, unique_key => 'k', on_conflict => 'replace')"
+    first = await flow.connection.fetchval(call, DEFINITION)
+    other = await another()
+    async with flow.connection.transaction():
+        await flow.turn({})
+        definition = json.dumps({"steps": [step("b")]})
+        later = asyncio.create_task(other.fetchval(call, definition))
+        await waits_for_lock(flow.connection, other)
+
+    second = await later
+    await flow.work()
+    assert await flow.states(first) == {"a": "succeeded"}
+    assert await flow.states(second) == {"b": "succeeded"}

@@ -89,7 +89,8 @@ async def test_retry_and_redrive_sent_twice_give_the_first_result(
     ended, letter = row
     await connection.close()
     for path, origin in ((f"/runs/{ended}/retry", "rerun"), (f"/dead/{letter}/redrive", "redrive")):
-        number = await number_of(full_site, path.rpartition("/")[0].replace("dead", "runs"), path)
+        run, _, verb = path.replace("dead", "runs").rpartition("/")
+        number = await number_of(full_site, f"{run}?verb={verb}", path)
 
         first, second = [await full_site.post(path, operation=number) for _ in range(2)]
 

@@ -234,13 +234,13 @@ async def test_a_run_is_paused_resumed_and_cancelled(etl: Etl) -> None:
     assert "No further step begins: paused by ui:local: the <b>disk</b> is full." in words(
         part(paused, "head")
     )
-    assert f'action="/runs/{etl.run}/resume"' in paused
-    assert f'action="/runs/{etl.run}/pause"' in resumed
-    assert f'action="/runs/{etl.run}/cancel"' not in cancelled
+    assert f'href="/runs/{etl.run}?verb=resume"' in paused
+    assert f'href="/runs/{etl.run}?verb=pause"' in resumed
+    assert f'href="/runs/{etl.run}?verb=cancel"' not in cancelled
     killed = await etl.post("/kill")
     stopping = "SELECT stopping FROM pgcron.workflow_run WHERE run = $1"
     assert await etl.stage.connection.fetchval(stopping, etl.run) == "abort"
-    assert f'action="/runs/{etl.run}/kill"' not in killed
+    assert f'href="/runs/{etl.run}?verb=kill"' not in killed
 
 
 async def test_an_approval_is_given_or_refused(etl: Etl) -> None:
@@ -250,7 +250,7 @@ async def test_an_approval_is_given_or_refused(etl: Etl) -> None:
     await etl.stage.advance()
 
     assert "its dependents go on" in approved
-    assert "quality/approve" not in await etl.shows("/steps/quality", "head", "✓ succeeded")
+    assert "?verb=approve" not in await etl.shows("/steps/quality", "head", "✓ succeeded")
     assert "looks fine" in words(part(await etl.page("/steps/quality"), "data"))
     assert await state(etl, "quality") == "succeeded"
     refused = await etl.site.post(f"/runs/{etl.run}/steps/quality/reject")
@@ -291,6 +291,66 @@ async def test_steps_are_skipped_marked_cleared_and_get_args(etl: Etl) -> None:
     assert await state(etl, "check") == "running"
 
 
+VERBS_OF_RUNS = {
+    "pause": "Its steps that have not begun (4) wait until it is resumed; those that run (2)",
+    "cancel": "Its steps that run (2) are ended, and of the others (4) only compensations and",
+    "kill": "Its steps that run (2) are ended, and none of the others (4) begins",
+}
+VERBS_OF_STEPS = {
+    ("quality", "approve"): "Approved, it succeeds.",
+    ("quality", "reject"): "Rejected, it fails.",
+    ("quality", "clear"): "comes after it (5 steps) run again; those of them that run now (1) are",
+    ("extract", "clear"): "comes after it (8 steps) run again; those of them that run now (2) are",
+    ("check", "skip"): "goes on by its rule. What comes after it (5 steps) runs again.",
+    ("resize", "skip"): "goes on by its rule. Its items that are open (3) end with it.",
+    ("resize", "succeed"): "what comes after it goes on. Its items that are open (3) end with it.",
+    ("load", "set_args"): "It begins with these besides those of its definition.",
+}
+
+
+async def test_each_verb_has_a_page_that_says_what_it_will_do_and_does_nothing(etl: Etl) -> None:
+    before = await written(etl)
+    said = {f"?verb={verb}": words for verb, words in VERBS_OF_RUNS.items()}
+    for (step, verb), sentence in VERBS_OF_STEPS.items():
+        said[f"/steps/{step}?verb={verb}"] = sentence
+    for address, sentence in said.items():
+        page, verb = await etl.page(address), address.rpartition("=")[2]
+        here = f"/runs/{etl.run}{address.partition('?')[0]}"
+        assert sentence in words(page), address
+        assert f'href="{here}?verb={verb}"' in await etl.page(address.partition("?")[0]), address
+        assert f'<a class="button" href="{here}">Back</a>' in page, address
+        assert page.count('method="post"') == 1, address
+        assert f'action="{here}/{verb.removeprefix("set_")}"' in page, address
+        assert "data-refresh" not in page, address
+        assert 'name="note"' in page, address
+    assert 'name="result"' in await etl.page("/steps/resize?verb=succeed")
+    assert " required></textarea>" in await etl.page("/steps/load?verb=set_args")
+
+    assert await written(etl) == before
+
+
+async def written(etl: Etl) -> str:
+    """What verbs write, in short."""
+    query = """SELECT md5(concat(
+        (SELECT string_agg(s::text, ' ' ORDER BY s.run) FROM pgcron.step s),
+        (SELECT string_agg(w::text, ' ' ORDER BY w.run) FROM pgcron.workflow_run w),
+        (SELECT count(*) FROM pgcron.step_outbox), (SELECT count(*) FROM pgcron.audit)))"""
+    found: str = await etl.stage.connection.fetchval(query)
+    return found
+
+
+async def test_a_verb_that_is_not_known_has_no_page_and_one_that_can_not_be_done_leads_back(
+    etl: Etl,
+) -> None:
+    for address in (f"/runs/{etl.run}", f"/runs/{etl.run}/steps/load"):
+        unknown = await etl.site.get(f"{address}?verb=delete")
+        assert unknown.status_code == 404
+        assert "verb &#39;delete&#39; does not exist" in unknown.text
+    for address, verb in (("", "resume"), ("/steps/load", "clear"), ("/steps/load", "signal")):
+        late = await etl.site.get(f"/runs/{etl.run}{address}?verb={verb}")
+        assert (late.status_code, late.headers["location"]) == (303, f"/runs/{etl.run}{address}")
+
+
 async def state(etl: Etl, step: str) -> str:
     return (await etl.stage.states(etl.run))[step]
 
@@ -304,9 +364,11 @@ async def test_a_dead_workflow_is_redriven(etl: Etl) -> None:
     await etl.shows("", "head", "✕ dead", "2 of 2 steps ended, 1 failed. Step load dead")
     page = await etl.page()
 
-    assert f"/runs/{etl.run}/pause" not in page
-    assert f'action="/dead/{etl.run}/redrive"' in page
-    assert "keeps the steps that succeeded" in page
+    assert "?verb=pause" not in page
+    assert f'href="/runs/{etl.run}?verb=redrive"' in page
+    asked = await etl.page("?verb=redrive")
+    assert f'action="/dead/{etl.run}/redrive"' in asked
+    assert "keeps its steps that succeeded (1)" in asked
     redriven = await etl.site.post(f"/dead/{etl.run}/redrive")
     etl.run = int(redriven.headers["location"].partition("?")[0].rpartition("/")[2])
     await etl.stage.turn({})
@@ -337,4 +399,4 @@ async def test_a_run_within_a_paused_one_names_it_and_offers_no_resume(etl: Etl)
     await etl.site.post(f"/runs/{outer}/pause", note="the disk is full")
     said = f"No further step begins: run {outer} above is paused by ui:local: the disk is full."
     head = await etl.shows("", "head", said)
-    assert f'action="/runs/{etl.run}/resume"' not in head
+    assert f'href="/runs/{etl.run}?verb=resume"' not in head

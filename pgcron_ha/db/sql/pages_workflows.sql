@@ -68,10 +68,14 @@ LEFT JOIN LATERAL pgcron.held_by(r) h ON r.ended_at IS NULL
 WHERE r.run = :run_id::bigint AND r.started_at IS NOT NULL;
 
 -- name: page_step_counts
--- The steps of a run by state.
+-- The steps of a run by state; those that run again when the step :cleared does.
 SELECT s.state, count(*) AS steps
 FROM pgcron.step s CROSS JOIN LATERAL pgcron.definition_of(s.definition, s.number) d
-WHERE s.workflow = :run_id::bigint AND s.item = -1 AND d.kind <> 'barrier' GROUP BY s.state;
+WHERE s.workflow = :run_id::bigint AND s.item = -1 AND d.kind <> 'barrier'
+  AND (:cleared::int IS NULL OR s.number IN (
+        SELECT unnest(pgcron.steps_to_clear(w, ARRAY[:cleared::int]))
+        FROM pgcron.workflow_run w WHERE w.run = :run_id::bigint))
+GROUP BY s.state;
 
 -- name: page_step_groups
 -- The steps of a run by groups of their numbers, and each group by state; the first of these steps.

@@ -22,7 +22,7 @@ from pgcron_ha.model.verdicts import run_sentence, run_word
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import steps
 from pgcron_ha.web.run_time import tries_of, where_time_went
-from pgcron_ha.web.verbs import run_verb, verb
+from pgcron_ha.web.verbs import page_with_verbs, run_verb, verb
 
 # Characters of a log as a file.
 MOST_LOG: Final = 4 * 1024 * 1024
@@ -34,13 +34,13 @@ _WORKFLOW: Final = "workflow:"
 async def show_run(page_request: PageRequest) -> Response:
     """The page; of a workflow ``state`` and ``after`` choose the steps."""
     run_id = page_request.segments["id"]
-    given = page_request.query(*steps.FILTERS)
+    given = page_request.query(*steps.FILTERS, "verb")
     snapshot = await page_request.gather("run", _read_run, run_id)
     view = _view(page_request, snapshot.value, snapshot.now)
     if view["row"]["handler"].startswith(_WORKFLOW):
         view |= await steps.view_of_workflow(page_request, view, given)
     title = f"{mark_of(view['word']).word} · run {run_id} · {view['what']}"
-    return page_request.page("run.html", snapshot, title=title, **view)
+    return page_with_verbs(page_request, "run", snapshot, title=title, **view)
 
 
 async def show_log(page_request: PageRequest) -> Response:
@@ -85,7 +85,6 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
     word, letter, attempts = run_word(row, now), row["letter"], row["attempts"]
     shown = attempts[: ask.ATTEMPTS]
     is_open_letter = letter is not None and letter["closed_at"] is None
-    redrive_href = page_request.link("redrive_run", id=row["id"]) if is_open_letter else None
     # An unfolded one holds its region as it is, so while more may come all are folded.
     with_traceback = (one["attempt"] for one in shown if one["traceback"] and row["finished_at"])
     return {
@@ -105,10 +104,16 @@ def _view(page_request: PageRequest, row: Row, now: datetime) -> dict[str, Any]:
         "lines": row["lines"][-ask.LINES :],
         "has_older_lines": len(row["lines"]) > ask.LINES,
         "workflow": None,
-        "may_be_cancelled": row["finished_at"] is None and row["cancel_at"] is None,
-        "may_kill": row["cancel_at"] is not None and row["kill_at"] is None,
-        "retry_word": _retry_word(row, word, redrive_href),
-        "redrive_href": redrive_href,  # retrying an open dead letter that way closes it
+        "verbs": {
+            "redrive": is_open_letter,
+            "archive": is_open_letter,
+            # an open dead letter is redriven, which closes it
+            "retry": not is_open_letter and _may_run_again(row, word),
+            "resume": False,
+            "pause": False,
+            "cancel": row["finished_at"] is None and row["cancel_at"] is None,
+            "kill": row["cancel_at"] is not None and row["kill_at"] is None,
+        },
         "is_gone": row["place"] == ask.GONE,
     }
 
@@ -123,11 +128,11 @@ def _progress(row: Row) -> Row | None:
     return {**row, "amount": amount, "percent": percent}
 
 
-def _retry_word(row: Row, word: str, redrive_href: str | None) -> str | None:
-    if row["finished_at"] is not None:
-        is_lost = row["place"] == ask.GONE or row["args"] is None or row["step"] is not None
-        return None if redrive_href or is_lost else "Retry"
-    return None if word in ("running", "blocked", "ready") else "Run now"
+def _may_run_again(row: Row, word: str) -> bool:
+    """Whether it may run again, or, while it waits, at once."""
+    if row["finished_at"] is None:
+        return word not in ("running", "blocked", "ready")
+    return row["place"] != ask.GONE and row["args"] is not None and row["step"] is None
 
 
 def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str | None, str | None]]:

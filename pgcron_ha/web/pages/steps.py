@@ -22,7 +22,7 @@ from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.workflows import number_after, read_nodes, read_shape
 from pgcron_ha.web.plots import gantt
 from pgcron_ha.web.step_drawing import FAILED, STATES, drawing_of, items_words, step_mark
-from pgcron_ha.web.verbs import ARGS, PAYLOAD, RESULT, verb
+from pgcron_ha.web.verbs import ARGS, PAYLOAD, RESULT, page_with_verbs, verb
 
 # A workflow is no execution of a node.
 _NOT_OF_WORKFLOWS: Final = ("Handler", "Attempt", "Timeout", "Delivery")
@@ -46,6 +46,7 @@ async def view_of_workflow(
         "workflow_steps", _read_steps, run_id, row["definition"], shape, state, after
     )
     counts, nodes, longest, steps = snapshot.value
+    by_state = Counter({each["state"]: each["steps"] for each in counts})
     is_open = row["ended_at"] is None
 
     def link(step: Row) -> str:
@@ -56,6 +57,7 @@ async def view_of_workflow(
 
     workflow = {
         "row": row,
+        "counts": by_state,
         "graph": drawing_of(shape, nodes, link),
         "gantt": longest and gantt(longest, row["started_at"], row["ended_at"] or snapshot.now),
         "has_more_bars": len(longest) == ask.MOST_BARS,
@@ -66,12 +68,16 @@ async def view_of_workflow(
         "workflow": workflow,
         "facts": [*_facts(page_request, row), *facts],
         "instants": [*view["instants"], ("Deadline", row["deadline"] if is_open else None)],
-        "sentence": _sentence(row, counts),
+        "sentence": _sentence(row, by_state),
     }
     if is_open:
         said["word"] = "running"  # while its steps are open it is blocked for those who take runs
-        said["may_be_cancelled"] = row["stopping"] in (None, "stop")
-        said["may_kill"] = row["stopping"] != "abort"
+        said["verbs"] = view["verbs"] | {
+            "resume": row["paused_at"] is not None,
+            "pause": row["paused_at"] is None,
+            "cancel": row["stopping"] in (None, "stop"),
+            "kill": row["stopping"] != "abort",
+        }
     elif why := view["row"]["cancel_reason"] or view["row"]["error"]:
         said["sentence"] += f" {capital(short(why, 300))}."
     return said
@@ -80,17 +86,21 @@ async def view_of_workflow(
 async def show_step(page_request: PageRequest) -> Response:
     """One step; its items are filtered as the steps of a run."""
     run_id, name = page_request.segments["id"], page_request.segments["step"]
-    given = page_request.query(*FILTERS)
+    given = page_request.query(*FILTERS, "verb")
     state, after = choice(given.get("state"), STATES, "state"), number_after(given.get("after"))
-    snapshot = await page_request.gather("step", _read_step, run_id, name, state, after)
-    row, counts, items, causes = snapshot.value
-    return page_request.page(
-        "step.html",
+    may_clear = given.get("verb") in ("clear", "skip", "succeed")
+    snapshot = await page_request.gather("step", _read_step, run_id, name, state, after, may_clear)
+    row, counts, items, causes, again = snapshot.value
+    return page_with_verbs(
+        page_request,
+        "step",
         snapshot,
+        _verbs(row),
         title=f"{step_mark(row).word} · {name} · run {run_id}",
         row=row,
         mark=step_mark(row),
         causes=causes,
+        again=Counter({each["state"]: each["steps"] for each in again}),
         looked_at=MOST_FAILED,
         **_table(page_request, "step", items, counts, state, id=run_id, step=name),
     )
@@ -122,19 +132,40 @@ async def _read_steps(
 
 
 async def _read_step(
-    session: Session, run_id: int, name: str, state: str | None, after: int
-) -> tuple[Row, list[Row], list[Row], list[Row]]:
-    """The step, its items by state, a page of them, and why some failed. NotFound."""
+    session: Session, run_id: int, name: str, state: str | None, after: int, may_clear: bool
+) -> tuple[Row, list[Row], list[Row], list[Row], list[Row]]:
+    """The step, its items by state, a page of them, why some failed, and by state (if it
+    `may_clear` them) the steps that run again with it. NotFound.
+    """
     row = await session.call(ask.step, run_id=run_id, name=name)
     if row is None:
         rule = "Steps belong to runs of workflows; they are made when the workflow begins."
         raise NoSuch("step", name, rule, hint="Look at the page of the run.")
+    again = []
+    if may_clear:
+        again = await session.call(ask.step_counts, run_id=run_id, cleared=row["number"])
     if row["kind"] != "map":
-        return row, [], [], []
+        return row, [], [], [], again
     counts = await session.call(ask.item_counts, run_id=run_id, number=row["number"])
     bounds = {"first": row["number"], "last": row["number"], "first_item": after + 1}
     items = await session.call(ask.items, run_id=run_id, state=state, **bounds)
-    return row, counts, items, await session.call(ask.causes, run_id=run_id, step=name)
+    return row, counts, items, await session.call(ask.causes, run_id=run_id, step=name), again
+
+
+def _verbs(row: Row) -> dict[str, bool]:
+    """What can be done to a step now."""
+    may_end = row["is_open"] and row["state"] not in ("succeeded", "skipped")
+    has_begun = row["state"] not in ("waiting", "ready")
+    waits_for = row["kind"] if row["ended_at"] is None else None
+    return {
+        "signal": waits_for == "signal",
+        "approve": waits_for == "approval",
+        "reject": waits_for == "approval",
+        "clear": row["is_open"] and has_begun,
+        "skip": may_end,
+        "succeed": may_end,
+        "set_args": may_end and row["kind"] == "run" and not has_begun,
+    }
 
 
 def _table(
@@ -175,9 +206,8 @@ def _facts(page_request: PageRequest, row: Row) -> list[tuple[str, str | None, s
     ]
 
 
-def _sentence(row: Row, counts: list[Row]) -> str:
+def _sentence(row: Row, by_state: Counter[str]) -> str:
     """How far it is, and what holds it up."""
-    by_state = Counter({each["state"]: each["steps"] for each in counts})
     total, failed = by_state.total(), sum(by_state[state] for state in FAILED)
     ended = total - sum(by_state[state] for state in OPEN_STEPS)
     others = {"failed": failed, "running": by_state["running"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -17,7 +18,8 @@ class Hands(Protocol):
     async def open(self, path: str) -> None: ...
 
     async def press(self, label: str, *, row: str | None = None, **fields: str) -> str:
-        """The button of that word, in the table's row that has the text `row` if it is given.
+        """The button of that word, in the table's row that has the text `row` if it is given; one
+        that leads to the page of its verb is pressed there, too.
 
         `fields` of its form are filled in before. Returns the path of the page that it led to.
         """
@@ -43,6 +45,10 @@ class BrowserHands:
         scope = page.locator("main")
         if row is not None:
             scope = page.locator("tr", has=page.get_by_role("link", name=row, exact=True)).first
+        to_its_page = scope.locator("a.button", has_text=re.compile(f"^{re.escape(label)}$"))
+        if row is None and await to_its_page.count():
+            async with page.expect_navigation(wait_until="load"):
+                await to_its_page.click()
         button = scope.get_by_role("button", name=label, exact=True, include_hidden=True).first
         form = button.locator("xpath=ancestor::form")
         folded = button.locator("xpath=ancestor::details[not(@open)]/summary")
@@ -76,6 +82,9 @@ class HttpHands:
         self._page = answer.text
 
     async def press(self, label: str, *, row: str | None = None, **fields: str) -> str:
+        verb = _Forms(self._page).verbs.get(label)
+        if row is None and verb is not None:
+            await self.open(verb)
         forms = _Forms(self._page).found
         form = next(f for f in forms if label in f.buttons and row in (None, *f.row_links))
         assert set(fields) <= set(form.fields)
@@ -99,16 +108,20 @@ class _Form:
 
 
 class _Forms(HTMLParser):
-    """The POST forms of a page, each with the words of the links in its table's row."""
+    """The POST forms of a page, each with the words of the links in its table's row; and the
+    addresses of the pages of verbs, by their words.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.found: list[_Form] = []
         self.words: list[str] = []
+        self.verbs: dict[str, str] = {}
         self._row_links: list[str] = []
         self._inside: list[str] = []
         self._form: _Form | None = None
         self._field = ""
+        self._verb: str | None = None
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -129,6 +142,7 @@ class _Forms(HTMLParser):
             self._inside.append(tag)
         if tag == "a":
             self._row_links.append("")
+            self._verb = given["href"] if "?verb=" in given.get("href", "") else None
 
     def handle_endtag(self, tag: str) -> None:
         if tag in self._inside:
@@ -139,6 +153,8 @@ class _Forms(HTMLParser):
     def handle_data(self, data: str) -> None:
         if "a" in self._inside and self._row_links:
             self._row_links[-1] += data
+        if "a" in self._inside and self._verb is not None:
+            self.verbs[data] = self._verb
         if "button" in self._inside and self._form is not None:
             self._form.buttons[-1] += data
         if "textarea" in self._inside and self._form is not None:

@@ -283,7 +283,7 @@ async def test_a_run_that_does_not_stop_is_killed(
     run = run_of(await hands.press("Run now", row=name))
     await until("it is seen to execute", lambda: says(hands, run, "executes on"))
     await hands.press("Cancel")
-    await until("it may be killed", lambda: says(hands, run, "Without grace"))
+    await until("it may be killed", lambda: says(hands, run, "Kill"))
     await hands.press("Kill")
 
     assert await outcome(cluster, run) == "cancelled"

@@ -160,3 +160,30 @@ async def test_the_page_of_a_run_follows_its_steps(cluster: Cluster, windows: Wi
         await quality.filter(has_text="succeeded").wait_for(timeout=20_000)
         assert await tab.page.locator("#time *").count() == 0
         assert await tab.page.evaluate("window.marked")
+
+
+async def test_what_is_typed_on_the_page_of_a_verb_stays_and_is_recorded(
+    cluster: Cluster, windows: Windows
+) -> None:
+    start = "SELECT pgcron.start_workflow($1::text)"
+    run = await one(cluster, start, await defined(cluster, STEPS))
+    await becomes(cluster, run, "quality", "running")
+    page = f"/runs/{run}?verb=pause"
+    async with windows.tab(cluster.url) as tab:
+        await tab.open(f"/runs/{run}")
+        await tab.page.get_by_role("link", name="Pause", exact=True).focus()
+        async with tab.page.expect_navigation(url=f"**{page}"):
+            await tab.page.keyboard.press("Enter")
+        assert "those that run (1) go on" in await tab.page.locator("main").inner_text()
+        why = tab.page.get_by_label("Why (optional)")
+        await why.fill("new “disks”")
+        await tab.page.evaluate("document.activeElement.blur()")
+        async with tab.page.expect_response(lambda answer: answer.url.endswith(page)):
+            await tab.page.keyboard.press("r")
+        assert await why.input_value() == "new “disks”"
+        async with tab.page.expect_navigation(url=f"**/runs/{run}**"):
+            await why.press("Enter")
+        assert "Paused: no further step of it begins" in await tab.page.inner_text("#notice")
+
+    recorded = "SELECT actor, note FROM pgcron.audit WHERE verb = 'pause' AND name = $1"
+    assert tuple((await cluster.execute(recorded, str(run)))[0]) == (ACTOR, "new “disks”")

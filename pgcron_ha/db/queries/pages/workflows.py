@@ -45,7 +45,9 @@ workflow_run: Final = Query("page_workflow_run", "run_id").one
 """A workflow that has begun, by its run."""
 
 step_counts: Final = Query("page_step_counts")
-"""How many `steps` of the run are in each `state`."""
+"""How many `steps` of the run, or of those that run again with the step of the number ``cleared``,
+are in each `state`.
+"""
 
 step_groups: Final = Query("page_step_groups")
 """How many steps of each of the ``groups``, given by their ``numbers``, are in each state; None
