@@ -71,20 +71,33 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   made pgcron.run;
   wanted pgcron.run_request;
+  due timestamptz := now() + CASE WHEN turns > 1 THEN step.repeat_every ELSE '0' END;
 BEGIN
   IF step.options <> '{}' THEN
     wanted := jsonb_populate_record(NULL::pgcron.run_request, step.options);
   END IF;
-  wanted.handler := step.handler; wanted.args := step.args || args;
-  wanted.queue := coalesce(wanted.queue, root.queue);
-  wanted.priority := coalesce(wanted.priority, root.priority);
-  wanted.tags := coalesce(nullif(wanted.tags, '{}'), root.tags);
-  SELECT r.* INTO made
-  FROM pgcron.run_of_request(wanted, id,
-      now() + CASE WHEN turns > 1 THEN step.repeat_every ELSE '0' END, NULL, root.namespace,
-      coalesce(root.created_by, session_user)) r;
-  made.origin := 'step'; made.parent_run := root.id; made.created_login := root.created_login;
+  made.id := id; made.handler := step.handler; made.args := step.args || args;
+  made.due_at := due; made.created_at := now(); made.attempt := 0; made.state := 'ready';
+  made.origin := 'step'; made.parent_run := root.id;
   made.nominal_for := coalesce(root.scheduled_for, root.nominal_for);
+  made.queue := coalesce(wanted.queue, root.queue, 'default');
+  made.priority := coalesce(wanted.priority, root.priority, 5);
+  made.delivery := coalesce(wanted.delivery, 'at_least_once');
+  made.tags := coalesce(nullif(wanted.tags, '{}'), root.tags);
+  made.created_by := coalesce(root.created_by, session_user);
+  made.created_login := root.created_login; made.namespace := root.namespace;
+  IF step.options = '{}' THEN RETURN made; END IF;
+  made.max_attempts := wanted.max_attempts;
+  -- the default of a run, which a workflow does not have
+  made.timeout := CASE WHEN made.handler LIKE 'workflow:%' THEN wanted.timeout
+                       ELSE nullif(wanted.timeout, '1 hour') END;
+  made.retry := wanted.retry; made.weight := nullif(wanted.weight, 1);
+  made.concurrency_key := pgcron.concurrency_key_of(wanted.concurrency_key, wanted.weight);
+  made.requires := nullif(wanted.requires, '{}');
+  IF num_nonnulls(wanted.start_within, wanted.give_up_after, wanted.silence_timeout) > 0 THEN
+    made.expire_at := pgcron.expire_at(wanted.start_within, wanted.give_up_after, due);
+    made.time_limits := pgcron.time_limits(wanted.give_up_after, wanted.silence_timeout, due);
+  END IF;
   RETURN made;
 END $$;
 

@@ -83,10 +83,10 @@ def page_with_verbs(
         )
     if asked is not None and not verbs[asked]:
         return page_request.redirect(route, None, **page_request.segments)
-    offered = [word for word, is_possible in verbs.items() if is_possible]
+    view["verbs"], view["verb"] = [word for word, may in verbs.items() if may], asked
     title = title if asked is None else f"{capital(asked.replace('_', ' '))} · {title}"
-    more = {"verbs": offered, "verb": asked, "is_still": asked is not None}
-    return page_request.page(f"{route}.html", snapshot, title=title, **more, **view)
+    is_still = asked is not None
+    return page_request.page(f"{route}.html", snapshot, title=title, is_still=is_still, **view)
 
 
 async def _work(
