@@ -132,7 +132,8 @@ async def test_the_pages_of_a_workflow_fit_and_say_what_they_draw(
         link = await tab.page.locator("#grid tbody a").first.get_attribute("href")
         assert link is not None
         run = link.partition("/steps")[0]
-        for address in ("/workflows", "/workflows/nightly", run, f"{run}/steps/each"):
+        shown = ("/workflows", "/workflows/nightly", run, f"{run}/steps/each")
+        for address in (*shown, f"{run}?verb=cancel", f"{run}/steps/each?verb=succeed"):
             await tab.open(address)
             assert (address, await tab.overflow()) == (address, 0)
             assert (address, await tab.page.evaluate(OUT_OF_REACH)) == (address, [])
