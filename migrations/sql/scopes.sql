@@ -79,6 +79,7 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN CASE
     WHEN scopes IS NULL THEN true
+    WHEN scopes = '{}' THEN false
     WHEN kind = 'schedules' THEN
       (SELECT pgcron.schedule_in_scope(s, scopes) FROM pgcron.schedule s
        WHERE s.name = reaches.name)
@@ -108,11 +109,6 @@ END $$;
 CREATE FUNCTION pgcron.run_in_scope(run bigint, scopes text[]) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN pgcron.reaches('runs', run::text, scopes);
-
-CREATE FUNCTION pgcron.id_in_scope(schedule_id bigint, scopes text[]) RETURNS boolean
-LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM pgcron.schedule s
-               WHERE s.id = schedule_id AND pgcron.schedule_in_scope(s, scopes));
 
 CREATE FUNCTION pgcron.refuse_outside(what text, name text) RETURNS void
 LANGUAGE sql STABLE AS $$

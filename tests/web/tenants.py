@@ -163,7 +163,7 @@ async def _define(connection: asyncpg.Connection[asyncpg.Record], team: str, que
           FROM pgcron.schedule s WHERE s.id = c.schedule_id AND s.name = '{team}-broken';
         SELECT pgcron.set_retention('10 days', '{queue}');
         SELECT pgcron.set_queue('{queue}', max_running => 7, actor => '{team}-ann');
-        SELECT pgcron.set_breaker('py:{team}.sync');
+        SELECT pgcron.set_breaker('py:{team}.sync', open_for => '10 minutes');
         SELECT pgcron.open_breaker('py:{team}.sync', '{team} is away', '5 failures in 1 m');
     """)
 
@@ -288,12 +288,12 @@ async def rows_of_all(dsn: str) -> dict[str, str]:
 
 _TIMES: Final = re.compile(
     r"(?:\d[\d.,]*\s?(?:ms|s|m|h|d)\b\s?)+(?<!\s)|\d\d:\d\d(?::\d\d)?|\d{4}-\d\d-\d\d"
-    r"|[0-9a-f]{32}|just now"
+    r"|\d+ %|[0-9a-f]{32}|just now"
 )
 
 
 def said(page: str) -> list[str]:
-    """What a page says, without the times, which go on."""
+    """What a page says, without the times, which go on, and their percentages."""
     text = re.sub(r"<(title|style|script|time).*?</\1>|<[^>]*>", " \n", page, flags=re.DOTALL)
     lines = (_TIMES.sub("T", unescape(line)).strip() for line in text.split("\n"))
     return [line for line in lines if line.strip("T ")]

@@ -82,14 +82,13 @@ async def test_a_page_reads_what_it_shows(full_database: str, statement: str, mo
     values = VALUES | ({"limit": 500} if statement == "page_due" else {})
 
     pool = ReadPool(full_database)
-    for scopes, sql in ((None, asked.sql), (("team:ops",), asked.scoped_sql)):
+    given = [values[name] for name in asked.parameters]
+    for scopes in (None, ("team:ops",)):
+        sql, more = (asked.scoped_sql, [scopes]) if scopes else (asked.sql, [])
         with within(scopes):
             async with pool.transaction() as reader:
                 plan = json.loads(
-                    await reader.fetchval(
-                        f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}",
-                        *(values[name] for name in asked.parameters),
-                    )
+                    await reader.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *given, *more)
                 )
         read = list(rows_read(plan[0]["Plan"]))
         assert sum(count for _, count in read) <= most + (SCHEDULES if scopes else 0)

@@ -147,7 +147,10 @@ async def fitting(connection: Any, name: str, schema: str) -> Statement:
     if name in varying(schema):
         (revision,) = await fetch_row(connection, load(schema)["read_revision"], {})
     found = load(schema, revision)[name]
-    return found if SCOPES.get() is None else replace(found, sql=found.scoped_sql)
+    scopes = SCOPES.get()
+    if scopes is None or not found.scoped_sql:
+        return found
+    return replace(found, sql=found.scoped_sql, scope=(scopes,))
 
 
 async def fetch_row(
@@ -162,7 +165,7 @@ async def fetch_row(
     with answers():
         if isinstance(connection, asyncpg.Connection | PoolConnectionProxy):
             ordered = [plain(values.get(each)) for each in statement.parameters]
-            found = await connection.fetchrow(statement.sql, *ordered)
+            found = await connection.fetchrow(statement.sql, *ordered, *statement.scope)
         else:
             found = await _fetch_row_of_other(connection, statement, values)
     return () if found is None else tuple(found)

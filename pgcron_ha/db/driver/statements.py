@@ -15,8 +15,8 @@ What forgets old rows names their table in the line after its name (``-- forgets
 and says only which rows, called ``o``, and in which order: `_FORGET` is put around that.
 
 What asks for the scope of a person, as ``pgcron.in_scope(…)`` does, is sent only for one whose
-roles have one (`pgcron_ha.db.driver.scopes`), which is read once, and not for each row: the others'
-statements are as without it.
+roles have one (`pgcron_ha.db.driver.scopes`), which is its last parameter: the others' statements
+are as without it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,7 @@ _GIVEN: Final = {
     "jsonb": ":{0}::text::jsonb",
     "interval": "pg_catalog.make_interval(secs => :{0}::float8)",
 }
-_SCOPE: Final = re.compile(r"(\w+)(\.\w*in_scope\((?:[^()]|\([^()]*\))*)\)")
-_SCOPE_ONCE: Final = (
-    r"(WITH person AS MATERIALIZED (SELECT \1.scopes() AS scopes)"
-    r" SELECT \1\2, scopes => person.scopes) FROM person)"
-)
+_SCOPE: Final = re.compile(r"(\w+\.\w*in_scope\((?:[^()]|\([^()]*\))*)\)")
 _SCHEMA: Final = re.compile(r"\bpgcron\.|'pgcron'(?=::regnamespace)")
 
 
@@ -73,7 +69,9 @@ class Statement:
     since: str | None = None
     """The revision whose schema it needs; None: the oldest that this program works with."""
     scoped_sql: str = ""
-    """For a person whose roles have a scope."""
+    """For a person whose roles have a scope: that is one parameter more; "" if it asks for none."""
+    scope: tuple[tuple[str, ...], ...] = ()
+    """The value of that parameter."""
 
 
 class Statements(dict[str, Statement]):
@@ -153,7 +151,7 @@ def load(schema: str = DEFAULT_SCHEMA, revision: str | None = None) -> Statement
     usual, name = found["finish_runs"], "finish_runs_overflow"
     history = re.escape(in_schema("pgcron.history", schema))
     sql = re.sub(rf"({history})\b", r"\1_overflow", usual.sql)
-    found[name] = replace(usual, name=name, sql=sql, scoped_sql=sql)
+    found[name] = replace(usual, name=name, sql=sql)
     return found
 
 
@@ -196,8 +194,9 @@ def _parse(text: str, schema: str) -> Iterator[Statement]:
         code = code.strip().rstrip(";") or _calls()[name]
         code = in_schema(_FORGET.format(forgotten, code) if forgotten else code, schema)
         sql, parameters = _numbered(code)
-        scoped = _SCOPE.sub(_SCOPE_ONCE, sql)
-        yield Statement(name, _SCOPE.sub("true", sql), parameters, since, scoped)
+        scoped, asked = _SCOPE.subn(rf"\1, scopes => ${len(parameters) + 1}::text[])", sql)
+        open_to_all = _SCOPE.sub("true", sql)
+        yield Statement(name, open_to_all, parameters, since, scoped if asked else "")
 
 
 def _numbered(code: str) -> tuple[str, tuple[str, ...]]:

@@ -99,7 +99,7 @@ class Rows(Named):
         with answers():
             async with settled():
                 prepared = await connection.prepare(statement.sql)
-                found = await prepared.fetch(*ordered)
+                found = await prepared.fetch(*ordered, *statement.scope)
         jsons = {each.name for each in prepared.get_attributes() if each.type.name == "jsonb"}
         return [{key: _plain(value, key in jsons) for key, value in row.items()} for row in found]
 
@@ -114,7 +114,8 @@ class Query(Rows):
 
 
 async def _as_sent(connection: Any, statement: Statement, values: Values) -> list[Row]:
-    found = await connection.fetch(statement.sql, *(values[key] for key in statement.parameters))
+    ordered = [values[key] for key in statement.parameters]
+    found = await connection.fetch(statement.sql, *ordered, *statement.scope)
     return [{key: plain(value) for key, value in row.items()} for row in found]
 
 

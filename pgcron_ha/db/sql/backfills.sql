@@ -21,7 +21,7 @@ WHERE (:schedule_id::bigint IS NULL OR b.schedule_id = :schedule_id)
   AND (:state::text IS NULL OR b.state = :state)
   AND (:owner::text IS NULL OR t.team = :owner::text)
   AND (:tags::text[] IS NULL OR s.tags @> :tags::text[])
-  AND pgcron.id_in_scope(b.schedule_id)
+  AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner)
 ORDER BY b.id DESC LIMIT :limit;
 
 -- name: one_backfill

@@ -4,9 +4,9 @@
 -- number, which is as good as when they died. What needs a sort is counted only for the groups
 -- that are shown, as there may be thousands.
 SELECT g.handler, g.error_class, g.fingerprint, g.letters, g.open, g.of_an_hour, g.of_a_day, g.lost,
-       g.redrivable, g.first_at, g.last_at, g.schedule, g.queue, g.has_enqueued, more.schedules,
-       more.queues, more.causes, more.newest_run,
-       (SELECT left(n.error, 300) FROM pgcron.dead_letter n WHERE n.run_id = more.last_run) AS cause
+       g.redrivable, g.first_at, g.last_at, g.schedule, g.queue, g.has_enqueued, more.*,
+       (SELECT left(n.error, 300) FROM pgcron.dead_letter n
+        WHERE n.run_id = more.newest_run) AS cause
 FROM (
   SELECT d.handler, d.error_class, d.fingerprint, count(*) AS letters,
          count(*) FILTER (WHERE d.closed_at IS NULL) AS open,
@@ -36,8 +36,7 @@ CROSS JOIN LATERAL (
   SELECT count(DISTINCT l.schedule COLLATE "C") AS schedules,
          count(DISTINCT l.queue COLLATE "C") AS queues,
          count(DISTINCT hashtextextended(left(l.error, 300), 0)) AS causes,
-         (array_agg(l.run_id ORDER BY l.closed_at IS NOT NULL, l.died_at DESC))[1] AS newest_run,
-         (array_agg(l.run_id ORDER BY l.died_at DESC))[1] AS last_run
+         (array_agg(l.run_id ORDER BY l.closed_at IS NOT NULL, l.died_at DESC))[1] AS newest_run
   FROM pgcron.dead_letter l WHERE l.run_id = ANY(g.runs)) more
 ORDER BY g.open = 0, g.last_at DESC;
 

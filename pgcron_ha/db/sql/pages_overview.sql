@@ -14,7 +14,7 @@ WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner);
 -- Counts stop at :most + 1, so that a million dead letters cost no more than some thousands. looked
 -- counts those beyond the scope, too: for who sees a part, none of them is not none of all.
 SELECT count(*) FILTER (WHERE l.is_seen) AS letters,
-       count(*) FILTER (WHERE l.is_seen AND l.died_at > now() - interval '1 hour') AS of_last_hour,
+       count(*) FILTER (WHERE l.died_at > now() - interval '1 hour' AND l.is_seen) AS of_last_hour,
        count(*) AS looked
 FROM (SELECT d.died_at, pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags,
                                          coalesce(s.owner, o.team, '')) AS is_seen
@@ -50,21 +50,18 @@ FROM (
   FROM (SELECT q.queue, r.id, r.handler, r.requires, r.weight, r.due_at, NULL AS gate
         FROM pgcron.waiting_queues(:queues::int) q
         CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r
-        LEFT JOIN pgcron.run f ON f.id = r.id
-        LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
-        LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = f.queue
-        WHERE pgcron.in_scope(f.schedule_id, f.queue, f.handler, f.schedule, f.tags,
-              coalesce(s.owner, o.team, ''))
         UNION ALL
-        SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, closed.gate
+        SELECT b.*, closed.gate
         FROM (VALUES ('no_node'), ('breaker'), ('previous'), ('overlap')) closed(gate)
         CROSS JOIN LATERAL (
-            SELECT g.queue, g.id, g.handler, g.requires, g.weight, g.due_at, g.schedule_id,
-                   g.schedule, g.tags
-            FROM pgcron.run g
+            SELECT g.queue, g.id, g.handler, g.requires, g.weight, g.due_at FROM pgcron.run g
             WHERE g.state = 'blocked' AND g.gate = closed.gate AND g.due_at <= now()
-            ORDER BY g.due_at LIMIT :most::int) b
-        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) due
+            ORDER BY g.due_at LIMIT :most::int) b) due
+  LEFT JOIN pgcron.run r ON r.id = due.id
+  LEFT JOIN pgcron.schedule s ON s.id = r.schedule_id
+  LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = r.queue
+  WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags,
+        coalesce(s.owner, o.team, ''))
   GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1),
       nullif(due.gate, 'no_node')
   ORDER BY bool_or(due.gate = 'no_node') DESC NULLS LAST, min(due.due_at) LIMIT :limit::int) alike
@@ -102,18 +99,15 @@ FROM recent r;
 -- dead letter for each failure, so no others need to be searched.
 SELECT letter.schedule_id
 FROM (SELECT DISTINCT d.schedule_id
-      FROM (SELECT e.* FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
-            ORDER BY e.died_at DESC LIMIT :look::int) d
-      LEFT JOIN pgcron.schedule s ON s.id = d.schedule_id
-      LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = d.queue
-      WHERE d.schedule_id IS NOT NULL
-        AND pgcron.in_scope(d.schedule_id, d.queue, d.handler, d.schedule, d.tags,
-              coalesce(s.owner, o.team, ''))) letter
+      FROM (SELECT e.schedule_id FROM pgcron.dead_letter e WHERE e.closed_at IS NULL
+            ORDER BY e.died_at DESC LIMIT :look::int) d) letter
+LEFT JOIN pgcron.schedule s ON s.id = letter.schedule_id
 CROSS JOIN LATERAL (SELECT h.outcome FROM pgcron.history h
                     WHERE h.schedule_id = letter.schedule_id AND h.finished_at <= now()
                       AND h.outcome IN ('succeeded', 'dead', 'lost')
                     ORDER BY h.finished_at DESC LIMIT 1) last
-WHERE last.outcome <> 'succeeded' LIMIT :limit::int;
+WHERE last.outcome <> 'succeeded'
+  AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner) LIMIT :limit::int;
 
 -- name: page_timeline_runs
 -- Ended runs of some schedules since an instant, newest first, at most :each of one schedule.
@@ -126,11 +120,11 @@ CROSS JOIN LATERAL (SELECT e.* FROM pgcron.history e
 
 -- name: page_blocked_schedules
 SELECT DISTINCT held.schedule_id
-FROM (SELECT r.schedule_id, r.queue, r.handler, r.schedule, r.tags, r.gate FROM pgcron.run r
+FROM (SELECT r.schedule_id, r.gate FROM pgcron.run r
 WHERE r.gate IN ('breaker', 'no_node') AND r.schedule_id IS NOT NULL LIMIT :look::int) held
+LEFT JOIN pgcron.schedule s ON s.id = held.schedule_id
 WHERE held.gate = 'no_node'
-  AND pgcron.in_scope(held.schedule_id, held.queue, held.handler, held.schedule, held.tags)
-LIMIT :limit::int;
+  AND pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner) LIMIT :limit::int;
 
 -- name: page_running
 -- What runs now (on one node), among the first :look that run, by the index of

@@ -74,13 +74,10 @@ ORDER BY c.next_fire LIMIT :limit::int;
 -- name: page_lately_paused
 -- Paused schedules of the newest :look ended runs.
 SELECT DISTINCT h.schedule_id
-FROM (SELECT e.* FROM pgcron.history e ORDER BY e.id DESC LIMIT :look::int) h
+FROM (SELECT e.schedule_id FROM pgcron.history e ORDER BY e.id DESC LIMIT :look::int) h
 JOIN pgcron.cursor c ON c.schedule_id = h.schedule_id AND c.is_paused
 LEFT JOIN pgcron.schedule s ON s.id = h.schedule_id
-LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = h.queue
-WHERE pgcron.in_scope(h.schedule_id, h.queue, h.handler, h.schedule, h.tags,
-      coalesce(s.owner, o.team, ''))
-LIMIT :limit::int;
+WHERE pgcron.in_scope(s.id, s.queue, s.handler, s.name, s.tags, s.owner) LIMIT :limit::int;
 
 -- name: page_schedule_names
 -- For a name that does not exist: those that contain it, or that it begins with.
