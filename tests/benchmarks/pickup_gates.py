@@ -30,18 +30,20 @@ _KEYED: Final = (
     "SELECT pgcron.enqueue('py:stamp', jsonb_build_object('asked_at', $1::float8),"
     " concurrency_key => md5('another ' || $2::text))"
 )
-# The second waits until the first is over.
-_PAIR: Final = "SELECT pgcron.run_now('one by one') AS id FROM generate_series(1, 2)"
-_SCHEDULE: Final = (
+# The second waits until the first is over; each pair is of a schedule of its own.
+_PAIR: Final = "SELECT pgcron.run_now('pair ' || $1::text) AS id FROM generate_series(1, 2)"
+_SCHEDULES: Final = (
     "INSERT INTO pgcron.schedule (name, spec, handler, overlap, priority)"
-    " VALUES ('one by one', '0 0 1 1 *', 'py:stamp', 'queue', 0)"
+    " SELECT 'pair ' || number, '0 0 1 1 *', 'py:stamp', 'queue', 0"
+    " FROM generate_series(1, $1::int) number"
 )
 _BACKLOG: Final = (
     "INSERT INTO pgcron.run (handler, args, concurrency_key)"
-    " SELECT $1, jsonb_build_object('seconds', $2::float8), md5((number % $3::int)::text)"
+    " SELECT $1, jsonb_build_object('seconds', $2::float8), md5((number % nullif($3, 0))::text)"
     " FROM generate_series(1, $4::int) number"
 )
 _SLOTS: Final = 16
+_ENDS: Final = 320  # a second, of the runs in backlog: a load, and no flood
 _LONG_SECONDS: Final = 3600.0
 _LONGEST_GAP: Final = 0.2
 _TWICE: Final = {"p99": "≤ 2 ×"}
@@ -62,67 +64,63 @@ async def benchmark(ground: Ground, sizes: Sizes) -> Result:
         },
     )
     await _unblocked(result, ground, sizes.pickups, "on an idle node")
-    await _unblocked(result, ground, sizes.pickups, "on a busy node", nap=0.02)
+    await _unblocked(result, ground, sizes.pickups, "on a busy node", is_busy=True)
     many = f"a key beside {sizes.backlog_keys} in backlog"
-    idle = await _beside_backlog(result, ground, sizes, f"{many}, {_SLOTS} slots", _SLOTS, 0.005)
+    idle = await _beside_backlog(result, ground, sizes, f"{many}, {_SLOTS} slots", _SLOTS)
     slots = 2 * sizes.backlog_keys
-    await _beside_backlog(result, ground, sizes, f"{many}, a slot for each", slots, 0.3)
+    await _beside_backlog(result, ground, sizes, f"{many}, a slot for each", slots)
     await _beside_full_keys(result, ground, sizes, idle)
     return result.finished()
 
 
 async def _unblocked(
-    result: Result, ground: Ground, count: int, where: str, nap: float = 0.0
+    result: Result, ground: Ground, count: int, where: str, *, is_busy: bool = False
 ) -> None:
-    """With `nap` all slots are taken by runs of a lower priority that last so long."""
+    """A busy node has all its slots taken by runs of a lower priority."""
+    name = f"unblocked when the run before it is over, {where}"
     async with ground.place() as place, _service(place) as (service, starts):
-        await place.observer.execute(_SCHEDULE)
-        if nap:
-            rows = _rows(_SLOTS / nap, 2 * count)
-            await place.observer.execute(
-                "INSERT INTO pgcron.run (handler, args) SELECT 'py:nap',"
-                " jsonb_build_object('seconds', $1::float8) FROM generate_series(1, $2::int)",
-                *(nap, rows),
-            )
+        await place.observer.execute(_SCHEDULES, count)
+        if is_busy:
+            await place.observer.execute(_BACKLOG, "py:nap", _SLOTS / _ENDS, 0, _rows(2 * count))
             await stage.settle(place.observer, "pgcron.run")
         with NodeProcess(place.dsn, starts=starts) as node:
             await stage.joined(place.observer, node)
 
+            numbers = itertools.count(1)
+
             async def pair(_: float) -> Sequence[int]:
-                return [row["id"] for row in await service.fetch(_PAIR)]
+                return [row["id"] for row in await service.fetch(_PAIR, str(next(numbers)))]
 
             plain, pairs = await in_turn([_asking(service, _PLAIN), pair], count)
             await _all_began(node, starts, 3 * count)
-            if nap:
-                await _still_waits(place)
+            if is_busy:
+                await _note_end(result, place, name)
         began = {start.run: start.at for start in read_starts(starts)}
     delays = [began[second] - began[first] for _, (first, second) in pairs]
     base = [began[run] - at for at, run in plain]
-    name = f"unblocked when the run before it is over, {where}"
     add_delays(result, name, delays, base, _TWICE)
 
 
 async def _beside_backlog(
-    result: Result, ground: Ground, sizes: Sizes, name: str, slots: int, nap: float
+    result: Result, ground: Ground, sizes: Sizes, name: str, slots: int
 ) -> Sequence[float]:
-    """One run of a new key at a time, while those of many keys wait, which last so long; the delays
-    without these.
-    """
+    """One run of a new key at a time, while those of many keys wait; the delays without these."""
     count, keys = sizes.pickups, sizes.backlog_keys
     async with ground.place() as place, _service(place) as (service, starts):
         with NodeProcess(place.dsn, {"NODE_SLOTS": str(slots)}, starts=starts) as node:
             await stage.joined(place.observer, node)
             alone = await _keyed(service, node, starts, count)
-            rows = _rows(min(slots, keys) / nap, count)
-            await place.observer.execute(_BACKLOG, "py:nap", nap, keys, rows)
+            most = min(slots, keys)
+            rows = max(_rows(count), 3 * keys)
+            await place.observer.execute(_BACKLOG, "py:nap", most / _ENDS, keys, rows)
 
             async def are_busy() -> bool:
                 query = "SELECT count(*) FROM pgcron.run WHERE state = 'running'"
-                return bool(await place.observer.fetchval(query) >= min(slots, keys) / 2)
+                return bool(await place.observer.fetchval(query) >= most / 2)
 
             await stage.until("the node is busy", are_busy)
             beside = await _keyed(service, node, starts, count)
-            await _still_waits(place)
+            await _note_end(result, place, name)
     add_delays(result, name, beside, alone, {"p50": "≤ 2 ×", **_TWICE})
     return alone
 
@@ -184,12 +182,13 @@ async def _all_began(node: NodeProcess, starts: Path, expected: int) -> None:
     await stage.until("all have begun", have_begun)
 
 
-def _rows(rate: float, asks: int) -> int:
-    """More than so many a second are in the time of the asks."""
-    return round(rate * (asks * _LONGEST_GAP + 2))
+def _rows(asks: int) -> int:
+    """More than end in the time of the asks."""
+    return round(_ENDS * (asks * _LONGEST_GAP + 2))
 
 
-async def _still_waits(place: Place) -> None:
+async def _note_end(result: Result, place: Place, name: str) -> None:
+    """Who waits for a whole backlog to end waits longer beside a longer one."""
     waits = "SELECT EXISTS (SELECT FROM pgcron.run WHERE handler = 'py:nap' AND state = 'ready')"
     if not await place.observer.fetchval(waits):
-        raise RuntimeError("the backlog ended before the last of the runs was asked for")
+        result.notes.append(f"{name}: some waited until the backlog had ended")
