@@ -47,7 +47,7 @@ Origin, host, body size and headers are checked before a page is called (`securi
 page are those of `templating.NAVIGATION`.
 
 **5. Write the template**: what stands in the frame, ``base.html``, which includes it; it has the
-macros of ``_macros.html`` that the frame names.
+macros of ``_macros.html`` and ``_forms.html`` that the frame names.
 
 - Addresses only by ``page_request.link("route", {"query": value}, segment=value)``.
 - Instants only by ``when(instant)``; durations ``seconds|duration``; states
