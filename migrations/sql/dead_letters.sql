@@ -193,5 +193,5 @@ BEGIN
     WHERE made > 0;
 END $$;
 COMMENT ON FUNCTION pgcron.redrive_many IS
-    'Runs dead letters again by filter, throttled with rate and per; each once. owner is that of the '
-    'schedule, else the team of the queue.';
+    'Runs dead letters again by filter, throttled with rate and per; each once. owner is that of '
+    'the schedule, else the team of the queue.';
