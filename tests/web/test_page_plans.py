@@ -84,7 +84,7 @@ async def test_a_page_reads_what_it_shows(full_database: str, statement: str, mo
     pool = ReadPool(full_database)
     given = [values[name] for name in asked.parameters]
     for scopes in (None, ("team:ops",)):
-        sql, more = (asked.scoped_sql, [scopes]) if scopes else (asked.sql, [])
+        sql, more = (asked.scoped_sql, [scopes]) if scopes and asked.scoped_sql else (asked.sql, [])
         with within(scopes):
             async with pool.transaction() as reader:
                 plan = json.loads(

@@ -50,18 +50,21 @@ FROM (
   FROM (SELECT q.queue, r.id, r.handler, r.requires, r.weight, r.due_at, NULL AS gate
         FROM pgcron.waiting_queues(:queues::int) q
         CROSS JOIN LATERAL pgcron.waiting_runs(q.queue, '-infinity', now(), :look::int) r
+        LEFT JOIN pgcron.run f ON f.id = r.id
+        LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
+        LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = f.queue
+        WHERE pgcron.in_scope(f.schedule_id, f.queue, f.handler, f.schedule, f.tags,
+              coalesce(s.owner, o.team, ''))
         UNION ALL
-        SELECT b.*, closed.gate
+        SELECT b.queue, b.id, b.handler, b.requires, b.weight, b.due_at, closed.gate
         FROM (VALUES ('no_node'), ('breaker'), ('previous'), ('overlap')) closed(gate)
         CROSS JOIN LATERAL (
-            SELECT g.queue, g.id, g.handler, g.requires, g.weight, g.due_at FROM pgcron.run g
+            SELECT g.queue, g.id, g.handler, g.requires, g.weight, g.due_at, g.schedule_id,
+                   g.schedule, g.tags
+            FROM pgcron.run g
             WHERE g.state = 'blocked' AND g.gate = closed.gate AND g.due_at <= now()
-            ORDER BY g.due_at LIMIT :most::int) b) due
-  LEFT JOIN pgcron.run r ON r.id = due.id
-  LEFT JOIN pgcron.schedule s ON s.id = r.schedule_id
-  LEFT JOIN pgcron.owned o ON o.kind = 'queue' AND o.name = r.queue
-  WHERE pgcron.in_scope(r.schedule_id, r.queue, r.handler, r.schedule, r.tags,
-        coalesce(s.owner, o.team, ''))
+            ORDER BY g.due_at LIMIT :most::int) b
+        WHERE pgcron.in_scope(b.schedule_id, b.queue, b.handler, b.schedule, b.tags)) due
   GROUP BY due.queue, due.handler, due.requires, coalesce(due.weight, 1),
       nullif(due.gate, 'no_node')
   ORDER BY bool_or(due.gate = 'no_node') DESC NULLS LAST, min(due.due_at) LIMIT :limit::int) alike
