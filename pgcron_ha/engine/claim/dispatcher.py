@@ -188,8 +188,7 @@ class Dispatcher(Service):
         ahead = 0
         if self._gated_are_due() and self._unused():
             if self._gated.has_turn():
-                if await self._claim_gated() and not self._wanted():
-                    return self.interval  # every slot is taken: what ends here wakes this
+                await self._claim_gated()
             elif self._free():  # after a full turn of theirs the others have one that is as long
                 ahead = self._gated.ahead
         limit = min(self._wanted() + ahead, CLAIM_BATCH)
