@@ -56,7 +56,8 @@ class CommandContext:
 
         Without a DSN the database is that of this user's `dev` or `demo`, if one runs.
         """
-        given = {**self.flags, **(flags or {})}
+        own = {key: value for key, value in (flags or {}).items() if value is not None}
+        given = {**self.flags, **own}
         sources = loading.read_sources(file=self.config_file, flags=given)
         if finds_server and sources.values["dsn"].raw is None:
             sources.values["dsn"] = _of_running_server(sources.values["dsn"])

@@ -94,6 +94,6 @@ async def test_more_attempts_by_default_give_way_to_at_most_one(
 )
 def test_a_wrong_default_is_refused_where_it_is_written(wrong: dict[str, Any], fact: str) -> None:
     with pytest.raises(InvalidInput, match=fact) as refusal:
-        App("postgresql://nobody@localhost/none", "pgcron").handler("a", **wrong)
+        App("postgresql://nobody@localhost/none", "pgcron").handler("a", **wrong)(print)
     assert refusal.value.detail
     assert refusal.value.hint

@@ -41,7 +41,6 @@ ALLOWED = (
     ("pgcron_ha/db/driver/link.py", "SET LOCAL ", "settings of a transaction; can't be prepared"),
     ("pgcron_ha/db/driver/statements.py", "SELECT …pgcron.", "a named statement of a function"),
     ("pgcron_ha/db/driver/statements.py", "DELETE FROM ", "around named statements that forget"),
-    ("pgcron_ha/db/driver/statements.py", "(WITH person AS", "put into statements with a scope"),
     ("pgcron_ha/db/driver/transactions.py", "SET ", "a setting of the session; can't be prepared"),
     (
         "pgcron_ha/db/queries/foreign_schedulers.py",

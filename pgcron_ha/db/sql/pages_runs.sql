@@ -4,7 +4,8 @@
 -- matched, a single row without a run has them). :indexed selects what an index finds at once,
 -- however many runs wait, but in no order: those that run, and those that are blocked. With a
 -- :schedule_id all runs of that schedule are looked at. The scope costs most, so it is asked of
--- what the filters let through, in order, until the page is full: OFFSET 0 keeps it there.
+-- what the filters let through, in order, until the page is full: OFFSET 0 keeps it there. Not every
+-- column: viewers may not read the token.
 WITH looked AS MATERIALIZED (
   SELECT e.id, e.handler, e.queue, e.schedule, e.owner, e.attempt, e.schedule_id, e.tags,
          CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
@@ -15,18 +16,26 @@ WITH looked AS MATERIALIZED (
          (:error::text IS NULL
           OR position(lower(:error::text) IN lower(coalesce(e.cancel_reason, e.last_error))) > 0)
            AND (:tags::text[] IS NULL OR e.tags @> :tags::text[]) AS fits
-  FROM ((SELECT r.* FROM pgcron.run r
+  FROM ((SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
+         FROM pgcron.run r
          WHERE NOT :indexed::boolean AND :schedule_id::bigint IS NULL AND r.id < :before::bigint
          ORDER BY r.id DESC LIMIT :look::int)
         UNION ALL
-        (SELECT r.* FROM pgcron.run r
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
+         FROM pgcron.run r
          WHERE r.schedule_id = :schedule_id::bigint LIMIT :look::int)
         UNION ALL
-        (SELECT r.* FROM pgcron.run r
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
+         FROM pgcron.run r
          WHERE :indexed::boolean AND 'running' = ANY(:states::text[]) AND r.state = 'running'
            AND r.owner IS NOT NULL LIMIT :look::int)
         UNION ALL
-        (SELECT r.* FROM pgcron.run r
+        (SELECT r.id, r.handler, r.queue, r.schedule, r.owner, r.state, r.attempt, r.due_at,
+                r.claimed_at, r.started_at, r.tags, r.cancel_reason, r.last_error, r.schedule_id
+         FROM pgcron.run r
          WHERE :indexed::boolean AND 'blocked' = ANY(:states::text[]) AND r.state = 'blocked'
            AND r.gate IN ('previous', 'breaker', 'no_node', 'overlap') AND r.due_at <= now()
          LIMIT :look::int)) e),
