@@ -120,9 +120,7 @@ async def test_a_kill_without_a_request_to_stop_is_refused(connection: Connectio
     [run_id] = await enqueue(connection)
     await claim(connection, await join(connection))
     with pytest.raises(asyncpg.CheckViolationError, match="who_is_killed_was_asked_to_stop"):
-        await connection.execute(
-            "UPDATE pgcron.run SET kill_at = now(), requires = '{gpu}'"
-        )
+        await connection.execute("UPDATE pgcron.run SET kill_at = now(), requires = '{gpu}'")
     assert (await existing(connection, run_id))["kill_at"] is None
 
 

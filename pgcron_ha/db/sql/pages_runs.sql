@@ -4,8 +4,8 @@
 -- matched, a single row without a run has them). :indexed selects what an index finds at once,
 -- however many runs wait, but in no order: those that run, and those that are blocked. With a
 -- :schedule_id all runs of that schedule are looked at. The scope costs most, so it is asked of
--- what the filters let through, in order, until the page is full: OFFSET 0 keeps it there. Not every
--- column: viewers may not read the token.
+-- what the filters let through, in order, until the page is full: OFFSET 0 keeps it there. Viewers
+-- may not read each column of runs.
 WITH looked AS MATERIALIZED (
   SELECT e.id, e.handler, e.queue, e.schedule, e.owner, e.attempt, e.schedule_id, e.tags,
          CASE WHEN e.state = 'running' THEN coalesce(e.started_at, e.claimed_at)
