@@ -167,7 +167,8 @@ async def why_command(session: Session, run_id: int, step: str | None, limit: in
         print_result({**row, "why": sentence}, f"{row['step']}{item}: {sentence}")
     for row in await session.call(workflows.item_causes, run_id, step) if step else ():
         which = f"{plural(row['failed'], 'item')} from {row['first_item']} to {row['last_item']}"
-        print_result(row, f"{step}, {which}, such as run {row['step_run']}: {step_sentence(row)}")
+        which += f", such as run {row['step_run']}" if row["step_run"] else ""
+        print_result(row, f"{step}, {which}: {step_sentence(row)}")
     if not rows:
         because = f" ({found['reason']})" if found["reason"] else ""
         echo(f"run {run_id} has no open step: it is {state_words(found['state'])}{because}")

@@ -20,6 +20,7 @@ from tests.db.control import (
 )
 from tests.db.test_scale_demand import demand
 from tests.db.test_waits import waits
+from tests.product.db import overview
 
 
 async def count_weight(connection: Connection, key: str, slots: int | None) -> None:
@@ -196,3 +197,20 @@ async def test_claimers_at_once_never_hold_more_weight_than_a_key_has(
         return ended
 
     assert sum(await asyncio.gather(*[work(await another()) for _ in range(6)])) == 96
+
+
+async def test_the_list_says_of_a_running_key_what_its_pattern_sets(connection: Connection) -> None:
+    node = await join(connection, slots=16)
+    await connection.execute(
+        "SELECT pgcron.set_concurrency('customer-*', 8, 5, '1 minute', by_weight => true)"
+    )
+    await enqueue_weights(connection, 3, concurrency_key="customer-7")
+    await claim_limited(connection, node, 16)
+
+    rows = await overview.keys(connection)
+
+    names = ("concurrency_key", "slots", "by_weight", "rate", "weight")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("customer-*", 8, True, 5, 0),
+        ("customer-7", 8, True, 5, 3),
+    ]

@@ -65,15 +65,16 @@ LEFT JOIN pgcron.queue s USING (name) ORDER BY name LIMIT :limit::int;
 -- name: list_concurrency
 -- Settings, and keys of which something runs.
 SELECT concurrency_key,
-       CASE WHEN l.concurrency_key IS NULL
-            THEN (SELECT s.slots FROM pgcron.concurrency_slots(ARRAY[concurrency_key]) s)
-            ELSE l.slots END AS slots,
-       coalesce(l.by_weight, false) AS by_weight, l.rate, l.per,
+       coalesce(l.slots, found.slots) AS slots, coalesce(l.by_weight, found.by_weight) AS by_weight,
+       coalesce(l.rate, found.rate) AS rate, coalesce(l.per, found.per) AS per,
        coalesce(r.running, 0) AS running, coalesce(r.weight, 0) AS weight, l.set_by, l.set_at
 FROM pgcron.concurrency_limit l
 FULL JOIN (SELECT h.concurrency_key, count(*) AS running, sum(coalesce(h.weight, 1)) AS weight
            FROM pgcron.run h
            WHERE h.key_slot IS NOT NULL GROUP BY h.concurrency_key) r USING (concurrency_key)
+LEFT JOIN LATERAL (SELECT s.slots, s.by_weight, s.rate, s.per
+                   FROM pgcron.concurrency_slots(ARRAY[concurrency_key]) s
+                   WHERE l.concurrency_key IS NULL) found ON true
 ORDER BY 1 LIMIT :limit::int;
 
 -- name: count_live_runs

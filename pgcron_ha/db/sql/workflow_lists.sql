@@ -51,11 +51,13 @@ ORDER BY s.state = 'waiting', s.number, s.item LIMIT :limit::int;
 
 -- name: item_causes
 -- Why the first :look items of a step that failed did: those with one fingerprint are one row, with
--- the run of the first. Items that were given up since too many had failed come after the others. A
--- workflow, which has no attempts, is grouped by its reason, whatever numbers that has.
+-- the run of the first that began. Items that were given up since too many had failed come after
+-- the others. A workflow, which has no attempts, is grouped by its reason, whatever numbers that
+-- has.
 SELECT :run_id::bigint AS run_id, :step::text AS step, count(*) AS failed,
        min(f.item) AS first_item, max(f.item) AS last_item, f.state,
-       (array_agg(f.step_run ORDER BY f.item))[1] AS step_run,
+       (array_agg(f.step_run ORDER BY f.item)
+          FILTER (WHERE f.started_at IS NOT NULL))[1] AS step_run,
        (array_agg(left(f.reason, 300) ORDER BY f.item))[1] AS reason
 FROM (SELECT s.item, s.step_run, s.state, s.reason, s.started_at, s.ended_at
       FROM pgcron.workflow_steps s
