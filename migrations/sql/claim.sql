@@ -7,10 +7,10 @@
 -- Which of the candidates a node with so many free slots claims, and which place of their key they
 -- take; those that are heavier than what is free, too. In each key by priority and due time up to
 -- its slots (where it counts weight, none passes a heavier one that waits for them), of each queue
--- as many as it may have. Of one priority the key with the fewest running
--- runs goes first, so that no backlog keeps the others from a shared queue; those without a key
--- count as one. `aged` takes what is due longest, whatever its priority and key. `ahead`: so many
--- slots more, but for those that a rate counts or that may start only once.
+-- as many as it may have. Of one priority the key with the fewest running runs goes first, so that
+-- no backlog keeps the others from a shared queue; those without a key count as one. `aged` takes
+-- what is due longest, whatever its priority and key. `ahead`: so many slots more, but for those
+-- that a rate counts or that may start only once.
 CREATE FUNCTION pgcron.choose_gated(places pgcron.gated_search, keys text[], handlers text[],
     labels text[], probes bigint[], free int, ahead int, aged boolean, at timestamptz)
   RETURNS TABLE (id bigint, slot int, is_too_heavy boolean)

@@ -7,7 +7,7 @@
 -- too many, and less than half a hundredth too few. A rate is read and counted for the few runs of
 -- one claim, so these functions keep their plans and look at a slice once.
 
--- The slice that an instant is in. STABLE as its body is: so it becomes a part of the query.
+-- The slice that an instant is in. It is STABLE, as its body is, so that PostgreSQL inlines it.
 CREATE FUNCTION pgcron.rate_slice(at timestamptz, per interval) RETURNS bigint
 LANGUAGE sql STABLE AS $$
   SELECT (extract(epoch FROM at) * 1000000)::bigint * 256 / (extract(epoch FROM per)

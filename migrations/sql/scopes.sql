@@ -24,8 +24,8 @@ CREATE FUNCTION pgcron.scope_words(scopes text[]) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN coalesce(nullif(translate(array_to_string(scopes, ', '), '%\', '*'), ''), 'nothing');
 
--- The owner of the schedule, else who owns the queue; '' for nobody. With a LIMIT, it stays a
--- subquery of each row, in the order of these.
+-- The owner of the schedule, else the team of the queue; '' for nobody. The LIMIT makes PostgreSQL
+-- ask it row by row, which keeps the rows in their order.
 CREATE FUNCTION pgcron.team_of(schedule_id bigint, queue text) RETURNS TABLE (team text)
 LANGUAGE sql STABLE ROWS 1
 BEGIN ATOMIC
@@ -46,9 +46,8 @@ RETURN (SELECT 'team:' || nullif(t.team, '') LIKE ANY (scopes)
 -- Whether a run or a schedule is in a scope. Of anything else what it shares with runs is given;
 -- what shares nothing (all NULL) is seen by those alone who see everything. Statements of pages ask
 -- it of each row that they show or count, beyond the bound of what they look at: to others it costs
--- nothing, as their statements are sent without it. PostgreSQL makes it a part of the statement if
--- it has no subquery, and is given none. So those who ask of many rows give the team as team_of
--- does, which they join.
+-- nothing, as their statements are sent without it. PostgreSQL inlines it, as neither it nor its
+-- arguments contain a subquery: statements that ask of many rows join the team and give it.
 CREATE FUNCTION pgcron.in_scope(schedule_id bigint, queue text, handler text, schedule text,
     tags text[], team text DEFAULT NULL, scopes text[] DEFAULT pgcron.scopes()) RETURNS boolean
 LANGUAGE sql STABLE

@@ -21,9 +21,10 @@ LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pgcron.judge_start(workflow, queue, priority);
   RETURN pgcron.enqueue('workflow:' || workflow, args, queue, priority, due_at, idempotency_key,
-      key_lifetime, timeout, NULL, NULL, NULL, actor, concurrency_key, NULL, unique_key,
-      unique_scope, unique_for, on_conflict, debounce, debounce_max, start_within, give_up_after,
-      tags => tags);
+      key_lifetime, timeout, concurrency_key => concurrency_key, unique_key => unique_key,
+      unique_scope => unique_scope, unique_for => unique_for, on_conflict => on_conflict,
+      debounce => debounce, debounce_max => debounce_max, start_within => start_within,
+      give_up_after => give_up_after, tags => tags, actor => actor);
 END $$;
 COMMENT ON FUNCTION pgcron.start_workflow(text, jsonb, text, int, timestamptz, text, interval,
     interval, text, text, text, interval, text, interval, interval, interval, interval, text[],
@@ -53,9 +54,10 @@ CREATE FUNCTION pgcron.start_workflow(definition jsonb, args jsonb DEFAULT '{}',
 LANGUAGE plpgsql AS $$
 DECLARE
   new_id bigint := pgcron.enqueue('workflow:ad_hoc', args, queue, priority, due_at,
-      idempotency_key, key_lifetime, timeout, NULL, NULL, NULL, actor, concurrency_key, NULL,
-      unique_key, unique_scope, unique_for, on_conflict, debounce, debounce_max, start_within,
-      give_up_after, tags => tags);
+      idempotency_key, key_lifetime, timeout, concurrency_key => concurrency_key,
+      unique_key => unique_key, unique_scope => unique_scope, unique_for => unique_for,
+      on_conflict => on_conflict, debounce => debounce, debounce_max => debounce_max,
+      start_within => start_within, give_up_after => give_up_after, tags => tags, actor => actor);
 BEGIN
   PERFORM pgcron.define_run(new_id, definition, actor,
       on_conflict = 'replace' OR debounce IS NOT NULL);

@@ -18,8 +18,7 @@ groups: Final = Query("page_letter_groups", look=LOOK, limit=50)
 
 ``state`` is of `STATES`; what else a letter has to have (None: anything): ``handler``,
 ``error_class`` ("" for none), ``fingerprint``, ``queue``, ``schedule``, ``tags``, ``owner`` (as
-`RunFilter` has it).
-`redrivable` ones are open and not lost. Counted among the newest `LOOK`.
+`RunFilter` has it). `redrivable` ones are open and not lost. Counted among the newest `LOOK`.
 """
 
 letters: Final = Query("page_letters", look=LOOK, text=2_000, limit=PAGE_ROWS + 1)
