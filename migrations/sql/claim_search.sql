@@ -21,11 +21,11 @@ RETURN ROW('claim', r.id, pgcron.run_uuid(r.uuid, r.id, r.created_at), r.handler
            END)::pgcron.claim;
 
 CREATE FUNCTION pgcron.no_claim(verdict text, id bigint DEFAULT NULL, queue text DEFAULT NULL,
-    concurrency_key text DEFAULT NULL, due float8 DEFAULT NULL,
-    weight int DEFAULT NULL) RETURNS pgcron.claim
+    concurrency_key text DEFAULT NULL, fire_time timestamptz DEFAULT NULL,
+    due float8 DEFAULT NULL, weight int DEFAULT NULL) RETURNS pgcron.claim
 LANGUAGE sql IMMUTABLE
-RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, NULL, NULL, NULL, NULL,
-         NULL, due, NULL, concurrency_key COLLATE "C", weight, NULL, NULL, NULL,
+RETURN ROW(verdict, id, NULL, NULL, NULL, NULL, NULL, queue, NULL, NULL, fire_time, NULL, NULL,
+         NULL, NULL, due, NULL, concurrency_key COLLATE "C", weight, NULL, NULL, NULL,
          NULL)::pgcron.claim;
 
 -- A key and a priority of a queue with a due run, and how many of its runs seem to have room; of a
@@ -36,9 +36,9 @@ CREATE TYPE pgcron.gated_pair AS (queue text, concurrency_key text COLLATE "C", 
 
 -- Where runs with a capacity gate are looked for: in keys, in limited queues with their room, in
 -- queues that are open without a limit, in queues where runs wait that require labels; kept_for:
--- only this run.
+-- only this run. Of these keys the new ones go first.
 CREATE TYPE pgcron.gated_search AS (pairs pgcron.gated_pair[], limited text[], rooms int[],
-  open_queues text[], placed_queues text[], kept_for bigint);
+  open_queues text[], placed_queues text[], kept_for bigint, new_keys text[]);
 
 -- What could be claimed now in these places; `probes` are asked for by name. Of each no more than
 -- there seems to be room for. Nothing here is locked. STABLE: it has the snapshot of the statement
@@ -91,10 +91,29 @@ BEGIN ATOMIC
     AND (p.requires IS NULL OR p.requires <@ gated_candidates.labels);
 END;
 
+-- How many more runs of a key seem to have room now (no limit: the largest number); `heaviest` as
+-- in gated_pair; `next_at`: when the next may start if its rate lets none.
+CREATE FUNCTION pgcron.key_room(concurrency_key text)
+  RETURNS TABLE (room int, heaviest int, next_at timestamptz)
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+  SELECT coalesce(least(limits.room,
+             CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END),
+           2147483647),
+         CASE WHEN limits.by_weight THEN limits.slots END,
+         CASE WHEN rated.room = 0 THEN rated.next_at END
+  FROM pgcron.concurrency_slots(ARRAY[key_room.concurrency_key]) limits
+  -- not called for keys without a rate: a mere filter would be judged after the call
+  LEFT JOIN LATERAL (SELECT w.room, w.next_at, w.is_ahead
+                     FROM unnest(array_remove(ARRAY[limits.rate], NULL)) asked(rate)
+                     CROSS JOIN LATERAL pgcron.rate_room('key', key_room.concurrency_key,
+                         asked.rate, limits.per, clock_timestamp()) w) rated ON true;
+END;
+
 -- Which keys of a queue have a due run and seem to have slots for it, and how many: a walk along
 -- the index from key to key, never along their runs, until `most` are found; a longer walk than
--- 2,000 steps is taken in several statements. Nothing here is locked or decided. In PL/pgSQL, as
--- that keeps the plan.
+-- 500 steps is taken in several statements, so that who waits for one does not wait long. Nothing
+-- here is locked or decided. In PL/pgSQL, as that keeps the plan.
 CREATE FUNCTION pgcron.walk_keys(queue text, beyond text, most int,
     OUT pairs pgcron.gated_pair[], OUT ended_at text, OUT next_due timestamptz)
 LANGUAGE plpgsql STABLE AS $$
@@ -113,27 +132,42 @@ BEGIN
                               walk.priority)
                         ORDER BY r.concurrency_key, r.priority, r.due_at LIMIT 1) next
     CROSS JOIN LATERAL (
-        SELECT coalesce(least(limits.room,
-                   CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END),
-                 2147483647),
-               CASE WHEN limits.by_weight THEN limits.slots END,
-               CASE WHEN rated.room = 0 THEN rated.next_at END
-        FROM pgcron.concurrency_slots(ARRAY[next.concurrency_key]) limits
-        -- not called for keys without a rate: a mere filter would be judged after the call
-        LEFT JOIN LATERAL (SELECT w.room, w.next_at, w.is_ahead
-                           FROM unnest(array_remove(ARRAY[limits.rate], NULL)) asked(rate)
-                           CROSS JOIN LATERAL pgcron.rate_room('key', next.concurrency_key,
-                               asked.rate, limits.per, clock_timestamp()) w) rated ON true
-        WHERE next.due_at <= now()
+        SELECT k.* FROM pgcron.key_room(next.concurrency_key) k WHERE next.due_at <= now()
         UNION ALL
         SELECT 0, NULL, next.due_at WHERE next.due_at > now()) seen(room, heaviest, next_at)
-    WHERE walk.found < walk_keys.most AND walk.steps < 2000)
+    WHERE walk.found < walk_keys.most AND walk.steps < 500)
   SELECT coalesce(array_agg(ROW(walk_keys.queue, w.concurrency_key, w.priority,
              w.room, w.heaviest)::pgcron.gated_pair) FILTER (WHERE w.room > 0), '{}'),
-         CASE WHEN max(w.found) >= walk_keys.most OR max(w.steps) >= 2000
+         CASE WHEN max(w.found) >= walk_keys.most OR max(w.steps) >= 500
                 THEN max(w.concurrency_key) END,
          min(w.next_at) FILTER (WHERE w.room <= 0)
   INTO pairs, ended_at, next_due FROM walk w WHERE w.steps > 0;
+END $$;
+
+-- Keys of a queue that have a due run for a short time only, and of which none executes: where many
+-- keys wait, a walk comes to them late. Of the runs that are due since then the newest hundred are
+-- looked at; those of a transaction that lasted long are left to the walk.
+CREATE FUNCTION pgcron.find_new_keys(queue text, since timestamptz) RETURNS pgcron.gated_pair[]
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+  since := since - interval '50 milliseconds';  -- an INSERT is seen when it commits
+  RETURN ARRAY(
+      SELECT ROW(find_new_keys.queue, new.concurrency_key, new.priority, seen.room,
+                 seen.heaviest)::pgcron.gated_pair
+      FROM (SELECT DISTINCT newest.concurrency_key, newest.priority
+            FROM (SELECT r.concurrency_key, r.priority FROM pgcron.run r
+                  WHERE r.state = 'ready' AND r.concurrency_key IS NOT NULL
+                    AND r.queue = find_new_keys.queue AND r.due_at > since AND r.due_at <= now()
+                  ORDER BY r.due_at DESC LIMIT 100) newest) new
+      CROSS JOIN LATERAL pgcron.key_room(new.concurrency_key) seen
+      WHERE seen.room > 0
+        AND NOT EXISTS (SELECT FROM pgcron.run r
+                        WHERE r.concurrency_key = new.concurrency_key AND r.key_slot IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM pgcron.run r
+                        WHERE r.state = 'ready' AND r.queue = find_new_keys.queue
+                          AND r.concurrency_key = new.concurrency_key
+                          AND r.priority = new.priority AND r.due_at <= since));
 END $$;
 
 -- The limited queues among these that are open, as far as nobody else has their rows locked: a
@@ -194,18 +228,20 @@ BEGIN
 END $$;
 
 -- Where to look in queues that are open: their keys from where the last walk ended (`beyond`), the
--- requirements that these labels satisfy, and the room of those that are limited. `walked`: for
--- each queue with keys where the walk ended (NULL: it saw all), and the seconds until the next of
--- its runs.
-CREATE FUNCTION pgcron.search_gated(queues text[], beyond text[], look int, labels text[],
-    at timestamptz, OUT places pgcron.gated_search, OUT walked pgcron.claim[])
+-- requirements that these labels satisfy, and the room of those that are limited. `since`: keys
+-- that are new since then, too (NULL: not looked for). `walked`: for each queue with keys where the
+-- walk ended (NULL: it saw all), the seconds until the next of its runs, and as its fire time since
+-- when the next look has to search for new keys.
+CREATE FUNCTION pgcron.search_gated(queues text[], beyond text[], look int, since timestamptz,
+    labels text[], at timestamptz, OUT places pgcron.gated_search, OUT walked pgcron.claim[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   asked record;
   keyed record;
   placed record;
+  new pgcron.gated_pair[] := '{}';
 BEGIN
-  places := ROW('{}', '{}', '{}', '{}', '{}', NULL)::pgcron.gated_search;
+  places := ROW('{}', '{}', '{}', '{}', '{}', NULL, '{}')::pgcron.gated_search;
   walked := '{}';
   places.open_queues := ARRAY(SELECT a FROM unnest(queues) a
                              WHERE NOT EXISTS (SELECT FROM pgcron.queue q
@@ -223,6 +259,11 @@ BEGIN
   FOR asked IN SELECT a.* FROM unnest(queues, beyond) a(queue, beyond)
       WHERE a.queue = ANY(places.open_queues || places.limited) LOOP
     SELECT * INTO keyed FROM pgcron.walk_keys(asked.queue, asked.beyond, look);
+    IF since IS NOT NULL THEN
+      new := pgcron.find_new_keys(asked.queue, since);
+      places.new_keys := places.new_keys || ARRAY(SELECT n.concurrency_key FROM unnest(new) n);
+      keyed.pairs := new || ARRAY(SELECT k FROM unnest(keyed.pairs) k WHERE k <> ALL (new));
+    END IF;
     SELECT coalesce(bool_or(w.due_at <= now()), false) AS is_due,
            min(w.due_at) FILTER (WHERE w.due_at > now()) AS next_due
     INTO placed FROM pgcron.walk_requirements(asked.queue, labels) w;
@@ -232,6 +273,7 @@ BEGIN
     places.pairs := places.pairs || keyed.pairs;
     walked := walked || pgcron.no_claim('walked', queue => asked.queue,
           concurrency_key => keyed.ended_at,
+          fire_time => CASE WHEN new = '{}' THEN now() ELSE since END,
           due => date_part('epoch', least(keyed.next_due, to_timestamp(253370764800)) - now()));
   END LOOP;
 END $$;

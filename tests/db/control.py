@@ -188,6 +188,7 @@ async def look_at_keys(
     *,
     beyond: str = "",
     look: int = 20,
+    since: datetime | None = None,
     aged: bool = False,
     probes: Sequence[int] = (),
     ahead: int = 0,
@@ -203,6 +204,7 @@ async def look_at_keys(
         queues=list(node.queues),
         beyond=[beyond for _ in node.queues],
         look=look,
+        since=since,
         aged=aged,
         probes=list(probes),
     )

@@ -72,7 +72,8 @@ CREATE TYPE pgcron.gated_search AS (
 	rooms integer[],
 	open_queues text[],
 	placed_queues text[],
-	kept_for bigint
+	kept_for bigint,
+	new_keys text[]
 );
 
 CREATE TYPE pgcron.numbered_step AS (
@@ -2444,6 +2445,8 @@ CREATE UNIQUE INDEX run_fire ON pgcron.run USING btree (schedule_id, scheduled_f
 CREATE UNIQUE INDEX run_key_slot ON pgcron.run USING btree (concurrency_key, key_slot) WHERE (key_slot IS NOT NULL);
 
 CREATE INDEX run_namespace ON pgcron.run USING btree (namespace) WHERE (namespace IS NOT NULL);
+
+CREATE INDEX run_new_keys ON pgcron.run USING btree (queue, due_at) WHERE ((state = 'ready'::text) AND (concurrency_key IS NOT NULL));
 
 CREATE UNIQUE INDEX run_overlap_slot ON pgcron.run USING btree (schedule_id, overlap_slot) WHERE (overlap_slot IS NOT NULL);
 

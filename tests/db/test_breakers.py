@@ -79,6 +79,7 @@ async def probe(connection: Connection, node: Node) -> list[Row]:
         queues=list(node.queues),
         beyond=[""],
         look=10,
+        since=None,
         aged=False,
         probes=probes,
     )

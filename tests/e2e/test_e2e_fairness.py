@@ -80,5 +80,29 @@ async def test_a_tenant_with_little_does_not_wait_for_one_with_much(
     assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE state = 'ready'")
 
 
+async def test_a_new_key_does_not_wait_for_a_thousand_keys_in_backlog(
+    cluster: Cluster, connection: Connection
+) -> None:
+    await connection.execute(
+        """INSERT INTO pgcron.run (handler, args, concurrency_key)
+           SELECT 'py:work', '{"seconds": 0.01}', 'tenant-' || number % 1000
+           FROM generate_series(1, $1::int) number""",
+        BACKLOG,
+    )
+    await start_nodes(cluster)
+    await until("the backlog is worked at", partial(_have_begun, cluster, 50))
+
+    before = []
+    for number in range(5):
+        fence = await connection.fetchval("SELECT last_value FROM pgcron.fence")
+        [run] = await enqueue(connection, "py:work", concurrency_key=f"new-{number}")
+        await ended(connection, run, deadline=60)
+        before.append(await claimed_between(connection, fence, run))
+    print(f"claims of the others before each of the new keys: {before}")
+    # Of each node's claims every other one looks for new keys.
+    assert max(before) <= 2 * _CLAIMS_BEFORE * NODES * CLAIMED_AT_ONCE
+    assert await connection.fetchval("SELECT count(*) FROM pgcron.run WHERE state = 'ready'")
+
+
 def _have_begun(cluster: Cluster, count: int) -> bool:
     return cluster.evidence.count("start") >= count

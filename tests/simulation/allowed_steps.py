@@ -185,7 +185,7 @@ class Allowed(RuleBasedStateMachine):
             "claim_gated",
             **{"incarnation": node.incarnation, "handlers": node.handlers, "gated": node.free},
             **{"queues": list(QUEUES), "beyond": ["", ""], "look": 20, "ahead": 0},
-            **{"aged": False, "probes": []},
+            **{"since": FIRST_INSTANT, "aged": False, "probes": []},
         )
 
     def _claims_plain(self, node: Node) -> list[Row]:

@@ -10,11 +10,11 @@ SELECT * FROM pgcron.claim(:incarnation, :handlers, :plain, :queues, :priorities
 -- ready -> running
 -- As `claim`, of runs with a capacity gate. Besides: `walked` for each queue with keys
 -- (`concurrency_key` is where the search ended, NULL: it saw all of them; `due` the seconds until
--- the next of its runs), `again` where other nodes took some at the same moment, `await` for a
--- heavy run that room is kept for, and `blocked` for each at the head of a key that no node may
--- take.
+-- the next of its runs; `fire_time` what `since` is next), `again` where other nodes took some at
+-- the same moment, `await` for a heavy run that room is kept for, and `blocked` for each at the
+-- head of a key that no node may take.
 SELECT * FROM pgcron.claim_gated(:incarnation, :queues, :beyond, :handlers, :gated, :ahead, :look,
-                                 :aged, :probes);
+                                 :since, :aged, :probes);
 
 -- name: next_due
 -- The head of every path that has waiting runs, future ones included: where to claim, and how long

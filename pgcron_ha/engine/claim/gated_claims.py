@@ -8,6 +8,7 @@ again. They are claimed for free slots, and a little ahead where runs are short.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from time import monotonic
 from typing import Final
 
@@ -42,6 +43,9 @@ class GatedClaims:
         self._interval = interval
         self._beyond = dict.fromkeys(queues, "")
         self._lap_found = False
+        self._is_long = False
+        self._since: datetime | None = None
+        self._favoured_new = False
         self._claimed: set[int] = set()
         self._prefetching = Prefetch(prefetch)
         self._yields = False
@@ -86,23 +90,30 @@ class GatedClaims:
 
     async def claim(self, free: int) -> tuple[list[Row], int, bool]:
         """One round for the free slots, and some ahead where no rate counts them. Now and then the
-        longest overdue goes first. The claimed, how many were set aside since no node may take
-        them, and whether other nodes took some of the runs or their slots at the same moment.
+        longest overdue goes first. While a walk over the keys takes several claims, new keys go
+        before it; but never twice, or they could keep the others waiting. The claimed, how many
+        were set aside since no node may take them, and whether other nodes took some of the runs or
+        their slots at the same moment.
         """
         self._rounds += 1
         ahead = self.ahead
         verdicts: list[Row] = []
         has_ended_some = False
         aside = self._claims.aside
+        for_new = self._is_long and not self._favoured_new
 
         async def send(queues: Sequence[str]) -> None:
             taken = sum(row["weight"] for row in verdicts if row["verdict"] == "claim")
             gated = max(0, free - taken)
             most = {"gated": gated, "ahead": ahead, "look": gated + ahead + _LOOK_BEYOND}
             where = {"queues": list(queues), "beyond": [self._beyond[queue] for queue in queues]}
-            is_aged = self._rounds % AGEING_EVERY == 0
             answer = await self._claims.send(
-                "claim_gated", **most, **where, aged=is_aged, probes=self.probes
+                "claim_gated",
+                **most,
+                **where,
+                since=self._since if for_new else None,
+                aged=self._rounds % AGEING_EVERY == 0,
+                probes=self.probes,
             )
             verdicts.extend(answer)
             aside.forget(*map(_named, queues))
@@ -126,6 +137,10 @@ class GatedClaims:
         self.awaits = max(awaited, default=0)
         self._claimed.update(row["id"] for row in claimed)
         self._yields = free <= sum(row["weight"] for row in claimed)
+        if not self._favoured_new:
+            looked_at = [row["fire_time"] for row in verdicts if row["verdict"] == "walked"]
+            self._since = min(filter(None, looked_at), default=self._since)
+        self._favoured_new = for_new and self._yields
         self._lap_found |= bool(claimed)
         self._plan(verdicts, is_full=self._yields or has_ended_some)
         if is_contested:
@@ -139,6 +154,7 @@ class GatedClaims:
         self._beyond = dict.fromkeys(self._queues, "")
         self._beyond |= {row["queue"]: row["concurrency_key"] or "" for row in walked}
         self._queues = [*self._queues[1:], *self._queues[:1]]
+        self._is_long = began_anywhere or any(self._beyond.values())
         if is_full or any(self._beyond.values()):
             self.look_at = _AT_ONCE
         elif began_anywhere and self._lap_found:  # the keys before its beginning were not seen
