@@ -137,10 +137,14 @@ class GatedClaims:
         self.awaits = max(awaited, default=0)
         self._claimed.update(row["id"] for row in claimed)
         self._yields = free <= sum(row["weight"] for row in claimed)
-        if not self._favoured_new:
+        if self._favoured_new:
+            self._favoured_new = False
+        else:
+            since = self._since
             looked_at = [row["fire_time"] for row in verdicts if row["verdict"] == "walked"]
-            self._since = min(filter(None, looked_at), default=self._since)
-        self._favoured_new = for_new and self._yields
+            self._since = min(filter(None, looked_at), default=since)
+            found_some = for_new and self._since == since  # what it found is looked at again
+            self._favoured_new = found_some and self._yields
         self._lap_found |= bool(claimed)
         self._plan(verdicts, is_full=self._yields or has_ended_some)
         if is_contested:
