@@ -151,7 +151,8 @@ CREATE FUNCTION pgcron.find_new_keys(queue text, since timestamptz) RETURNS pgcr
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
-  since := since - interval '50 milliseconds';  -- an INSERT is seen when it commits
+  -- An INSERT is seen when it commits. What nobody has taken for five seconds is not new.
+  since := greatest(since, now() - interval '5 seconds') - interval '50 milliseconds';
   RETURN ARRAY(
       SELECT ROW(find_new_keys.queue, new.concurrency_key, new.priority, seen.room,
                  seen.heaviest)::pgcron.gated_pair

@@ -94,7 +94,8 @@ async def test_19_full_keys_stand_in_front_of_no_other(connection: Connection) -
 async def test_19_of_keys_without_running_runs_a_new_one_goes_first(connection: Connection) -> None:
     """Those in backlog, one that waits for long and has a new run, one that is running: not new."""
     node = await join(connection)
-    long_since = await database_now(connection) - minutes(1)
+    now = await database_now(connection)
+    long_since = now - minutes(1)
     await connection.execute("SELECT pgcron.set_concurrency('running', NULL)")
     await enqueue(connection, concurrency_key="running")
     await claim_limited(connection, node)
@@ -105,7 +106,7 @@ async def test_19_of_keys_without_running_runs_a_new_one_goes_first(connection: 
     [new] = await enqueue(connection, concurrency_key="zzz")
 
     for _ in range(5):  # beyond one in thirty
-        rows = await look_at_keys(connection, node, 1, since=long_since + minutes(0.5))
+        rows = await look_at_keys(connection, node, 1, since=now)
         [claimed] = [row for row in rows if row["verdict"] == "claim"]
         assert claimed["id"] == new
         await release(connection, [claimed])
