@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
@@ -93,47 +94,46 @@ SET = (
 )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "runs list",
-        "runs show 7",
-        "dead list",
-        "dead groups",
-        "schedules list",
-        "schedules show s",
-        "schedules versions s",
-        "queues list",
-        "status",
-        "doctor",
-        "nodes list",
-        "workflows list",
-        "workflows show w",
-        "workflows show 8",
-        "workflows graph w",
-        "workflows why 8",
-        "breakers list",
-        "assets list",
-        "roles list",
-        "roles teams",
-        "audit list",
-        "audit export",
-        "concurrency list",
-        "calendars list",
-        "calendars show days",
-        "users list",
-        "users sessions",
-        "tokens list",
-    ],
+LISTINGS = (
+    "runs list",
+    "runs show 7",
+    "dead list",
+    "dead groups",
+    "schedules list",
+    "schedules show s",
+    "schedules versions s",
+    "queues list",
+    "status",
+    "doctor",
+    "nodes list",
+    "workflows list",
+    "workflows show w",
+    "workflows show 8",
+    "workflows graph w",
+    "workflows why 8",
+    "breakers list",
+    "assets list",
+    "roles list",
+    "roles teams",
+    "audit list",
+    "audit export",
+    "concurrency list",
+    "calendars list",
+    "calendars show days",
+    "users list",
+    "users sessions",
+    "tokens list",
 )
+
+
 @pytest.mark.usefixtures("evil")
-def test_a_listing_moves_no_cursor_and_hides_nothing(cli: Cli, command: str) -> None:
-    for options in ([], ["--json"]):
+def test_a_listing_moves_no_cursor_and_hides_nothing(cli: Cli) -> None:
+    for command, options in itertools.product(LISTINGS, ([], ["--json"])):
         answer = cli(*command.split(), *options)
-        assert answer.code == 0 or command in ("doctor", "status"), answer.err
-        assert "mine" in answer.out or command in WITHOUT
+        assert answer.code == 0 or command in ("doctor", "status"), (command, answer.err)
+        assert "mine" in answer.out or command in WITHOUT, command
         for line in (answer.out + answer.err).splitlines():
-            assert line.isprintable(), line
+            assert line.isprintable(), (command, line)
 
 
 @pytest.mark.usefixtures("evil")
