@@ -66,64 +66,60 @@ async def test_the_steps_of_a_version_that_runs_stay_as_they_are(flow: Stage) ->
     assert list(await flow.states(await flow.start())) == ["a", "c"]
 
 
+_ENDS = [
+    ("good", "good"),
+    ("good", "bad"),
+    ("good", "skip"),
+    ("bad", "bad"),
+    ("bad", "skip"),
+    ("skip", "skip"),
+]
+
+
 @pytest.mark.parametrize(
-    ("rule", "a", "b", "state"),
-    [
-        (rule, a, b, state)
-        for rule, expected in {
-            "all_succeeded": [
-                "succeeded",
-                "upstream_failed",
-                "skipped",
-                "upstream_failed",
-                "upstream_failed",
-                "skipped",
-            ],
-            "all_ended": ["succeeded"] * 6,
-            "one_succeeded": [
-                "succeeded",
-                "succeeded",
-                "succeeded",
-                "upstream_failed",
-                "upstream_failed",
-                "skipped",
-            ],
-            "one_failed": ["skipped", "succeeded", "skipped", "succeeded", "succeeded", "skipped"],
-            "none_failed": [
-                "succeeded",
-                "upstream_failed",
-                "succeeded",
-                "upstream_failed",
-                "upstream_failed",
-                "succeeded",
-            ],
-        }.items()
-        for (a, b), state in zip(
-            [
-                ("good", "good"),
-                ("good", "bad"),
-                ("good", "skip"),
-                ("bad", "bad"),
-                ("bad", "skip"),
-                ("skip", "skip"),
-            ],
-            expected,
-            strict=True,
-        )
-    ],
+    ("rule", "expected"),
+    {
+        "all_succeeded": [
+            "succeeded",
+            "upstream_failed",
+            "skipped",
+            "upstream_failed",
+            "upstream_failed",
+            "skipped",
+        ],
+        "all_ended": ["succeeded"] * 6,
+        "one_succeeded": [
+            "succeeded",
+            "succeeded",
+            "succeeded",
+            "upstream_failed",
+            "upstream_failed",
+            "skipped",
+        ],
+        "one_failed": ["skipped", "succeeded", "skipped", "succeeded", "succeeded", "skipped"],
+        "none_failed": [
+            "succeeded",
+            "upstream_failed",
+            "succeeded",
+            "upstream_failed",
+            "upstream_failed",
+            "succeeded",
+        ],
+    }.items(),
 )
 async def test_a_rule_decides_by_how_the_steps_before_ended(
-    flow: Stage, rule: str, a: str, b: str, state: str
+    flow: Stage, rule: str, expected: list[str]
 ) -> None:
     def parent(name: str, end: str) -> dict[str, Any]:
         return step(name, **({"when": "false"} if end == "skip" else {}))
 
-    run = await flow.run(parent("a", a), parent("b", b), step("c", "a", "b", rule=rule))
-    ends = {"a": a, "b": b}
-    await flow.work({name: ValueError() for name, end in ends.items() if end == "bad"})
+    for (a, b), state in zip(_ENDS, expected, strict=True):
+        run = await flow.run(parent("a", a), parent("b", b), step("c", "a", "b", rule=rule))
+        ends = {"a": a, "b": b}
+        await flow.work({name: ValueError() for name, end in ends.items() if end == "bad"})
 
-    assert (await flow.states(run))["c"] == state
-    assert await flow.state(run) == ("dead" if "bad" in (a, b) else "succeeded")
+        assert (await flow.states(run))["c"] == state, (a, b)
+        assert await flow.state(run) == ("dead" if "bad" in (a, b) else "succeeded"), (a, b)
 
 
 async def test_an_optional_step_that_fails_counts_as_good(flow: Stage) -> None:
