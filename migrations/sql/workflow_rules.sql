@@ -179,11 +179,11 @@ BEGIN
       'optional one counts as a success.',
       'Name another step in "after", or leave the rule out.')
   FROM (SELECT u.*, u.step ->> 'rule' AS rule FROM unnest(numbered) u) n
-  WHERE n.rule = 'one_succeeded' AND cardinality(pgcron.step_names(n.step -> 'after')) = 0
-    OR n.rule = 'one_failed'
-       AND NOT EXISTS (SELECT FROM unnest(numbered) u
-                       WHERE u.step ->> 'name' = ANY(pgcron.step_names(n.step -> 'after'))
-                         AND u.step -> 'optional' IS DISTINCT FROM 'true');
+  WHERE CASE n.rule
+          WHEN 'one_succeeded' THEN cardinality(pgcron.step_names(n.step -> 'after')) = 0
+          WHEN 'one_failed' THEN NOT pgcron.step_names(n.step -> 'after') && ARRAY(
+            SELECT u.step ->> 'name' FROM unnest(numbered) u
+            WHERE u.step -> 'optional' IS DISTINCT FROM 'true') END;
 END $$;
 
 -- The whole definition but its steps. Raises PC001, PC004.

@@ -58,6 +58,20 @@ async def test_ends_that_count_for_no_other_step_are_all_done_at_once(
     await flow.work()
 
 
+@pytest.mark.parametrize("keys", [{}, {"after": "s0", "rule": "one_failed"}])
+async def test_the_rules_of_a_definition_read_each_step_a_few_times(
+    flow: Stage, connection: Connection, keys: dict[str, str]
+) -> None:
+    await connection.execute("SET track_functions = 'all'")
+    async with connection.transaction():
+        await flow.put("w", step("s0"), *(step(f"s{n}", **keys) for n in range(1, 300)))
+        read = await connection.fetchval(
+            "SELECT pg_stat_get_xact_function_calls('pgcron.step_names(jsonb)'::regprocedure)"
+        )
+
+    assert 300 <= read <= 5 * 300
+
+
 async def test_steps_that_wait_for_nothing_begin_500_in_a_transaction(
     flow: Stage, connection: Connection
 ) -> None:
@@ -183,8 +197,10 @@ async def test_results_that_are_too_large_are_not_put_together(
     run = await flow.run(*steps, args={"list": names})
     rows = await claim(connection, flow.node, 1100)
     await flow.end(rows[1:], {row["id"]: "b" for row in rows}, {"b": 1})
+    # from a table: what it holds is compressed already
     await connection.execute(
-        "UPDATE pgcron.step SET result = to_jsonb(repeat('x', 260000)) WHERE result = '1'"
+        "CREATE TEMPORARY TABLE large AS SELECT to_jsonb(repeat('x', 260000)) AS result;"
+        "UPDATE pgcron.step s SET result = l.result FROM large l WHERE s.result = '1'"
     )
 
     await flow.end(rows[:1], {rows[0]["id"]: "b"}, {"b": 1})
