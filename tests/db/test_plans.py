@@ -52,7 +52,7 @@ FILL = f"""
     SELECT '{HANDLER}', n % 10, now() + interval '1 hour' + n * interval '1 s',
            now() + interval '1 day',
            CASE WHEN n % 3 = 0 THEN 'at_most_once' ELSE 'at_least_once' END
-      FROM generate_series(1, 50000) n;
+      FROM generate_series(1, 20000) n;
     INSERT INTO pgcron.run (handler, priority, due_at, origin, schedule_id, overlap)
     SELECT '{HANDLER}', n % 10, now() + interval '1 hour', 'manual', 1 + n % 3000, 'skip'
       FROM generate_series(1, 10000) n;
@@ -84,7 +84,7 @@ FILL = f"""
     INSERT INTO pgcron.history (id, uuid, origin, queue, priority, handler, args, delivery, outcome,
                                 attempt, due_at, created_at, created_by)
     SELECT 1000000 + n, gen_random_uuid(), 'enqueued', 'default', 5, '{HANDLER}', '{{}}',
-           'at_least_once', 'succeeded', 1, now(), now(), 'x' FROM generate_series(1, 50000) n;
+           'at_least_once', 'succeeded', 1, now(), now(), 'x' FROM generate_series(1, 20000) n;
 """
 
 # What no statistics know of yet: a burst has just taken many keys.
@@ -98,7 +98,7 @@ BURST = f"""
 
 @pytest.fixture(scope="module")
 def full_database(server: ThrowAwayServer, template: str) -> Iterator[str]:
-    """A database with 50,000 runs to come and as many that have ended."""
+    """A database with 20,000 runs to come and as many that have ended."""
     dsn = server.create_database("full", template)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(USUAL)
