@@ -52,7 +52,7 @@ check: ## format, lint, strict types, import contracts, and the tests of the rul
 	$(BIN)/ruff check .
 	$(BIN)/mypy pgcron_ha migrations tests
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -p tests.house.no_skips tests/house
+	$(PYTEST) -q tests/house
 
 examples: ## the examples of the documents; of the SQL contract the one for Node, too, which needs npm or apt, and for PHP and Ruby where they are
 	@.ci/environment dev

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from tests.house.checkout import ROOT
 from tests.matrix.columns import Column, columns
 
-# More processes than that only wait for each other's servers.
-_MOST_PROCESSES = "4"
+# One more than processors, as tests also wait; more than 4 only wait for each other's servers.
+_PROCESSES = min((os.cpu_count() or 1) + 1, 4)
 # Of a test.
 _SECONDS = "300"
 
@@ -66,7 +66,7 @@ def run_all(kept: Sequence[Column], arguments: Sequence[str]) -> bool:
 def _run(column: Column, arguments: Sequence[str]) -> int:
     command = [
         *(sys.executable, "-m", "pytest", "-q", "-p", "tests.house.no_skips"),
-        *("-n", "auto", "--maxprocesses", _MOST_PROCESSES),
+        *("-n", str(_PROCESSES)),
         *("--timeout", _SECONDS),
         *column.arguments(),
         *arguments,
