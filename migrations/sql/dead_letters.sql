@@ -35,8 +35,8 @@ END $$;
 
 -- Runs a dead letter again as a new run, once: the letter remembers as what. args replace the
 -- letter's.
-CREATE FUNCTION pgcron.redrive(run_id bigint, actor text DEFAULT NULL, args jsonb DEFAULT NULL)
-  RETURNS bigint
+CREATE FUNCTION pgcron.redrive(run_id bigint, args jsonb DEFAULT NULL, note text DEFAULT NULL,
+    actor text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   letter pgcron.dead_letter;
@@ -53,7 +53,7 @@ BEGIN
     WHERE letter.redriven_as IS NOT NULL;
   new_id := pgcron.run_of_letter(letter, args, now(), actor,
       format('dead letter %s can''t be redriven', run_id));
-  PERFORM pgcron.record_audit('redrive', 'run', redrive.run_id::text, redrive.actor,
+  PERFORM pgcron.record_audit('redrive', 'run', redrive.run_id::text, redrive.actor, redrive.note,
       after => jsonb_strip_nulls(jsonb_build_object('run_id', new_id, 'args', redrive.args)));
   RETURN new_id;
 END $$;
@@ -107,11 +107,19 @@ RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fing
            WHEN 'archived' THEN letter.closed_at IS NOT NULL AND letter.redriven_as IS NULL
            ELSE true END;
 
+CREATE FUNCTION pgcron.require_letters(filters int) RETURNS void
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC001', 'no dead letters are named',
+           'At least one filter says which ones are meant.', 'Write until => now() for all of them.')
+  WHERE filters = 0 $$;
+
 -- Locks the oldest open letters that fit all that is given, but for those that others have locked.
 CREATE FUNCTION pgcron.hold_letters(run_ids bigint[], fingerprint text, handler text, queue text,
     error_class text, schedule text, tags text[], owner text, since timestamptz,
     until timestamptz, at_most int) RETURNS bigint[]
 LANGUAGE sql SECURITY DEFINER AS $$
+  SELECT pgcron.require_letters(num_nonnulls(run_ids, fingerprint, handler, queue, error_class,
+           schedule, tags, owner, since, until));
   SELECT ARRAY(SELECT d.run_id FROM pgcron.dead_letter d
                CROSS JOIN LATERAL pgcron.team_of(d.schedule_id, d.queue) t
                WHERE d.closed_at IS NULL
@@ -134,7 +142,7 @@ CREATE FUNCTION pgcron.redrive_many(fingerprint text DEFAULT NULL, handler text 
     tags text[] DEFAULT NULL, owner text DEFAULT NULL, since timestamptz DEFAULT NULL,
     until timestamptz DEFAULT NULL, also_lost boolean DEFAULT false, args jsonb DEFAULT NULL,
     rate int DEFAULT NULL, per interval DEFAULT '1 minute', starting timestamptz DEFAULT NULL,
-    at_most int DEFAULT 1000, actor text DEFAULT NULL)
+    at_most int DEFAULT 1000, note text DEFAULT NULL, actor text DEFAULT NULL)
   RETURNS TABLE (dead_letter bigint, run_id bigint, due_at timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -144,10 +152,8 @@ DECLARE
   room int;
   made int := 0;
 BEGIN
-  PERFORM pgcron.refuse('PC001', 'no dead letters are named',
-      'At least one filter says which letters run again.', 'Write until => now() for all of them.')
-    WHERE num_nonnulls(fingerprint, handler, queue, error_class, schedule, tags, owner, since,
-        until) = 0;
+  PERFORM pgcron.require_letters(num_nonnulls(fingerprint, handler, queue, error_class, schedule,
+        tags, owner, since, until));
   PERFORM pgcron.refuse('PC001', format('a rate of %s per %s is out of range', rate, per),
       'From 1 to 1000000 runs become due in an interval of up to a day.',
       'Write for example rate => 10, per => ''1 minute''.')
@@ -185,7 +191,7 @@ BEGIN
     END LOOP;
     EXIT WHEN made = at_most OR seen < room;
   END LOOP;
-  PERFORM pgcron.record_audit('redrive', 'run', NULL, actor, after => jsonb_strip_nulls(
+  PERFORM pgcron.record_audit('redrive', 'run', NULL, actor, note, after => jsonb_strip_nulls(
       jsonb_build_object('count', made, 'fingerprint', fingerprint, 'handler', handler,
         'queue', queue, 'error_class', error_class, 'schedule', schedule, 'tags', tags,
         'owner', owner, 'since', since, 'until', until, 'also_lost', also_lost, 'args', args,

@@ -167,7 +167,7 @@ BEGIN
       PERFORM pgcron.judge_producer(p, who, coalesce(queue, 'default'), handler,
           coalesce(priority, 5), weight, pgcron.concurrency_key_of(concurrency_key, weight), args);
     END IF;
-  ELSIF NOT has_function_privilege(who, 'pgcron.retry_run(bigint,text)'::regprocedure,
+  ELSIF NOT has_function_privilege(who, 'pgcron.retry_run(bigint,text,text)'::regprocedure,
       'EXECUTE') THEN
     PERFORM pgcron.refuse_no_producer(who);
   END IF;

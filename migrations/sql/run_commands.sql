@@ -141,7 +141,8 @@ END $$;
 
 -- A waiting run becomes due now (same id); an ended one is run again as a new run that names it
 -- (new id).
-CREATE FUNCTION pgcron.retry_run(run_id bigint, actor text DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION pgcron.retry_run(run_id bigint, note text DEFAULT NULL, actor text DEFAULT NULL)
+  RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
   found_state text;
@@ -150,7 +151,7 @@ BEGIN
   SELECT CASE WHEN r.gate = 'workflow' THEN 'a workflow with open steps' ELSE r.state END
   INTO found_state FROM pgcron.run r WHERE r.id = run_id FOR UPDATE;
   IF found_state IN ('blocked', 'ready') THEN
-    PERFORM pgcron.record_audit('retry', 'run', run_id::text, retry_run.actor,
+    PERFORM pgcron.record_audit('retry', 'run', run_id::text, retry_run.actor, note,
         before => jsonb_build_object('due_at', r.due_at),
         after => jsonb_build_object('due_at', now()))
       FROM pgcron.run r WHERE r.id = run_id AND r.due_at > now();
@@ -164,7 +165,7 @@ BEGIN
   END IF;
   new_id := pgcron.run_again('rerun', pgcron.ended_run(run_id), now(), retry_run.actor,
       format('run %s can''t be run again', run_id));
-  PERFORM pgcron.record_audit('retry', 'run', run_id::text, retry_run.actor,
+  PERFORM pgcron.record_audit('retry', 'run', run_id::text, retry_run.actor, note,
       after => jsonb_build_object('run_id', new_id));
   RETURN new_id;
 END $$;

@@ -9,7 +9,7 @@ import click
 from pgcron_ha.cli.arguments import INSTANT, JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, print_json, print_rows
 from pgcron_ha.cli.session import Session, call
-from pgcron_ha.db.queries.audit import audited, change_words, exported
+from pgcron_ha.db.queries.audit import WORDS, audited, change_words, exported
 from pgcron_ha.db.queries.rows import Row
 
 
@@ -35,9 +35,9 @@ def audit_group() -> None:
 @option("--actor", "By this actor, as the interface named it.")
 @option("--login", "By this role of the database.")
 @option("--verb", "What was done: cancel, pause, edit, …")
-@option("--kind", "To what: run, schedule, queue, …")
+@option("--kind", "To what.", WORDS["kind"])
 @option("--name", "Its name; of a run its number.")
-@option("--outcome", "Whether it was done.", ("done", "refused"))
+@option("--outcome", "Whether it was done.", WORDS["outcome"])
 @option("--interface", "Through what: cli, ui, code, file, sql, …")
 @limit_option()
 def list_command(**given: Any) -> None:

@@ -82,14 +82,16 @@ def groups_command(also_closed: bool, **given: Any) -> None:
 @_filter_options
 @flag("--lost", "Include lost runs (they may have taken effect).", "also_lost")
 @option("--rate", "Spread them: 10/1m makes 10 due each minute. Default: all now.", arguments.RATE)
-@option("--most", "At most this many, the oldest first.", click.IntRange(1))
+@option("--limit", "At most this many, the oldest first.", click.IntRange(1))
 @arguments.args_option("Arguments instead of theirs, a JSON object.")
+@option("--note", "Why; kept in the audit.")
 def redrive_command(
     run_ids: tuple[int, ...],
     also_lost: bool,
     rate: arguments.Rate | None,
-    most: int | None,
+    limit: int | None,
     args: str | None,
+    note: str | None,
     **filters: Any,
 ) -> None:
     """Send dead letters again as new runs, each once.
@@ -97,17 +99,17 @@ def redrive_command(
     Those named: all of them, or none. Or all open ones that fit every filter, in batches.
     """
     _check_choice(run_ids, filters)
-    if run_ids and (rate is not None or most is not None):
-        raise click.UsageError("--rate and --most go with a filter")
+    if run_ids and (rate is not None or limit is not None):
+        raise click.UsageError("--rate and --limit go with a filter")
+    given: dict[str, Any] = {"args": args, "note": note}
 
     async def redrive(session: Session) -> list[tuple[int, int]]:
         if not run_ids:
-            what = {"also_lost": also_lost, "args": args, **(rate._asdict() if rate else {})}
-            redrive_many = functions.redrive_many
-            found = await _in_batches(session, redrive_many, "redriven", most, **filters, **what)
+            what = {**given, "also_lost": also_lost, **(rate._asdict() if rate else {}), **filters}
+            found = await _in_batches(session, functions.redrive_many, "redriven", limit, **what)
             return [(row["dead_letter"], row["run_id"]) for row in found]
         async with session.connection.transaction():
-            return [(each, await session.act(functions.redrive, each, args)) for each in run_ids]
+            return [(one, await session.act(functions.redrive, one, **given)) for one in run_ids]
 
     sent = on_database(redrive)
     for run_id, new_id in sent:

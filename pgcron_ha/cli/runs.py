@@ -164,13 +164,14 @@ def kill_command(run_ids: tuple[int, ...], note: str | None) -> None:
 
 @runs_group.command("retry")
 @_run_ids
-async def retry_command(session: Session, run_ids: tuple[int, ...]) -> None:
+@option("--note", "Why; kept in the audit.")
+async def retry_command(session: Session, run_ids: tuple[int, ...], note: str | None) -> None:
     """Run now what waits, or again what has ended: one run or several.
 
     Prints the id of each: what waits keeps its own, what has ended runs under a new one.
     """
     for run_id in run_ids:
-        print_run_id(await session.act(functions.retry_run, run_id))
+        print_run_id(await session.act(functions.retry_run, run_id, note))
 
 
 def print_run_id(run_id: int) -> None:

@@ -78,6 +78,8 @@ def test_the_list_is_filtered_and_bounded(cli: Cli, execute: Execute) -> None:
     assert found("--kind", "queue", "--interface", "sql", "--limit", "1") == ["pause mail"]
     assert found("--since", "1h", "--login", "nobody") == []
     assert found("--until", "1h") == []
+    refused = cli("audit", "list", "--kind", "queues")
+    assert (refused.code, "'queue', 'retention'" in refused.err) == (2, True)
     shown = cli("audit").out
     assert "max_running: - > 3" in shown
     assert "full" in shown

@@ -423,7 +423,7 @@ def test_a_group_is_sent_again_at_a_rate_and_each_letter_once(cli: Cli, execute:
     assert cli("dead", "redrive", "--group", "aa").out == "no open dead letter fits\n"
     assert len(cli("dead", "redrive", "--group", "aa", "--lost", "--json").rows) == 1
     assert [row["fingerprint"] for row in cli("dead", "groups", "--json").rows] == ["bb"]
-    assert len(cli("dead", "redrive", "--until", "now", "--most", "1", "--json").rows) == 1
+    assert len(cli("dead", "redrive", "--until", "now", "--limit", "1", "--json").rows) == 1
 
 
 def test_dead_letters_are_archived_by_name_and_by_filter(cli: Cli, execute: Execute) -> None:

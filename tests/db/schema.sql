@@ -2733,9 +2733,9 @@ REVOKE ALL ON FUNCTION pgcron.record_audit(verb text, kind text, name text, acto
 
 REVOKE ALL ON FUNCTION pgcron.record_refusal(verb text, kind text, name text, note text, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, actor text, args jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.redrive(run_id bigint, args jsonb, note text, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, tags text[], owner text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.redrive_many(fingerprint text, handler text, queue text, error_class text, schedule text, tags text[], owner text, since timestamp with time zone, until timestamp with time zone, also_lost boolean, args jsonb, rate integer, per interval, starting timestamp with time zone, at_most integer, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.remove_user(name text, actor text) FROM PUBLIC;
 
@@ -2755,7 +2755,7 @@ REVOKE ALL ON FUNCTION pgcron.resume_schedule(schedule text, actor text, interfa
 
 REVOKE ALL ON FUNCTION pgcron.resume_workflow(run_id bigint, note text, actor text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION pgcron.retry_run(run_id bigint, actor text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pgcron.retry_run(run_id bigint, note text, actor text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION pgcron.reveal(run_id bigint, actor text, OUT handler text, OUT args jsonb, OUT result jsonb) FROM PUBLIC;
 

@@ -132,14 +132,17 @@ CASES: Final[dict[str, Case]] = {
     "kill_run": Case(
         "kill_run({waiting}, actor => $1)", "kill", "run", "{waiting}", {"state": "ready"}
     ),
-    "retry_run": Case("retry_run({ended}, actor => $1)", "retry", "run", "{ended}"),
+    "retry_run": Case(
+        "retry_run({ended}, 'data is there', actor => $1)",
+        *("retry", "run", "{ended}", None, None, "data is there"),
+    ),
     "redrive": Case(
-        "redrive({dead}, actor => $1, args => '{\"a\": 3}')",
-        *("redrive", "run", "{dead}", None, {"args": ["a"]}),
+        "redrive({dead}, '{\"a\": 3}', 'mended', actor => $1)",
+        *("redrive", "run", "{dead}", None, {"args": ["a"]}, "mended"),
     ),
     "redrive_many": Case(
-        "redrive_many(handler => 'py:work', actor => $1)",
-        *("redrive", "run", None, None, {"count": 4, "handler": "py:work"}),
+        "redrive_many(handler => 'py:work', note => 'mended', actor => $1)",
+        *("redrive", "run", None, None, {"count": 4, "handler": "py:work"}, "mended"),
     ),
     "archive_dead_letters": Case(
         "archive_dead_letters(ARRAY[{dead}]::bigint[], 'known', actor => $1)",

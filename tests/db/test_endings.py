@@ -547,7 +547,7 @@ async def test_a_redriven_letter_runs_again_once(connection: Connection) -> None
     run = await claimed_run(connection, max_attempts=1, args='{"n": 1}')
     await fail(connection, [run])
 
-    again = await connection.fetchval("SELECT pgcron.redrive($1, 'ops')", run["id"])
+    again = await connection.fetchval("SELECT pgcron.redrive($1, actor => 'ops')", run["id"])
 
     row = await run_row(connection, again)
     assert row is not None

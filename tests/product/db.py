@@ -51,6 +51,7 @@ from pgcron_ha.db.driver.statements import (
 )
 from pgcron_ha.db.driver.transactions import Isolation, Transactions
 from pgcron_ha.db.queries import health, overview, pages, storage
+from pgcron_ha.db.queries.audit import WORDS as AUDIT_WORDS
 from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.db.queries.node_health import NodeHealth, Trouble, written
 from pgcron_ha.db.queries.overview import runs as overview_runs
@@ -65,6 +66,7 @@ from pgcron_ha.db.schema.migrate import as_sql, check, migrate
 from pgcron_ha.db.schema.uninstall import known_names, uninstall
 
 __all__ = [
+    "AUDIT_WORDS",
     "COMMAND",
     "CONTROL",
     "HANDLER",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgcron_ha.web import verbs
 from pgcron_ha.web.access import Entry, LocalKey
+from pgcron_ha.web.address import singular
 from pgcron_ha.web.app import create_app
 from pgcron_ha.web.callbacks import (
     MOST_AT_ONCE,
@@ -78,6 +79,7 @@ __all__ = [
     "schedule_edit_page",
     "schedule_sentence",
     "shape_of",
+    "singular",
     "spark",
     "step_mark",
     "timeline",

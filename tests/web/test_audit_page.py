@@ -14,7 +14,8 @@ import pytest
 from tests.chaos.failpoints import clock_ahead_by
 from tests.db.audited import make_world
 from tests.db.control import Connection
-from tests.product.web import ROUTES, audit_page
+from tests.product.db import AUDIT_WORDS
+from tests.product.web import ROUTES, audit_page, singular
 from tests.sessions import own_session
 from tests.web.conftest import Site
 from tests.web.seed import EMOJI_NAME, HOSTILE_NAME, LONG_NAME, RIGHT_TO_LEFT_NAME
@@ -74,7 +75,7 @@ POSTS: Final[dict[str, Post]] = {
     "delete_schedule": Post("/schedules/work/delete", "delete schedule work", {"sure": "yes"}),
     "edit_calendar": Post("/calendars", "edit calendar days", {"name": "days", "content": "sun"}),
     "delete_calendar": Post("/calendars/spare/delete", "delete calendar spare"),
-    "redrive_run": Post("/dead/{dead}/redrive", "redrive run {dead}"),
+    "redrive_run": Post("/dead/{dead}/redrive", "redrive run {dead}", {"note": "why"}),
     "archive_run": Post("/dead/{last}/archive", "archive run {last}", {"note": "why"}),
     "redrive_runs": Post("/dead/redrive?group=cause 2", "redrive run None"),
     "archive_runs": Post("/dead/archive?group=cause 3", "archive run *", {"note": "why"}),
@@ -84,7 +85,7 @@ POSTS: Final[dict[str, Post]] = {
     "cordon_node": Post("/nodes/{node}/cordon", "cordon node n1", {"note": "why"}),
     "uncordon_node": Post("/nodes/{node}/uncordon", "uncordon node n1"),
     "cancel_run": Post("/runs/{waiting}/cancel", "cancel run {waiting}", {"note": "why"}),
-    "retry_run": Post("/runs/{ended}/retry", "retry run {ended}"),
+    "retry_run": Post("/runs/{ended}/retry", "retry run {ended}", {"note": "why"}),
     "pause_run": Post("/runs/{flow}/pause", "pause run {flow}", {"note": "why"}),
     "resume_run": Post("/runs/{flow}/resume", "resume run {flow}"),
     "set_args_step": Post(f"{STEP}/last/args", "set_args step {flow}", {"args": '{"a": 1}'}),
@@ -176,6 +177,27 @@ def test_each_verb_of_the_pages_has_a_form_here() -> None:
     assert routes == POSTS.keys() | NOT_RECORDED | OF_ACCOUNTS
 
 
+async def test_each_kind_that_is_recorded_can_be_asked_for(connection: Connection) -> None:
+    functions = await connection.fetch(
+        r"""SELECT regexp_replace(pg_get_functiondef(p.oid), '\s+', ' ', 'g') AS text FROM pg_proc p
+            WHERE p.pronamespace = 'pgcron'::regnamespace AND p.prosrc ~ 'record_audit'"""
+    )
+    triggers = await connection.fetch(
+        "SELECT DISTINCT split_part(encode(t.tgargs, 'escape'), '\\000', 1) AS kind"
+        " FROM pg_trigger t WHERE t.tgname IN ('audit_change', 'audit_delete')"
+    )
+    kinds = {row["kind"] for row in triggers} | {"queue", "calendar", "key", "producer"}
+    for row in functions:
+        kinds |= set(re.findall(r"record_audit\((?:[^',]|'[^']*')+, '(\w+)',", row["text"]))
+    for route in ROUTES:
+        if route.permission != "open":
+            about = route.path.split("/")[1] if "/{" in route.path else None
+            read = singular(about or route.permission.partition(":")[0])
+            kinds.add(route.audited[1] if route.audited else read)
+
+    assert sorted(kinds) == sorted(AUDIT_WORDS["kind"])
+
+
 def names(text: str) -> list[str]:
     """What was done, from top to bottom."""
     rows = re.findall(r'<th scope="row" data-label="What"[^>]*>(.*?)</th>', text, re.DOTALL)
@@ -206,7 +228,13 @@ async def test_filters_choose_what_is_shown(site: Site, connection: Connection) 
     assert await found("?since=1h&until=2099-01-01") == everything
     assert await found("?until=2001-01-01") == []
     assert "full" in (await site.get("/audit?verb=pause")).text
-    for wrong in ("outcome=maybe", "before=yesterday", "before=2026-01-01T00:00:00Z~x", "who=me"):
+    for wrong in (
+        "outcome=maybe",
+        "kind=test",
+        "before=yesterday",
+        "before=2026-01-01T00:00:00Z~x",
+        "who=me",
+    ):
         assert (await site.get(f"/audit?{wrong}")).status_code == 400
 
 
@@ -224,7 +252,7 @@ async def test_every_row_is_on_one_page(site: Site, connection: Connection) -> N
         "SELECT pgcron.record_audit('look', 'test', n::text) FROM generate_series(1, 120) n"
     )
 
-    for query in ("", "?kind=test"):
+    for query in ("", "?actor=postgres"):
         path, found = f"/audit{query}", []
         while path:
             text = (await site.get(path)).text

@@ -142,6 +142,20 @@ async def test_one_and_a_cause_are_archived_with_a_note(
     assert "Archived by ui:local." in run.text
 
 
+async def test_letters_that_no_filter_names_are_left_as_they_are(
+    full_site: Site, full_database: str
+) -> None:
+    query = "SELECT count(*) AS open FROM pgcron.dead_letter WHERE closed_at IS NULL"
+    before = await fetch(full_database, query)
+
+    answers = [await full_site.post(f"/dead/{verb}") for verb in ("redrive", "archive")]
+
+    assert [answer.status_code for answer in answers] == [400, 400]
+    for answer in answers:
+        assert "At least one filter says which ones are meant." in answer.text
+    assert await fetch(full_database, query) == before
+
+
 async def test_open_causes_stand_before_those_that_were_redriven(
     full_site: Site, full_database: str
 ) -> None:

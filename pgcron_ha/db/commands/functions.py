@@ -69,10 +69,10 @@ cancel_run: Final = Call[str]("cancel_run", "run_id", note=None)
 kill_run: Final = Call[str]("kill_run", "run_id", note=None)
 """As `cancel_run`; its node kills what can be killed, without grace."""
 
-retry_run: Final = Call[int]("retry_run", "run_id")
+retry_run: Final = Call[int]("retry_run", "run_id", note=None)
 """A waiting run is due now (same id), an ended one runs again (new id). NotFound, Conflict."""
 
-redrive: Final = Call[int]("redrive", "run_id", args=None)
+redrive: Final = Call[int]("redrive", "run_id", args=None, note=None)
 """The id of the new run of a dead letter; once for each letter. NotFound, Conflict.
 
 `args` None means the letter's own.
@@ -93,7 +93,7 @@ archive_dead_letters: Final = Rows("archive_dead_letters", at_most=MOST_AT_ONCE)
 """Closes the oldest open ones, up to `at_most`: the `dead_letter` of each.
 
 Those of `run_ids` (None: any) that fit all filters, which are those of `redrive_many`. `note` says
-why nobody sends them again.
+why nobody sends them again. InvalidInput without ids and any filter.
 """
 
 

@@ -15,6 +15,17 @@ from pgcron_ha.db.queries.rows import BoundedPage, Row, Rows
 FILTERS: Final = ("actor", "login", "verb", "kind", "name", "outcome", "interface")
 """Each is a column, and a whole value of it."""
 
+WORDS: Final[dict[str, tuple[str, ...]]] = {
+    "kind": (
+        *("account", "audit", "backfill", "breaker", "breaker_handler", "calendar", "cluster"),
+        *("concurrency", "dead letter", "key", "metric", "node", "occurrence", "overview"),
+        *("password", "producer", "queue", "retention", "role", "run", "schedule", "session"),
+        *("step", "storage", "table_retention", "token", "user", "workflow"),
+    ),
+    "outcome": ("done", "refused"),
+}
+"""All values that these columns have."""
+
 _audited: Final = Rows("audited")
 _audit_after: Final = Rows("audit_after", "after", "settled", at_most=500)
 settle: Final = Call[int]("settle_audit")

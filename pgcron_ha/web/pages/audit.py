@@ -18,7 +18,6 @@ from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.times import written_instant
 
 _FILTERS: Final[tuple[str, ...]] = (*ask.FILTERS, "since", "until")
-OUTCOMES: Final = ("done", "refused")
 # Whose page the name of a row is: the route, and how it calls the name.
 _PAGES: Final = {
     **dict.fromkeys(("run", "step"), ("run", "id")),
@@ -31,7 +30,8 @@ _PAGES: Final = {
 async def show_audit(page_request: PageRequest) -> Response:
     """The list; every filter is in the address, ``before`` is where a page begins."""
     given = page_request.query(*_FILTERS, "before")
-    choice(given.get("outcome"), OUTCOMES, "outcome")
+    for name, words in ask.WORDS.items():
+        choice(given.get(name), words, name)
     begin = _position(given.pop("before", None))
     snapshot = await page_request.gather("audit", _read, given, begin, page_request.zone)
     page = snapshot.value
@@ -42,7 +42,7 @@ async def show_audit(page_request: PageRequest) -> Response:
         title="Audit",
         rows=[_shown(page_request, row) for row in page.rows],
         page=page,
-        words={"outcome": OUTCOMES},
+        words=ask.WORDS,
         **page_request.listed("audit", _FILTERS, given, "before", following),
     )
 

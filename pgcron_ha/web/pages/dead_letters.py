@@ -63,7 +63,7 @@ async def show_dead_letters(page_request: PageRequest) -> Response:
 
 
 # A dead letter runs again as a new run.
-redrive = run_verb(functions.redrive, "redriven")
+redrive = run_verb(functions.redrive, "redriven", "note")
 
 
 async def redrive_cause(page_request: PageRequest) -> Response:

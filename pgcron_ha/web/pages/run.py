@@ -57,7 +57,7 @@ cancel = verb(functions.cancel_run, "run", {"requested": "cancel_requested"}, "n
 # Asks the node of a run that was asked to stop to end it by force.
 kill = verb(functions.kill_run, "run", {"requested": "kill_requested"}, "note")
 # A waiting run is due at once, an ended one runs again as a new run.
-retry = run_verb(functions.retry_run, "rerun")
+retry = run_verb(functions.retry_run, "rerun", "note")
 
 
 async def _read_run(session: Session, run_id: int) -> Row:
