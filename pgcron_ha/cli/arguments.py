@@ -183,6 +183,7 @@ def option(
     """
     name, _, value = name.partition(" ")
     kind = click.Choice(kind) if isinstance(kind, tuple) else kind
+    words = f"{words.removesuffix('.')}; may be repeated." if more.get("multiple") else words
     more = {"show_default": "default" in more, "metavar": value or None} | more
     return click.option(*filter(None, (name, also, into)), type=kind, help=words, **more)
 

@@ -22,5 +22,5 @@ def assets_group() -> None:
 @assets_group.command("list")
 @arguments.limit_option()
 def list_command(limit: int) -> None:
-    """List assets by name, with their last update and the schedules on them."""
+    """List assets by name: the last update, the schedules on it."""
     print_rows(call(overview.assets, limit=limit), COLUMNS, "no assets")

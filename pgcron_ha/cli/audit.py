@@ -35,7 +35,7 @@ def audit_group() -> None:
 @option("--actor", "By this actor, as the interface named it.")
 @option("--login", "By this role of the database.")
 @option("--verb", "What was done: cancel, pause, edit, …")
-@option("--kind", "To what.", WORDS["kind"])
+@option("--kind KIND", "To what: run, schedule, queue, …", WORDS["kind"])
 @option("--name", "Its name; of a run its number.")
 @option("--outcome", "Whether it was done.", WORDS["outcome"])
 @option("--interface", "Through what: cli, ui, code, file, sql, …")

@@ -53,7 +53,7 @@ _backfill: Final = click.argument("backfill", type=arguments.RUN_ID)
     default="skip",
 )
 @arguments.args_option("Arguments instead of the schedule's.")
-@option("--note", "Reason, kept with the backfill.")
+@option("--note", "Why; kept with the backfill.")
 @flag("--dry-run", "Show what would run, and change nothing; it needs the right to backfill.")
 @flag("--wait", "Wait until it ends; exit code 1 if a run failed.")
 def backfill_command(
@@ -119,7 +119,10 @@ def list_command(schedule: str | None, **given: Any) -> None:
 @backfills_group.command("show")
 @_backfill
 async def show_command(session: Session, backfill: int) -> None:
-    """Show a backfill, its open runs and the last ones that did not succeed."""
+    """Show a backfill with its runs.
+
+    Those that are open, and the last ones that did not succeed.
+    """
     found = await session.call(backfills.one_backfill, backfill)
     runs = await session.call(backfills.runs_of_backfill, backfill, limit=_SHOWN_RUNS)
     output.report({**found, "runs": runs})
@@ -131,7 +134,10 @@ async def show_command(session: Session, backfill: int) -> None:
 @backfills_group.command("pause")
 @_backfill
 def pause_command(backfill: int) -> None:
-    """Make no more runs of BACKFILL until it is resumed; those that were made go on."""
+    """Make no more runs of BACKFILL until it is resumed.
+
+    Those that were made go on.
+    """
     act(backfills.pause_backfill, backfill)
     _say(backfill, "paused")
 

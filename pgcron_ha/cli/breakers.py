@@ -38,18 +38,16 @@ def list_command(limit: int) -> None:
 @option("--within", "How long a failure counts.", DURATION, default="1m")
 @option("--open-for", "How long the breaker stays open.", DURATION, default="30s")
 @option(
-    "--at-most",
-    "Each failed probe doubles that time, up to this. Default: 10m.",
-    DURATION,
-    into="open_for_at_most",
+    "--open-for-at-most", "Each failed probe doubles that time, up to this. Default: 10m.", DURATION
 )
 @option("--fallback-handler HANDLER", "Runs them while the breaker is open.")
 @option("--fallback-queue QUEUE", "Queue for them while the breaker is open.")
 @option("--share HANDLER", "A handler that shares it.", into="handlers", multiple=True)
 def set_command(handler: str, **given: Any) -> None:
-    """Stop running HANDLER after some failures within a time, then probe it run by run.
+    """Stop running HANDLER when too many of its runs fail.
 
-    What is set here counts before what nodes declare.
+    After so many failures within a time; then it is probed run by run. What is set here counts
+    before what nodes declare.
     """
     act(breakers.set_breaker, handler, **given)
     failures = plural(given["failures"], "failure")
@@ -73,6 +71,9 @@ def reset_command(breaker: str) -> None:
 @breakers_group.command("delete")
 @click.argument("breaker")
 def delete_command(breaker: str) -> None:
-    """Delete BREAKER; a node that declares it makes it again when it starts."""
+    """Delete BREAKER.
+
+    A node that declares it makes it again when it starts.
+    """
     act(breakers.delete_breaker, breaker)
     print_result({"breaker": breaker, "is_set": False}, f"there is no breaker '{breaker}' any more")

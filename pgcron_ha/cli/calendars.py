@@ -60,11 +60,12 @@ async def show_command(session: Session, name: str) -> None:
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @arguments.flag("--take-over", "Take it over from the files that define it.")
 async def put_command(session: Session, name: str, file: TextIO, take_over: bool) -> None:
-    """Make or change the calendar NAME: FILE ("-": stdin) has a rule in each line.
+    """Make or change the calendar NAME.
 
-    Lines are dates ("2026-12-24..2027-01-01 # closed"), dates of each year ("yearly 12-25", "yearly
-    easter+1", "yearly 11-thu#4"), days of the week ("sat,sun"), "calendar OTHER", or "not" and
-    any of these. The future runs of the schedules that use it are made again.
+    FILE ("-": stdin) has a rule in each line. Lines are dates ("2026-12-24..2027-01-01 # closed"),
+    dates of each year ("yearly 12-25", "yearly easter+1", "yearly 11-thu#4"), days of the week
+    ("sat,sun"), "calendar OTHER", or "not" and any of these. The future runs of the schedules that
+    use it are made again.
     """
     try:
         content = file.read(MOST_CHARACTERS + 1)  # which shows that it is too long for a calendar

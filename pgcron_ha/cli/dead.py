@@ -32,17 +32,17 @@ GROUP_COLUMNS = columns(
 _OPEN_OR_ALL = ("open", "all")
 
 _kind_options = arguments.together(
-    option("--group", "Only this error group (`dead groups`).", into="fingerprint"),
-    option("--handler", "Only this handler."),
-    option("--queue", "Only this queue."),
-    option("--class", "Only this error class.", into="error_class"),
-    option("--schedule", "Only this schedule."),
+    option("--group", "Those of this error group (`dead groups`).", into="fingerprint"),
+    option("--handler", "Those of this handler."),
+    option("--queue", "Those of this queue."),
+    option("--class", "Those of this error class.", into="error_class"),
+    option("--schedule", "Those of this schedule."),
     label_filters,
 )
 _filter_options = arguments.together(
     _kind_options,
     option("--since", "Died since then: 2h (ago), 18:30, ISO.", arguments.INSTANT),
-    option("--until", "Died before this time: now, 18:30, ISO.", arguments.INSTANT),
+    option("--until", "Died before then: now, 18:30, ISO.", arguments.INSTANT),
 )
 
 

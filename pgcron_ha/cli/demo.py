@@ -102,7 +102,7 @@ _SCHEDULES: Final = columns(
 
 @click.command(name="demo")
 @option("--for SECONDS", "End by itself after this time.", _SECONDS, into="seconds")
-@option("--nodes", "How many.", click.IntRange(1, MOST_NODES), default=2)
+@option("--nodes", "How many nodes.", click.IntRange(1, MOST_NODES), default=2)
 @option(
     "--data",
     "The demo's own folder. Default: ~/.local/state/pgcron_ha/demo, or below /var/lib for root.",

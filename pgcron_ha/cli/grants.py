@@ -172,30 +172,25 @@ def _several(noun: str, words: str, kind: Any = None) -> Callable[[Any], Any]:
 
 
 @click.command("grants")
-@click.argument("part", type=click.Choice(PARTS))
+@click.argument("part", type=click.Choice(PARTS), metavar="PART")
 @click.argument("role")
-@_several("queue", "a producer's: a name, or mail-* (repeat)", ReadBy("queue", _pattern))
-@_several("handler", "a producer's: py:mail, or py:*", ReadBy("handler", _pattern))
-@flag("--everything", "any queue, handler, key, weight and priority")
-@_several(
-    "concurrency-key",
-    "a producer's: a key, or mail/*; without it those that begin with ROLE/ (repeat)",
-)
-@option("--largest-weight", "of a producer's runs; without it 1", click.IntRange(1, 1000))
+@_several("queue", "A producer's: a name, or mail-*.", ReadBy("queue", _pattern))
+@_several("handler", "A producer's: py:mail, or py:*.", ReadBy("handler", _pattern))
+@flag("--everything", "Any queue, handler, key, weight and priority.")
+@_several("concurrency-key", "A producer's: a key, or mail/*; else those that begin with ROLE/.")
+@option("--largest-weight", "Of a producer's runs. Default: 1.", click.IntRange(1, 1000))
+@option("--highest-priority", "Of a producer's runs: 0 is first. Default: 5.", click.IntRange(0, 9))
+@option("--largest-args", "Bytes of the args of a producer's run.", click.IntRange(2, 262_144))
 @option(
-    "--highest-priority", "of a producer's runs: 0 is first; without it 5", click.IntRange(0, 9)
-)
-@option("--largest-args", "bytes of the args of a producer's run", click.IntRange(2, 262_144))
-@option(
-    "--backlog", "how many of a producer's runs may wait or execute", click.IntRange(1, 1_000_000)
+    "--backlog", "How many of a producer's runs may wait or execute.", click.IntRange(1, 1_000_000)
 )
 @option(
     "--largest-log",
-    "bytes of the log of an attempt of a producer's run",
+    "Bytes of the log of an attempt of a producer's run.",
     click.IntRange(1, 81_920_000),
 )
 def grants_command(part: str, role: str, everything: bool, **options: Any) -> None:
-    """Print the SQL that gives ROLE the rights of a part.
+    """Print the SQL that gives ROLE the rights of PART.
 
     producer: enqueue runs. scheduler: define schedules. operator: pause, run, cancel, retry and
     redrive. viewer: look. service: assert that a run's claim holds, and complete the run, in its

@@ -9,7 +9,7 @@ from itertools import islice
 
 import click
 
-from pgcron_ha.cli.arguments import LOCAL_INSTANT, JsonCommand, flag, in_zone, option
+from pgcron_ha.cli.arguments import LOCAL_INSTANT, JsonCommand, flag, in_zone, limit_option, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.options import timezone_option
 from pgcron_ha.cli.output import echo, note, report
@@ -22,7 +22,6 @@ from pgcron_ha.spec.preview import Preview, PreviewFire, marked
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import Spec, calendar_names, parse_spec
 
-MOST_FIRES = 10_000
 _LOCAL_WIDTH = 32
 
 
@@ -35,7 +34,7 @@ _LOCAL_WIDTH = 32
     LOCAL_INSTANT,
     into="start",
 )
-@option("--count", "How many.", click.IntRange(1, MOST_FIRES), default=5)
+@limit_option(5)
 @option("--dst POLICY", "vixie, robfig (alias kubernetes) or skip.", default="vixie")
 @option("--seed UUID", "The schedule whose @daily~ (and its like) is meant.")
 @flag("--prev", "Look back, newest first.", "is_backwards")
@@ -43,7 +42,7 @@ def next_command(
     spec: str,
     timezone: str | None,
     start: WrittenTime | None,
-    count: int,
+    limit: int,
     dst: str,
     seed: str | None,
     is_backwards: bool,
@@ -59,10 +58,10 @@ def next_command(
     tz = timezone or "UTC"
     parsed = parse_spec(spec, tz, DstPolicy.parse(dst), seed, _calendars_for(spec))
     moment = datetime.now(UTC) if start is None else in_zone(start, tz)
-    fires = tuple(islice(_fires(parsed, moment, is_backwards), count))
+    fires = tuple(islice(_fires(parsed, moment, is_backwards), limit))
     for fire in fires:
         report(fire_json(fire))
-    is_over = len(fires) < count and not parsed.assets
+    is_over = len(fires) < limit and not parsed.assets
     found = Preview(sentence(parsed), parsed.notes, parsed.timezone, fires, is_over)
     print_preview(found, "before" if is_backwards else "after")
 

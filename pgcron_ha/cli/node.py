@@ -53,10 +53,10 @@ def as_settings(given: Mapping[str, Any]) -> dict[str, object]:
 
 
 @click.command(name="node")
-@_of("node.name", "A label; the host's name by default.", "NAME")
+@_of("node.name", "What it is called; the host's name by default.", "NAME")
 @_apps
 @_of("node.queues", "A queue to take runs from.", "NAME")
-@_of("node.labels", "A label it announces.", "KEY=VALUE")
+@_of("node.labels", "A label that it announces.", "KEY=VALUE")
 @_of("node.slots", "How many runs may execute at once.", "INTEGER")
 @_of("node.lease_ttl", "Time to live of the lease, such as 15s.", "DURATION")
 @_of("node.state_directory", "Where the node keeps its lock.", "DIRECTORY")

@@ -95,7 +95,7 @@ async def drain_command(
 ) -> None:
     """Cordon NODE, and report when it holds no run any more.
 
-    With --wait the exit status is 0 as soon as it holds none. The node stays cordoned, and its
+    With --wait the exit code is 0 as soon as it holds none. The node stays cordoned, and its
     processes live, idle, until somebody stops them.
     """
     if timeout is not None and not wait:

@@ -25,7 +25,7 @@ def _links(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> dic
     return {title: address for title, _, address in parts} if words else None
 
 
-timezone_option = option("--tz ZONE", "An IANA time zone.", also="--timezone", into="timezone")
+timezone_option = option("--timezone ZONE", "An IANA time zone.", also="--tz")
 _SEVERAL: Final[dict[str, Any]] = {"multiple": True, "callback": _labels}
 
 _PLACE = together(
@@ -33,7 +33,7 @@ _PLACE = together(
     option("--priority", "0 runs first, 9 last. Default: 5.", int),
 )
 _CONCURRENCY_KEY = option("--concurrency-key", "Concurrency key: limits the runs that have it.")
-_TAG = option("--tag", "A word to find it by; may be repeated.", into="tags", **_SEVERAL)
+_TAG = option("--tag", "A word to find it by.", into="tags", **_SEVERAL)
 _GIVE_UP = option("--give-up-after DURATION", "Maximum age of a run, retries included.")
 _OF_BOTH = together(
     _PLACE,
@@ -45,9 +45,7 @@ _OF_BOTH = together(
     option("--delivery", "at_least_once (the default), at_most_once or transactional."),
     _CONCURRENCY_KEY,
     option(
-        "--requires LABEL",
-        "Only nodes with this label (gpu=a100, or gpu for any); may be repeated.",
-        **_SEVERAL,
+        "--requires LABEL", "Only nodes with this label (gpu=a100, or gpu for any).", **_SEVERAL
     ),
     option("--weight", "Slots that a run takes of its node. Default: 1.", int),
     _TAG,
@@ -55,11 +53,11 @@ _OF_BOTH = together(
 
 label_filters = together(
     option("--owner", "Those of this owner: the schedule's, else the team of the queue."),
-    option("--tag", "Those with this tag; may be repeated.", into="tags", **_SEVERAL),
+    option("--tag", "Those with this tag.", into="tags", **_SEVERAL),
 )
 _NEW = together(
     json_text_option("--args", "A JSON object of arguments."),
-    option("--due-at INSTANT", "Do not start before: 2h, 18:30, ISO.", into="due_at"),
+    option("--due-at INSTANT", "Do not start before: 2h (from now), 18:30, ISO.", into="due_at"),
     option("--idempotency-key", "For a day the same key returns the same run."),
     option("--start-within DURATION", "The run expires if it has not started by then."),
 )
@@ -101,7 +99,7 @@ policy_options = together(
     option("--description", "What it is for."),
     option(
         "--link TITLE=URL",
-        "A page about it, such as its runbook; may be repeated.",
+        "A page about it, such as its runbook.",
         into="links",
         multiple=True,
         callback=_links,

@@ -47,7 +47,10 @@ def cluster_group() -> None:
 @cluster_group.command("pause")
 @option("--note", "Why; shown on the pages and by `status`.")
 def pause_cluster_command(note: str | None) -> None:
-    """Start no runs at all; what runs goes on, and fires become runs that wait."""
+    """Start no runs at all; what runs goes on.
+
+    Fires become runs that wait.
+    """
     act(cluster.pause_cluster, note)
     print_result({"is_paused": True}, "the cluster is paused")
 
@@ -78,18 +81,18 @@ def list_queues_command(limit: int) -> None:
 @queues_group.command("demand")
 @click.argument("queue", required=False)
 @option(
-    "--cap",
+    "--limit",
     "Count at most this many due runs.",
     click.IntRange(1, 100_000),
     default=overview.DEMAND_CAP,
 )
-def demand_command(queue: str | None, cap: int) -> None:
+def demand_command(queue: str | None, limit: int) -> None:
     """Count the slots that QUEUE, or all, could use now.
 
     On all nodes together, by weight: what executes, and what is due and may begin. For autoscalers.
     """
     name = None if queue is None else checks.queue_name(queue)
-    slots = call(overview.demand, name, cap)
+    slots = call(overview.demand, name, limit)
     print_result({"queue": name, "slots": slots}, slots)
 
 

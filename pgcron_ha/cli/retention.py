@@ -38,7 +38,10 @@ def retention_group() -> None:
 @retention_group.command("list")
 @limit_option()
 def list_command(limit: int) -> None:
-    """List what is kept for how long: tables, then rules, the first that fits counts."""
+    """List what is kept for how long.
+
+    Tables, then rules: the first that fits counts.
+    """
     print_rows(call(cluster.retention, limit=limit), COLUMNS, "no tables")
 
 
@@ -69,7 +72,10 @@ def set_command(duration: timedelta, table: str | None, **rule: str | None) -> N
 @_queue
 @_outcome
 def delete_command(**rule: str | None) -> None:
-    """Delete a rule: the next less specific one counts, or history's own."""
+    """Delete a rule.
+
+    The next less specific one counts then, or history's own.
+    """
     act(cluster.delete_retention, **rule)
     row = {"relation": None, **rule}
     gone = f"there is no rule for {cluster.scope_words(row)} any more"

@@ -83,9 +83,9 @@ def list_command(name: str | None, limit: int) -> None:
 @click.argument("name")
 @click.argument("team", required=False)
 async def team_command(session: Session, kind: str, name: str, team: str | None) -> None:
-    """Say that the queue, calendar, key or producer NAME belongs to TEAM; without it, to none.
+    """Say which TEAM owns a queue, calendar, key or producer.
 
-    A schedule belongs to the team that is its owner.
+    NAME belongs to TEAM; without it, to none. A schedule belongs to the team that is its owner.
     """
     await session.act(roles.set_team, kind, name, team)
     if kind == "queue":

@@ -65,8 +65,7 @@ def runs_group() -> None:
 @runs_group.command("list")
 @option(
     "--state",
-    "A state, an outcome or a group: attention, waiting, ended; may be repeated. Without it "
-    "all but scheduled ones.",
+    "A state, an outcome or a group (attention, waiting, ended); else all but scheduled ones.",
     tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS))),
     also="--outcome",
     into="states",

@@ -244,7 +244,7 @@ def import_group() -> None:
 @import_group.command("crontab")
 @click.argument("file", type=_FILE)
 @flag("--system", "Each line names a user (/etc/crontab).", "is_system")
-@option("--timezone", "Of the host it comes from.", default="UTC")
+@option("--timezone ZONE", "Of the host it comes from.", also="--tz", default="UTC")
 @_files
 def crontab_command(file: Path, is_system: bool, timezone: str, **files: TextIO | None) -> None:
     """Import a crontab; CRON_TZ in it wins over --timezone."""
@@ -255,7 +255,7 @@ def crontab_command(file: Path, is_system: bool, timezone: str, **files: TextIO 
 
 @import_group.command("kubernetes")
 @click.argument("manifests", type=_FILE, nargs=-1, required=True, metavar="FILES...")
-@option("--timezone", "Of jobs without a timeZone.", default="UTC")
+@option("--timezone ZONE", "Of jobs without a timeZone.", also="--tz", default="UTC")
 @_files
 def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: TextIO | None) -> None:
     """Import the CronJobs (batch/v1) of manifests in YAML or JSON."""
@@ -266,7 +266,7 @@ def kubernetes_command(manifests: tuple[Path, ...], timezone: str, **files: Text
 
 @import_group.command("pg_cron")
 @option("--from-dsn URL", "The database that has cron.job.", required=True)
-@option("--timezone", "pg_cron's; without it what the database says, or UTC.")
+@option("--timezone ZONE", "pg_cron's; without it what the database says, or UTC.", also="--tz")
 @_files
 def pg_cron_command(from_dsn: str, timezone: str | None, **files: TextIO | None) -> None:
     """Import pg_cron's jobs from its table."""

@@ -35,7 +35,7 @@ LEDGER_COLUMNS = columns(
     "FIRE_TIME:44 DECISION REASON RUN=run_id OUTCOME=run_state STARTED=started_at",
     FIRE_TIME=lambda row: " to ".join(dict.fromkeys(map(shown, (row["fire_at"], row["last_at"])))),
 )
-_WHEN = arguments.ReadBy("when", checks.duration, arguments.instant)
+_WHEN = arguments.ReadBy("instant", checks.duration, arguments.instant)
 
 
 def _ago(option: str, text: str) -> timedelta:
@@ -167,7 +167,7 @@ async def restore_occurrence_command(session: Session, name: str, instant: Writt
 
 @occurrence_commands.command("verify")
 @click.argument("name", required=False)
-@arguments.option("--since", "An instant, or how long ago.", _WHEN, default="1d")
+@arguments.option("--since", "Not before: 1d (ago), 18:30, ISO.", _WHEN, default="1d")
 async def verify_command(session: Session, name: str | None, since: timedelta | datetime) -> int:
     """Prove that no fire is missing or double.
 

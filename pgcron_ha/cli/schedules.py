@@ -159,7 +159,7 @@ def put_command(
 @schedules_group.command("pause")
 @click.argument("name")
 @option("--note", "Why; kept with every fire that is missed.")
-@option("--until", "Resume it by itself: 2h, 18:30, tomorrow 03:00, ISO.", _UNTIL)
+@option("--until", "Resume it by itself: 2h (from now), 18:30, ISO.", _UNTIL)
 async def pause_command(
     session: Session, name: str, note: str | None, until: timedelta | WrittenTime | None
 ) -> None:

@@ -30,9 +30,10 @@ def secrets_group() -> None:
 @click.argument("parameter")
 @flag("--as-json", "The value is JSON, not a text.")
 def encrypt_command(handler: str, parameter: str, as_json: bool) -> None:
-    """Print a value encrypted for PARAMETER of HANDLER, to be written into args.
+    """Print a value encrypted for PARAMETER of HANDLER.
 
-    The value is read from stdin, so that it is in no list of processes: it is not echoed.
+    It is to be written into args. The value is read from stdin, so that it is in no list of
+    processes: it is not echoed.
     """
     command_context().load()
     name = checks.handler_name(handler if ":" in handler else f"py:{handler}")
@@ -57,11 +58,11 @@ def _parsed(text: str) -> Any:
 
 @secrets_group.command("rotate", cls=JsonCommand)
 async def rotate_command(session: Session) -> None:
-    """Encrypt again, with the first key of secrets.keys, the args of schedules, waiting runs and
-    dead letters.
+    """Encrypt secret args again, with the first key of secrets.keys.
 
-    What it does not reach is counted as left: runs that execute, edited fires, open backfills. When
-    none is left the other keys are needed only to show what has ended.
+    Those of schedules, waiting runs and dead letters. What it does not reach is counted as left:
+    runs that execute, edited fires, open backfills. When none is left the other keys are needed
+    only to show what has ended.
     """
     key = next(iter(key_ring.keys()))
     elsewhere = await session.call(secrets.stale_elsewhere, key)
@@ -131,7 +132,7 @@ def reveal_command(run_id: int) -> None:
 
 
 @click.command("erase", cls=JsonCommand)
-@option("--run", "One run (repeat).", RUN_ID, into="run_ids", multiple=True)
+@option("--run RUN_ID", "One run.", RUN_ID, into="run_ids", multiple=True)
 @option("--concurrency-key", "Runs with this concurrency key.")
 @option("--unique-key", "Runs with this unique key.")
 @option("--idempotency-key", "The run with this idempotency key.")

@@ -42,7 +42,10 @@ def users_group() -> None:
 @option("--role", "A role for everything.", _ROLE)
 @flag("--no-password", "For one who comes by a proxy.")
 def add_command(name: str, role: str | None, no_password: bool) -> None:
-    """Add the user NAME; the password is asked for, or read from standard input."""
+    """Add the user NAME.
+
+    The password is asked for, or read from stdin.
+    """
     act(login.add_user, name, None if no_password else _new_password(), role=role)
     grants = call(role_grants, subject=name)
     held = ", ".join(
@@ -63,7 +66,10 @@ def list_command(limit: int) -> None:
 @users_group.command("password")
 @click.argument("name")
 def password_command(name: str) -> None:
-    """Set the password of NAME, which ends all its sessions, and no token."""
+    """Set the password of NAME.
+
+    That ends all sessions of the user, and no token.
+    """
     act(login.set_password, name, _new_password())
     said = f"the password of '{name}' is set; its sessions have ended, its tokens stay"
     print_result({"user": name}, said)
@@ -98,7 +104,10 @@ def remove_command(name: str) -> None:
 @click.argument("name", required=False)
 @limit_option()
 def sessions_command(name: str | None, limit: int) -> None:
-    """List who is logged in, the last used sessions first; only those of NAME if it is given."""
+    """List who is logged in, or the sessions of NAME.
+
+    Those that were used last come first.
+    """
     nothing = "nobody is logged in" if name is None else f"not logged in: '{name}'"
     print_rows(call(login.sessions, name, limit=limit), _SESSIONS, nothing)
 
@@ -135,7 +144,7 @@ def create_command(name: str, role: str, **options: Any) -> None:
 @click.argument("owner", required=False)
 @limit_option()
 def tokens_command(owner: str | None, limit: int) -> None:
-    """List tokens, the newest first; only those of OWNER if it is given."""
+    """List tokens, or those of OWNER; the newest first."""
     print_rows(call(login.tokens, owner, limit=limit), _TOKENS, "no tokens")
 
 

@@ -38,7 +38,7 @@ some of them close so many at their start.
 
 
 @click.command("web")
-@option("--listen HOST:PORT", "Also unix:/path; port 0: any.")
+@option("--listen HOST:PORT", "Where to serve the pages: also unix:/path; port 0: any.")
 @option("--callbacks HOST:PORT", "Take services' callbacks there, too.")
 @option("--ops HOST:PORT", "Serve probes and metrics there, too.")
 def web_command(listen: str | None, callbacks: str | None, ops: str | None) -> int:

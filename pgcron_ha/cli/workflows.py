@@ -77,9 +77,10 @@ def list_command(limit: int) -> None:
 @_which
 @arguments.limit_option(1000)
 async def show_command(session: Session, which: str, limit: int) -> None:
-    """Show a workflow with its steps and last runs, or how far a run of it is.
+    """Show a workflow with its last runs, or a run of it.
 
-    A number is the id of a run. WHY says what an open step waits for, or why one ended so.
+    A number is the id of a run. Both have their steps: of a run WHY says what an open step waits
+    for, or why one ended so.
     """
     found, steps = await _found(session, which, limit=limit)
     is_run = "run_id" in found
@@ -100,9 +101,10 @@ async def show_command(session: Session, which: str, limit: int) -> None:
 @_which
 @arguments.flag("--mermaid", "As a flowchart of Mermaid.", "is_mermaid")
 async def graph_command(session: Session, which: str, is_mermaid: bool) -> None:
-    """Print the graph of a workflow, or of a run of it with the states of its steps.
+    """Print the graph of a workflow, or of a run of it.
 
-    A number is the id of a run. A step stands below one that it comes after.
+    A number is the id of a run: each step has its state then. A step stands below one that it comes
+    after.
     """
     _, steps = await _found(session, which)
     text = "\n".join(mermaid(steps) if is_mermaid else text_lines(steps))
@@ -149,7 +151,7 @@ def start_command(name: str, pairs: tuple[str, ...], wait: bool, **given: Any) -
 @click.argument("step", required=False)
 @arguments.limit_option(1000)
 async def why_command(session: Session, run_id: int, step: str | None, limit: int) -> None:
-    """Say what each open step of a run waits for, or about one STEP alone.
+    """Say what the open steps of a run, or STEP, wait for.
 
     With STEP also its items that are open, and why others failed, a line for each cause.
     """
@@ -178,7 +180,10 @@ async def why_command(session: Session, run_id: int, step: str | None, limit: in
 @_step_of_run
 @arguments.json_value_option("--payload", "The result of the step, any JSON.")
 def signal_command(run_id: int, step: str, payload: str | None, note: str | None) -> None:
-    """Send a signal to STEP of a run; one that comes before its step is kept for it."""
+    """Send a signal to STEP of a run.
+
+    One that comes before its step is kept for it.
+    """
     verdict = act(commands.signal, run_id, step, payload, note)
     said = "has its signal" if verdict == "ended" else "gets the signal when it waits for it"
     _say(run_id, step, said, verdict=verdict)
@@ -198,7 +203,10 @@ def approve_command(run_id: int, step: str, reject: bool, note: str | None) -> N
 @workflows_group.command("skip")
 @_step_of_run
 def skip_command(run_id: int, step: str, note: str | None) -> None:
-    """Skip STEP of a run: it does not run, and those after it go on by their rules."""
+    """Skip STEP of a run: those after it go on.
+
+    It does not run; each step after it goes on or not by its rule.
+    """
     act(commands.skip_step, run_id, step, note)
     _say(run_id, step, "is skipped", done="skipped")
 
@@ -225,7 +233,10 @@ def clear_command(run_id: int, step: str, note: str | None) -> None:
 @_step_of_run
 @arguments.args_option("A JSON object of arguments.", required=True)
 def set_args_command(run_id: int, step: str, args: str, note: str | None) -> None:
-    """Give STEP of a run, which has not begun, args besides those of its definition."""
+    """Give STEP of a run args besides those of its definition.
+
+    It must not have begun.
+    """
     act(commands.set_step_args, run_id, step, args, note)
     _say(run_id, step, "begins with these args", done="args set")
 
@@ -234,7 +245,10 @@ def set_args_command(run_id: int, step: str, args: str, note: str | None) -> Non
 @_run_id
 @_note
 def pause_command(run_id: int, note: str | None) -> None:
-    """Let no further step of a run begin until it is resumed; what runs goes on."""
+    """Let no further step of a run begin until it is resumed.
+
+    What runs goes on.
+    """
     act(commands.pause_workflow, run_id, note)
     print_result({"run_id": run_id, "done": "paused"}, f"the workflow of run {run_id} is paused")
 

@@ -48,7 +48,7 @@ def test_a_spec_with_calendars_is_looked_at_before_it_is_a_schedule(
 ) -> None:
     put(cli, tmp_path, "holidays", HOLIDAYS)
     put(cli, tmp_path, "open", "mon-fri\nnot calendar holidays\n")
-    asked = ("next", "0 9 * * *\nonly in open", "--from", "2026-12-24", "--count", "3", "--json")
+    asked = ("next", "0 9 * * *\nonly in open", "--from", "2026-12-24", "--limit", "3", "--json")
 
     assert [row["fire_at"][5:10] for row in cli(*asked).rows] == ["12-24", "12-28", "12-29"]
     unknown = cli("next", "0 9 * * *\nnot in Holidays")

@@ -291,7 +291,7 @@ def test_an_autoscaler_learns_one_number_and_nothing_else(
         "0\n",
     ]
     assert asker("queues", "demand", "etl", "--json").rows == [{"queue": "etl", "slots": 1}]
-    assert asker("queues", "demand", "--cap", 0).code == 2
+    assert asker("queues", "demand", "--limit", 0).code == 2
     for other in ("queues list", "runs list", "status", "enqueue py:x"):
         assert refused(asker(*other.split())), other
 

@@ -109,10 +109,31 @@ def test_no_command_is_a_coroutine_that_nobody_would_run() -> None:
     assert [words for words, each in callbacks.items() if iscoroutinefunction(each)] == []
 
 
-@pytest.mark.parametrize("group", ["schedules", "runs", "dead", "queues"])
-def test_the_help_of_a_group_breaks_off_no_sentence(group: str, capsys: Output) -> None:
-    assert main([group, "--help"]) == 0
+@pytest.mark.parametrize(
+    "words", [words for words, each in commands() if isinstance(each, click.Group)]
+)
+def test_the_help_of_a_group_breaks_off_no_sentence(words: tuple[str, ...], capsys: Output) -> None:
+    assert main([*words[1:], "--help"]) == 0
     assert not [line for line in capsys.readouterr().out.splitlines()[1:] if "..." in line]
+
+
+def test_options_of_one_meaning_have_one_name() -> None:
+    """How many rows are listed is --limit, a zone --timezone or --tz, why something is done --note;
+    what may be given several times says so.
+    """
+    options = [each for _, command in commands() for each in command.params]
+    wrong = [
+        (each.opts, each.help)
+        for each in options
+        if isinstance(each, click.Option)
+        if each.help is None
+        or set(each.opts) & {"--count", "--cap", "--most", "--reason", "--why"}
+        or ("--timezone" in each.opts) != ("--tz" in each.opts)
+        or ("--note" in each.opts) != each.help.startswith("Why")
+        or each.multiple != each.help.endswith("; may be repeated.")
+    ]
+
+    assert wrong == []
 
 
 def test_a_run_is_named_by_its_number(capsys: Output) -> None:

@@ -17,7 +17,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_fires_are_shown_in_local_time_and_in_utc() -> None:
-    result = run("0 9 * * mon-fri", "--tz", "Europe/Berlin", "--from", "2026-03-27", "--count", "2")
+    result = run("0 9 * * mon-fri", "--tz", "Europe/Berlin", "--from", "2026-03-27", "--limit", "2")
     assert result.stdout.splitlines() == [
         "At 09:00 on Monday to Friday, in Europe/Berlin.",
         "Europe/Berlin                   UTC",
@@ -37,7 +37,7 @@ def test_a_calendar_needs_a_database(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 def test_json_is_one_object_a_line() -> None:
     result = run(
-        "30 2 * * *", "--tz=Europe/Berlin", "--from=2026-03-28T12:00Z", "--count=1", "--json"
+        "30 2 * * *", "--tz=Europe/Berlin", "--from=2026-03-28T12:00Z", "--limit=1", "--json"
     )  # fmt: skip
     assert json.loads(result.stdout) == {
         "fire_at": "2026-03-29T01:00:00Z",
@@ -47,13 +47,13 @@ def test_json_is_one_object_a_line() -> None:
 
 
 def test_what_the_clock_does_to_a_fire_stands_beside_it() -> None:
-    result = run("30 2 * * *", "--tz=Europe/Berlin", "--from=2026-10-24T12:00Z", "--count=2")
+    result = run("30 2 * * *", "--tz=Europe/Berlin", "--from=2026-10-24T12:00Z", "--limit=2")
     assert result.stdout.splitlines()[2:] == [
         "Sun 2026-10-25 02:30:00 +0200   2026-10-25T00:30:00Z   02:30 occurs twice on 2026-10-25 in"
         " Europe/Berlin: first pass, the second is left out",
         "Mon 2026-10-26 02:30:00 +0100   2026-10-26T01:30:00Z",
     ]
-    back = run("30 2 * * *", "--tz=Europe/Berlin", "--from=2026-03-30", "--prev", "--count=1")
+    back = run("30 2 * * *", "--tz=Europe/Berlin", "--from=2026-03-30", "--prev", "--limit=1")
     assert back.stdout.endswith(
         "Z   02:30 does not exist on 2026-03-29 in Europe/Berlin: fires at 03:00\n"
     )
@@ -62,14 +62,14 @@ def test_what_the_clock_does_to_a_fire_stands_beside_it() -> None:
 def test_the_policy_and_its_alias_are_obeyed() -> None:
     for policy in ("robfig", "Kubernetes", "skip"):
         result = run(
-            "30 2 * * *", "--tz=Europe/Berlin", "--from=2026-03-28T12:00Z", "--count=1",
+            "30 2 * * *", "--tz=Europe/Berlin", "--from=2026-03-28T12:00Z", "--limit=1",
             "--json", "--dst", policy,
         )  # fmt: skip
         assert json.loads(result.stdout)["fire_at"] == "2026-03-30T00:30:00Z"
 
 
 def test_prev_looks_back_newest_first() -> None:
-    result = run("every 90m", "--from", "2026-01-01T00:00Z", "--prev", "--json", "--count", "2")
+    result = run("every 90m", "--from", "2026-01-01T00:00Z", "--prev", "--json", "--limit", "2")
     fires = [json.loads(line)["fire_at"] for line in result.stdout.splitlines()]
     assert fires == ["2025-12-31T22:30:00Z", "2025-12-31T21:00:00Z"]
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_is_raised_with_all_three_sentences(
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["* * * * *", "--count", "0"], ["* * * * *", "--count", "10001"]]
+    "arguments", [[], ["* * * * *", "--limit", "0"], ["* * * * *", "--limit", "10001"]]
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
@@ -131,5 +131,5 @@ def test_instants_at_the_ends_of_time_are_answered() -> None:
         for start in ("0001-01-01", "9999-12-31T23:59:59", "0001-01-01T00:00+14:00"):
             for back in ([], ["--prev"]):
                 for spec in ("* * * * *", "every 1d"):
-                    result = run(spec, "--tz", zone, "--from", start, "--count=1", *back)
+                    result = run(spec, "--tz", zone, "--from", start, "--limit=1", *back)
                     assert result.exit_code == 0, (spec, zone, start, back)
