@@ -11,6 +11,14 @@ CREATE VIEW pgcron.every_run AS
   SELECT h.*, h.finished_at, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL
   FROM pgcron.ended_runs h;
 
+-- Whether a run belongs to this owner and has these tags; NULL: any.
+CREATE FUNCTION pgcron.run_has(run bigint, owner text, tags text[]) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (
+    SELECT FROM pgcron.every_run e CROSS JOIN LATERAL pgcron.team_of(e.schedule_id, e.queue) t
+    WHERE e.id = run_has.run AND (run_has.owner IS NULL OR t.team = run_has.owner)
+      AND (run_has.tags IS NULL OR e.tags @> run_has.tags));
+
 CREATE VIEW pgcron.runs AS
   SELECT e.id, pgcron.run_uuid(e.uuid, e.id, e.created_at) AS uuid, e.origin, e.schedule,
          e.schedule_id, e.scheduled_for, e.nominal_for, e.parent_run, e.handler, e.queue,

@@ -8,7 +8,7 @@ import click
 
 from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.enqueue import args_of, due_instant
-from pgcron_ha.cli.options import start_options
+from pgcron_ha.cli.options import label_filters, start_options
 from pgcron_ha.cli.output import columns, echo, plural, print_result
 from pgcron_ha.cli.runs import cancel_command, duration_of, kill_command, print_run_id
 from pgcron_ha.cli.session import Session, act, call, on_database
@@ -67,10 +67,14 @@ workflows_group.add_command(kill_command)
 
 
 @workflows_group.command("list")
+@label_filters
 @arguments.limit_option()
-def list_command(limit: int) -> None:
-    """List workflows by name, each with its last run."""
-    output.print_rows(call(workflows.workflows, limit=limit), COLUMNS, "no workflows")
+def list_command(**given: Any) -> None:
+    """List workflows by name, each with its last run.
+
+    --owner and --tag are those of the last run.
+    """
+    output.print_rows(call(workflows.workflows, **given), COLUMNS, "no workflows")
 
 
 @workflows_group.command("show")

@@ -79,6 +79,11 @@ def choice(given: str | None, known: tuple[str, ...], what: str) -> str | None:
     raise _unknown(f"'{given[:100]}' is not a {what}", rule, given, known)
 
 
+def label_filters(given: Mapping[str, str]) -> dict[str, Any]:
+    """The ``owner`` and the ``tag`` of an address as statements take them."""
+    return {"owner": given.get("owner"), "tags": (given["tag"],) if "tag" in given else None}
+
+
 def cursor_instant(text: str | None, what: str) -> datetime | None:
     """Before which instant a page of a list begins; None for None, InvalidInput."""
     if text is None:

@@ -90,6 +90,22 @@ def test_workflows_are_listed_shown_drawn_and_deleted(cli: Cli, played: Played) 
     assert cli("workflows").out == "no workflows\n"
 
 
+def test_the_list_is_filtered_by_the_owner_and_the_tags_of_the_last_run(
+    cli: Cli, played: Played, execute: Execute
+) -> None:
+    execute("SELECT pgcron.set_team('queue', 'default', 'ops')")
+    execute("SELECT pgcron.put_workflow('unused', %s)", json.dumps(ETL))
+    assert cli("workflows", "start", "etl", "--tag", "x", "--tag", "y").code == 0
+    played.begin()
+
+    def found(*options: str) -> list[str]:
+        return [row["name"] for row in cli("workflows", "list", *options, "--json").rows]
+
+    assert found() == ["etl", "unused"]
+    assert found("--tag", "y", "--tag", "x") == found("--owner", "ops") == ["etl"]
+    assert found("--tag", "x", "--tag", "z") == found("--owner", "sales", "--tag", "x") == []
+
+
 @pytest.mark.parametrize("command", ["show", "graph", "start", "delete"])
 def test_an_unknown_workflow_is_refused_with_one_that_is_alike(
     cli: Cli, played: Played, command: str

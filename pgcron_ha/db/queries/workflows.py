@@ -8,7 +8,9 @@ from pgcron_ha.db.queries.overview import DEFAULT_LIMIT
 from pgcron_ha.db.queries.rows import Rows
 
 workflows: Final = Rows("list_workflows", limit=DEFAULT_LIMIT)
-"""The newest version of each workflow by name, with its last run."""
+"""The newest version of each workflow by name, with its last run; of those whose last run belongs
+to ``owner`` and has the ``tags``.
+"""
 
 workflow: Final = Rows("one_workflow", "name").existing(
     "workflow '{:.200}' does not exist",

@@ -2,17 +2,18 @@
 -- Workflows by name, each with its newest :runs runs, the oldest of these first.
 SELECT w.name, w.version, w.description, w.steps, w.managed_by, w.source, w.created_at,
        last.ids, last.states, last.started
-FROM (SELECT v.* FROM pgcron.workflows v
-      WHERE (:after::text IS NULL OR v.name > :after::text)
-        AND (:text::text IS NULL OR position(lower(:text::text) IN lower(v.name)) > 0)
-        AND pgcron.in_scope(NULL, NULL, 'workflow:' || v.name, NULL, NULL)
-      ORDER BY v.name LIMIT :limit::int) w
+FROM pgcron.workflows w
 CROSS JOIN LATERAL (
-  SELECT array_agg(r.run ORDER BY r.run) AS ids,
+  SELECT max(r.run) AS run, array_agg(r.run ORDER BY r.run) AS ids,
          array_agg(coalesce(r.outcome, 'running') ORDER BY r.run) AS states,
          array_agg(r.started_at ORDER BY r.run) AS started
   FROM pgcron.runs_of_workflow(w.name, :runs::int) r) last
-ORDER BY w.name;
+WHERE (:after::text IS NULL OR w.name > :after::text)
+  AND (:text::text IS NULL OR position(lower(:text::text) IN lower(w.name)) > 0)
+  AND pgcron.in_scope(NULL, NULL, 'workflow:' || w.name, NULL, NULL)
+  AND (num_nonnulls(:owner::text, :tags::text[]) = 0
+       OR pgcron.run_has(last.run, :owner::text, :tags::text[]))
+ORDER BY w.name LIMIT :limit::int;
 
 -- name: page_workflow
 -- The newest version of a workflow that is not deleted; at most :most characters of its definition,

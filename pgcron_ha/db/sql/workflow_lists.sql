@@ -3,9 +3,10 @@ SELECT w.name, w.version, w.description, w.steps, w.on_failure, w.parallelism, w
        w.managed_by, w.source, w.created_at, w.created_by, last.run AS last_run,
        CASE WHEN last.run IS NOT NULL THEN coalesce(last.outcome, 'running') END AS last_state,
        last.started_at AS last_started_at, last.ended_at AS last_finished_at
-FROM (SELECT v.* FROM pgcron.workflows v ORDER BY v.name LIMIT :limit::int) w
-LEFT JOIN LATERAL pgcron.runs_of_workflow(w.name, 1) last ON true
-ORDER BY w.name;
+FROM pgcron.workflows w LEFT JOIN LATERAL pgcron.runs_of_workflow(w.name, 1) last ON true
+WHERE (num_nonnulls(:owner::text, :tags::text[]) = 0
+       OR pgcron.run_has(last.run, :owner::text, :tags::text[]))
+ORDER BY w.name LIMIT :limit::int;
 
 -- name: one_workflow
 SELECT w.name, w.version, w.description, w.steps, w.on_failure, w.parallelism, w.timeout,

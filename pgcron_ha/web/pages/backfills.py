@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from pgcron_ha.model.backfill import count
 from pgcron_ha.model.verdicts import run_word
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.address import choice, number_in
+from pgcron_ha.web.address import choice, label_filters, number_in
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.times import written_instant
 from pgcron_ha.web.verbs import verb
@@ -27,11 +27,8 @@ _FILTERS: Final = ("schedule", "state", "tag", "owner")
 async def show_backfills(page_request: PageRequest) -> Response:
     """The newest ones; ``?schedule=``, ``state``, ``tag`` and ``owner`` choose."""
     given = page_request.query(*_FILTERS)
-    wanted: dict[str, Any] = {
-        "state": choice(given.get("state"), interfaces.STATES, "state"),
-        "owner": given.get("owner"),
-        "tags": (given["tag"],) if "tag" in given else None,
-    }
+    state = choice(given.get("state"), interfaces.STATES, "state")
+    wanted = {"state": state, **label_filters(given)}
     name = given.get("schedule")
     snapshot = await page_request.read("backfills", interfaces.backfills_of, name, **wanted)
     return page_request.page(

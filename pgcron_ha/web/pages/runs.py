@@ -16,7 +16,7 @@ from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.errors import NotFound
 from pgcron_ha.model.formats import plain
-from pgcron_ha.web.address import choice, wrong_page
+from pgcron_ha.web.address import choice, label_filters, wrong_page
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.times import written_instant
 
@@ -93,9 +93,8 @@ async def _jump(page_request: PageRequest, text: str) -> Response:
 def _wanted(given: dict[str, str]) -> RunFilter:
     state = choice(given.get("state"), _STATES, "state")
     states = STATE_GROUPS.get(state or "", (state,) if state else STATE_WORDS)
-    named: dict[str, Any] = {name: given.get(name) for name in (*_NAMED, "owner", "error")}
-    tags = (given["tag"],) if "tag" in given else None
-    return RunFilter(states=states, is_open=state == "attention", tags=tags, **named)
+    named: dict[str, Any] = {name: given.get(name) for name in (*_NAMED, "error")}
+    return RunFilter(states=states, is_open=state == "attention", **label_filters(given), **named)
 
 
 def _position(text: str | None) -> Position:

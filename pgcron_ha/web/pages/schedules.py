@@ -34,7 +34,7 @@ from pgcron_ha.spec.preview import PreviewFire
 from pgcron_ha.spec.sentences import sentence
 from pgcron_ha.spec.spec import calendars_in, spec_of
 from pgcron_ha.spec.text import listed
-from pgcron_ha.web.address import choice, first_of
+from pgcron_ha.web.address import choice, first_of, label_filters
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
 from pgcron_ha.web.plots import spark
@@ -95,10 +95,10 @@ async def _read_listing(session: Session, given: dict[str, str]) -> tuple[list[R
     rows = await session.call(
         ask.schedules,
         ids=ids,
-        tags=[given["tag"]] if "tag" in given else None,
         enabled=given["state"] == "on" if "state" in given else None,
         limit=ask.PAGE_ROWS + 1 if ids is None else ask.MOST_IDS,
-        **{name: given.get(name) for name in ("text", "queue", "owner", "after")},
+        **{name: given.get(name) for name in ("text", "queue", "after")},
+        **label_filters(given),
     )
     return rows, await session.call(_CHOICES)
 

@@ -16,7 +16,7 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.formats import duration, number, plural
-from pgcron_ha.web.address import NoSuch, first_of, whole_cursor
+from pgcron_ha.web.address import NoSuch, first_of, label_filters, whole_cursor
 from pgcron_ha.web.graph import MOST_NODES, Shape, shape_of
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.step_drawing import drawing_of
@@ -25,20 +25,23 @@ from pgcron_ha.web.verbs import START_ARGS, run_verb
 # A version never changes, so its drawing is kept until it is forgotten for others.
 _SHAPE_LIFE_SECONDS: Final = 86_400.0
 _MOST_STEPS: Final = 1_000_000
+_FILTERS: Final = ("text", "tag", "owner")
 
 
 async def show_workflows(page_request: PageRequest) -> Response:
-    """The list; ``text`` is a part of the name, ``after`` the name before the page."""
-    given = page_request.query("text", "after")
-    text, after = given.get("text"), given.get("after")
-    snapshot = await page_request.read("workflows", ask.workflows, text=text, after=after)
+    """The list; ``text`` is a part of the name, ``after`` the name before the page; ``tag`` and
+    ``owner`` are of the last run.
+    """
+    given = page_request.query(*_FILTERS, "after")
+    wanted = {"text": given.get("text"), "after": given.get("after"), **label_filters(given)}
+    snapshot = await page_request.read("workflows", ask.workflows, **wanted)
     shown, last = first_of(snapshot.value, ask.PAGE_ROWS, "name")
     return page_request.page(
         "workflows.html",
         snapshot,
         title="Workflows",
         rows=shown,
-        **page_request.listed("workflows", ("text",), given, "after", last),
+        **page_request.listed("workflows", _FILTERS, given, "after", last),
     )
 
 

@@ -22,7 +22,8 @@ MOST_BARS: Final = 80
 MOST_CRITICAL: Final = 50
 
 workflows: Final = Query("page_workflows", runs=LAST_RUNS, limit=PAGE_ROWS + 1)
-"""Workflows by name, one more than a page has, those with ``text`` in their name, ``after`` a name.
+"""Workflows by name, one more than a page has, those with ``text`` in their name, ``after`` a
+name, whose last run belongs to ``owner`` and has the ``tags``.
 
 Arrays `ids`, `states` and `started` are the newest `LAST_RUNS` runs, the newest last; None: none.
 """
