@@ -110,7 +110,7 @@ RETURN (letter_fits.fingerprint IS NULL OR letter.fingerprint = letter_fits.fing
 CREATE FUNCTION pgcron.require_letters(filters int) RETURNS void
 LANGUAGE sql AS $$
   SELECT pgcron.refuse('PC001', 'no dead letters are named',
-           'At least one filter says which ones are meant.', 'Write until => now() for all of them.')
+           'At least one filter says which ones are meant.', 'Write until => now() for all.')
   WHERE filters = 0 $$;
 
 -- Locks the oldest open letters that fit all that is given, but for those that others have locked.
