@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from pgcron_ha.client.run_status import RunStatus
 from pgcron_ha.executors.contract.progress import Progress
 from pgcron_ha.harmless import one_line
 from pgcron_ha.model.formats import state_words
+from pgcron_ha.model.verdicts import run_word
 
 PLAIN_SECONDS: Final = 2.0
 """Between two plain lines that differ in the progress only."""
@@ -51,7 +53,8 @@ class Screen:
 
     def show(self, status: RunStatus, why: str | None = None) -> None:
         """Its state now, and `why` no node takes it."""
-        state = f"run {status.id} {state_words(status.state)}"
+        now = datetime.now(UTC) + self._clock_ahead
+        state = f"run {status.id} {state_words(run_word(asdict(status), now))}"
         if status.attempt:
             state += f", attempt {status.attempt}"
         if why is not None:
@@ -61,8 +64,7 @@ class Screen:
             drawn = f"run {status.id} {bar(status.progress)}"
             plain = f"{state}: {progress_text(status.progress)}"
         if status.state == "running" and status.started_at is not None:
-            passed = datetime.now(UTC) + self._clock_ahead - status.started_at
-            drawn += f" · {elapsed(passed.total_seconds())}"
+            drawn += f" · {elapsed((now - status.started_at).total_seconds())}"
         self._show(drawn, plain, state)
 
     def show_progress(

@@ -150,6 +150,13 @@ def test_without_a_terminal_each_line_is_plain_and_ctrl_c_leaves_the_run_alone(
     assert execute("SELECT state, cancel_at FROM pgcron.run") == [("running", None)]
 
 
+def test_a_run_that_is_tried_again_is_called_so(database: str, cli: Cli, execute: Execute) -> None:
+    run = int(cli("enqueue", "py:x", "--due-at", "1h").out)
+    execute("UPDATE pgcron.run SET attempt = 1 WHERE id = %s", run)
+    with watch(database, "runs", "watch", run, on_terminal=False) as watcher:
+        watcher.until_said(rf"run {run} retrying, attempt 1\n")
+
+
 def test_a_producer_follows_what_it_enqueued(
     cli: Cli, execute: Execute, database: str, role: str
 ) -> None:
@@ -169,7 +176,7 @@ def test_a_producer_follows_what_it_enqueued(
         dsn_of(role, database), "enqueue", "py:y", "--due-at", "2090-01-01T00:00Z", "--wait",
         on_terminal=False,
     ) as watcher:  # fmt: skip
-        watcher.until_said(r"run \d+ ready\n")
+        watcher.until_said(r"run \d+ scheduled\n")
     assert execute("SELECT created_by FROM pgcron.run WHERE handler = 'py:y'") == [(role,)]
 
 
