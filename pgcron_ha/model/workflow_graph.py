@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from pgcron_ha.model.formats import number
+
 Step: TypeAlias = Mapping[str, Any]
 
 MAIN, COMPENSATION, FINALLY = range(3)
@@ -46,10 +48,11 @@ def text_lines(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def remarks_on(step: Step) -> list[str]:
-    """What a step is, beside one that executes a handler once: ``approval``, ``3 of 10 items``."""
+    """What a step is, beside one that executes a handler once: ``approval``, ``items: 3 of 10``."""
     remarks = []
     if step["kind"] == "map":
-        remarks.append(items_words(step) or "for each item")
+        words = items_words(step)
+        remarks.append(f"items: {words}" if words else "for each item")
     elif step["kind"] != "run":
         remarks.append(step["kind"])
     if step["phase"] == COMPENSATION:
@@ -62,11 +65,11 @@ def remarks_on(step: Step) -> list[str]:
 
 
 def items_words(step: Step) -> str | None:
-    """How far the items of a map are: ``9412 of 10000 items, 3 failed``; None: not known yet."""
+    """How many items of a list are over: ``9 412 of 10 000, 3 failed``; None: not known yet."""
     if step.get("items") is None:
         return None
-    words = f"{step['items_ended']} of {step['items']} items"
-    return f"{words}, {step['items_failed']} failed" if step["items_failed"] else words
+    failed = f", {number(step['items_failed'])} failed" if step["items_failed"] else ""
+    return f"{number(step['items_ended'])} of {number(step['items'])}{failed}"
 
 
 def mermaid(steps: Sequence[Step]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.formats import Mark, mark_of, number, plural
 from pgcron_ha.model.verdicts import OPEN_STEPS
+from pgcron_ha.model.workflow_graph import items_words
 from pgcron_ha.web.graph import NODE_HEIGHT, NODE_WIDTH, Shape
 
 FAILED: Final = ("dead", "lost", "cancelled", "expired", "upstream_failed")
@@ -28,14 +29,6 @@ def step_mark(step: Row) -> Mark:
     if step["state"] == "running" and step["kind"] in _WAITS:
         return _WAITS[step["kind"]]
     return mark_of(step["state"])
-
-
-def items_words(step: Row) -> str | None:
-    """How many items of a list are over: ``9 412 of 10 000, 3 failed``; None without a list."""
-    if step["kind"] != "map" or step["items"] is None:
-        return None
-    failed = f", {number(step['items_failed'])} failed" if step["items_failed"] else ""
-    return f"{number(step['items_ended'])} of {number(step['items'])}{failed}"
 
 
 def drawing_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgcron_ha.model.workflow_graph import items_words
 from pgcron_ha.web import verbs
 from pgcron_ha.web.access import Entry, LocalKey
 from pgcron_ha.web.address import singular
@@ -31,7 +32,7 @@ from pgcron_ha.web.run_time import where_time_went
 from pgcron_ha.web.security import MOST_BODY_BYTES, require_loopback
 from pgcron_ha.web.services import Services
 from pgcron_ha.web.serving import WebServer
-from pgcron_ha.web.step_drawing import drawing_of, items_words, step_mark
+from pgcron_ha.web.step_drawing import drawing_of, step_mark
 from pgcron_ha.web.times import instants, written_instant
 
 __all__ = [

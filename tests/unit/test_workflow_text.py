@@ -54,7 +54,7 @@ def test_the_graph_of_a_run_has_the_states_of_its_steps() -> None:
         "extract        succeeded",
         "  transform    running    after extract",
         "  check        dead       optional; after extract",
-        "  resize       running    3 of 10 items, 1 failed; after extract",
+        "  resize       running    items: 3 of 10, 1 failed; after extract",
         "    load       waiting    after transform, check",
         "      approve  waiting    approval; after load",
     ]
@@ -77,7 +77,7 @@ def test_mermaid_has_shapes_edges_and_the_state_of_each_step() -> None:
         's1["extract<br/>succeeded"]',
         's2["transform<br/>running"]',
         's3["check<br/>dead"]',
-        's4[["resize<br/>running<br/>3 of 10 items, 1 failed"]]',
+        's4[["resize<br/>running<br/>3 of 10, 1 failed"]]',
         's5["load<br/>waiting"]',
         's6{{"approve<br/>waiting"}}',
         's7["unload<br/>waiting"]',
