@@ -63,8 +63,8 @@ CREATE TABLE pgcron.step (
   items int,
   items_ended int,
   items_failed int,
-  -- How often it was repeated; NULL: never, nor was it cleared, or is it after what a redrive does
-  -- again.
+  -- How often it was executed as a loop; NULL: no more than once, it was not cleared, and what a
+  -- redrive finds of it may be kept.
   turns int,
   -- When a timer ends, or nobody waits for a signal any more.
   due timestamptz,
