@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 from pgcron_ha import assets
 
@@ -18,18 +16,13 @@ SECTIONS: Final = {
 """Folders of pages and their headings, in the order in which a newcomer needs them."""
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """One page; no two have the same `name`, whatever their sections."""
 
     section: str
     name: str
-    path: Path
-
-    @cached_property
-    def text(self) -> str:
-        """The Markdown; its first line is the title."""
-        return self.path.read_text(encoding="utf-8")
+    text: str
+    """The Markdown; its first line is the title."""
 
     @property
     def title(self) -> str:
@@ -41,7 +34,7 @@ class Document:
 def documents() -> dict[str, Document]:
     """All pages by name, read once: in the order of `SECTIONS`, then of their names."""
     return {
-        path.stem: Document(section, path.stem, path)
+        path.stem: Document(section, path.stem, path.read_text(encoding="utf-8"))
         for section in SECTIONS
         for path in sorted((assets.DOCS / section).glob("*.md"))
     }

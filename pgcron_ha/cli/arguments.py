@@ -15,7 +15,7 @@ import click
 from pgcron_ha.cli.output import choose_json, shown
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.client import checks
-from pgcron_ha.config.times import WrittenTime, read_time
+from pgcron_ha.config.values import WrittenTime, read_time
 from pgcron_ha.db.queries import overview
 from pgcron_ha.errors import InvalidInput
 from pgcron_ha.spec.zones import load_zone

@@ -15,10 +15,9 @@ from pgcron_ha.cli import arguments, output
 from pgcron_ha.cli.arguments import LOCAL_INSTANT, flag, option
 from pgcron_ha.cli.options import label_filters
 from pgcron_ha.cli.output import columns, echo, plural, shown
-from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act, call, on_database
-from pgcron_ha.cli.watching import LOOK_SECONDS, goes_on
-from pgcron_ha.config.times import WrittenTime
+from pgcron_ha.cli.watching import LOOK_SECONDS, Screen, goes_on
+from pgcron_ha.config.values import WrittenTime
 from pgcron_ha.db.commands import backfills
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries import overview

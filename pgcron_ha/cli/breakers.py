@@ -9,7 +9,7 @@ import click
 from pgcron_ha.cli.arguments import DURATION, JsonGroup, limit_option, option
 from pgcron_ha.cli.output import columns, plural, print_result, print_rows, shown
 from pgcron_ha.cli.session import act, call
-from pgcron_ha.db.commands import breakers
+from pgcron_ha.db.commands import cluster
 
 COLUMNS: Final = columns(
     "BREAKER=name:32 STATE UNTIL=open_until WAITING WHY=reason:60 LAST_ERROR:60 OPENS_AFTER"
@@ -29,7 +29,7 @@ def breakers_group() -> None:
 @limit_option()
 def list_command(limit: int) -> None:
     """List circuit breakers, those that are open first."""
-    print_rows(call(breakers.breakers, limit=limit), COLUMNS, "no breakers")
+    print_rows(call(cluster.breakers, limit=limit), COLUMNS, "no breakers")
 
 
 @breakers_group.command("set")
@@ -49,7 +49,7 @@ def set_command(handler: str, **given: Any) -> None:
     After so many failures within a time; then it is probed run by run. What is set here counts
     before what nodes declare.
     """
-    act(breakers.set_breaker, handler, **given)
+    act(cluster.set_breaker, handler, **given)
     failures = plural(given["failures"], "failure")
     print_result(
         {"breaker": handler, "failures": given["failures"]},
@@ -61,7 +61,7 @@ def set_command(handler: str, **given: Any) -> None:
 @click.argument("breaker")
 def reset_command(breaker: str) -> None:
     """Close BREAKER now: the runs that wait for it become ready."""
-    was_open = act(breakers.reset_breaker, breaker)
+    was_open = act(cluster.reset_breaker, breaker)
     print_result(
         {"breaker": breaker, "state": "closed", "was_open": was_open},
         f"breaker '{breaker}' {'is closed' if was_open else 'was closed already'}",
@@ -75,5 +75,5 @@ def delete_command(breaker: str) -> None:
 
     A node that declares it makes it again when it starts.
     """
-    act(breakers.delete_breaker, breaker)
+    act(cluster.delete_breaker, breaker)
     print_result({"breaker": breaker, "is_set": False}, f"there is no breaker '{breaker}' any more")

@@ -13,8 +13,8 @@ from pgcron_ha.cli import arguments
 from pgcron_ha.cli.arguments import flag, option
 from pgcron_ha.cli.options import label_filters
 from pgcron_ha.cli.output import columns, echo, print_result, print_rows, with_class
-from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, call, on_database
+from pgcron_ha.cli.watching import Screen
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import dead_letters

@@ -24,8 +24,8 @@ from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.nodes import slots_of, state_of
 from pgcron_ha.cli.output import coloured, columns, plural, shown, table_lines
 from pgcron_ha.cli.schedule_occurrences import proof_lines
-from pgcron_ha.cli.screen import TableScreen
 from pgcron_ha.cli.status import read_tables, summary_lines
+from pgcron_ha.cli.watching import TableScreen
 from pgcron_ha.cli.web import free_port
 from pgcron_ha.client.verifying import prove
 from pgcron_ha.config.loading import load_settings
@@ -37,8 +37,7 @@ from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.overview import recent
 from pgcron_ha.db.queries.pages.schedules import schedules
 from pgcron_ha.demo.app import put_examples
-from pgcron_ha.demo.database import WorkDatabase
-from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, stop_all
+from pgcron_ha.demo.folder import LEASE_TTL, DemoFolder, DemoProcess, WorkDatabase, stop_all
 from pgcron_ha.errors import Conflict, DatabaseUnavailable, PgcronError
 from pgcron_ha.executors.contract.coroutines import wait_at_most
 from pgcron_ha.executors.process.supervisor_client import descendants_die_too

@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "queues": ("queues:queues_group", "List, limit, pause and resume queues."),
     "concurrency": ("queues:concurrency_group", "Concurrency keys: limit the runs that share one."),
     "breakers": ("breakers:breakers_group", "Circuit breakers of handlers that keep failing."),
-    "retention": ("retention:retention_group", "Show and set how long records are kept."),
+    "retention": ("storage:retention_group", "Show and set how long records are kept."),
     "audit": ("audit:audit_group", "Who did what: list and export it."),
     "nodes": ("nodes:nodes_group", "List the nodes and their leases; drain them."),
     "users": ("users:users_group", "Users of the pages, and their sessions."),
@@ -55,11 +55,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor:doctor_command", "Check the database, the schema, the settings."),
     "secrets": ("secrets:secrets_group", "Encrypt, rotate and show secret args."),
     "erase": ("secrets:erase_command", "Erase what runs have of a person."),
-    "roles": ("roles:roles_group", "Roles of users on the pages; what teams own."),
+    "roles": ("users:roles_group", "Roles of users on the pages; what teams own."),
     "grants": ("grants:grants_command", "Print the SQL that gives a role its rights."),
-    "docs": ("docs:docs_command", "Read the documents."),
-    "config": ("configuration:config_command", "Show the settings and where each comes from."),
-    "completion": ("completion:completion_command", "Print the completion script of a shell."),
+    "docs": ("program:docs_command", "Read the documents."),
+    "config": ("program:config_command", "Show the settings and where each comes from."),
+    "completion": ("program:completion_command", "Print the completion script of a shell."),
 }
 
 

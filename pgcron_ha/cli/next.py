@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
@@ -14,13 +13,13 @@ from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.options import timezone_option
 from pgcron_ha.cli.output import echo, note, report
 from pgcron_ha.cli.session import call
-from pgcron_ha.config.times import WrittenTime
+from pgcron_ha.config.values import WrittenTime
 from pgcron_ha.db.commands.calendars import calendars_of
 from pgcron_ha.spec.calendars.calendar import Calendars
 from pgcron_ha.spec.cron.fires import DstPolicy
 from pgcron_ha.spec.preview import Preview, PreviewFire, marked
 from pgcron_ha.spec.sentences import sentence
-from pgcron_ha.spec.spec import Spec, calendar_names, parse_spec
+from pgcron_ha.spec.spec import Spec, calendar_names, calendars_in, parse_spec
 
 _LOCAL_WIDTH = 32
 
@@ -79,8 +78,7 @@ def _calendars_for(spec: str) -> Calendars:
     """The calendars that the spec names, of the database; it needs none for other specs."""
     if not calendar_names(spec) or command_context().load().dsn is None:
         return ()
-    contents: dict[str, str] = json.loads(call(calendars_of, spec) or "{}")
-    return tuple(sorted(contents.items()))
+    return calendars_in(call(calendars_of, spec))
 
 
 def print_preview(preview: Preview, direction: str = "after") -> None:

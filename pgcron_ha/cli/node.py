@@ -126,7 +126,7 @@ def dev_command(reload: bool, **given: Any) -> int:
     PGCRON_HA_DSN.
     """
     # No other node loads what only this one needs.
-    from pgcron_ha.demo.database import WorkDatabase
+    from pgcron_ha.demo.folder import WorkDatabase
     from pgcron_ha.embedded import default_data_directory
 
     flags = as_settings(given)

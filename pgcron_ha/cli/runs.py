@@ -11,11 +11,10 @@ from pgcron_ha.cli import output
 from pgcron_ha.cli.arguments import DURATION, INSTANT, RUN_ID, JsonGroup, flag, limit_option, option
 from pgcron_ha.cli.options import label_filters
 from pgcron_ha.cli.output import columns, echo, shown, with_class
-from pgcron_ha.cli.screen import progress_of, progress_text
 from pgcron_ha.cli.session import Session, Statement, call, on_database
-from pgcron_ha.cli.watching import follow_to_end, log_line
+from pgcron_ha.cli.watching import follow_to_end, log_line, progress_of, progress_text
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.breakers import fallback_of_run, fallback_words
+from pgcron_ha.db.commands.cluster import fallback_of_run, fallback_words
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS
 from pgcron_ha.model.formats import state_words

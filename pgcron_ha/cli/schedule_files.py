@@ -21,7 +21,7 @@ from pgcron_ha.cli.context import refuse_password
 from pgcron_ha.cli.output import echo, echo_file, plural, report, shown, warn
 from pgcron_ha.cli.session import Session, with_session
 from pgcron_ha.cli.watching import note_what_nobody_offers
-from pgcron_ha.db.commands import calendars, schedule_files, workflow_files
+from pgcron_ha.db.commands import calendars, schedule_files
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries.foreign_schedulers import pg_cron_jobs
 from pgcron_ha.db.queries.overview import NO_SCHEDULE, Row
@@ -85,12 +85,12 @@ async def apply_command(
                 calendars.apply_calendars, json.dumps(found.calendars), schedules=names, **how
             )
             of_workflows = await act(
-                workflow_files.apply_workflows, json.dumps(found.workflows), **how
+                schedule_files.apply_workflows, json.dumps(found.workflows), **how
             )
             of_schedules = await act(schedule_files.apply_schedules, rows, **how)
             if prune:
                 of_schedules += await act(schedule_files.prune_schedules, owner, names)
-                of_workflows += await act(workflow_files.prune_workflows, owner, [*found.workflows])
+                of_workflows += await act(schedule_files.prune_workflows, owner, [*found.workflows])
                 of_calendars += await act(calendars.prune_calendars, owner, [*found.calendars])
     new = [one["content"] for one in of_schedules if one["change"] in ("added", "changed")]
     # Every node takes workflows, also those that it learns of in a moment.
@@ -140,7 +140,7 @@ async def export_command(
         started = [row["handler"].removeprefix("workflow:") for row in rows]
     shared = await session.call(calendars.calendars_to_export, used, source)
     contents = {row["name"]: row["content"] for row in shared}
-    found = await session.call(workflow_files.workflows_to_export, started, source)
+    found = await session.call(schedule_files.workflows_to_export, started, source)
     workflows = {row["name"]: definitions.workflow_of(row["definition"]) for row in found}
     default = (await session.call(schedule_files.default_schedule))["content"]
     if missing := sorted(set(names) - {row["name"] for row in rows}):

@@ -17,7 +17,7 @@ from pgcron_ha.cli.session import Session
 from pgcron_ha.cli.watching import what_it_waits_for
 from pgcron_ha.client import checks, fires
 from pgcron_ha.client.verifying import Proof, prove
-from pgcron_ha.config.times import WrittenTime, attach
+from pgcron_ha.config.values import WrittenTime, attach
 from pgcron_ha.db.commands import functions
 from pgcron_ha.db.commands.schedule_versions import last_definition
 from pgcron_ha.db.queries import health, overview, reasons

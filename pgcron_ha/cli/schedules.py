@@ -22,7 +22,7 @@ from pgcron_ha.cli.watching import note_what_nobody_offers
 from pgcron_ha.client import checks
 from pgcron_ha.client.previews import schedule_preview
 from pgcron_ha.client.schedules import check_schedule
-from pgcron_ha.config.times import WrittenTime
+from pgcron_ha.config.values import WrittenTime
 from pgcron_ha.db.commands import functions, schedule_versions
 from pgcron_ha.db.driver.pool import tried
 from pgcron_ha.db.queries import overview

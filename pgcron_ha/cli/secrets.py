@@ -11,8 +11,8 @@ import click
 from pgcron_ha.cli.arguments import RUN_ID, JsonCommand, flag, json_value_option, option
 from pgcron_ha.cli.context import command_context
 from pgcron_ha.cli.output import echo, plural, print_result, report, write
-from pgcron_ha.cli.screen import Screen
 from pgcron_ha.cli.session import Session, act
+from pgcron_ha.cli.watching import Screen
 from pgcron_ha.client import checks
 from pgcron_ha.config import key_ring
 from pgcron_ha.db.commands import secrets

@@ -47,10 +47,10 @@ async def _status(session: Session) -> int:
     report({"blocking": seen.blocking, **tables, "attention": attention})
     for line in summary_lines(tables):
         echo(line)
-    for cause in found:
-        echo_state(_plain(f"{cause.mark.word:10} {cause.what}: {cause.why}"))
-        if cause.hint is not None:
-            echo(_plain(f"{'':10} {cause.hint}"))
+    for each in attention:
+        echo_state(f"{each['state']:10} {each['what']}: {each['why']}")
+        if each["hint"] is not None:
+            echo(f"{'':10} {each['hint']}")
     return 1 if any(_fails(cause, seen.now) for cause in found) else 0
 
 
@@ -61,12 +61,11 @@ def _fails(cause: Attention, now: datetime) -> bool:
 
 
 def _described(cause: Attention) -> dict[str, Any]:
-    words = {"state": cause.mark.word, "what": cause.what, "since": cause.since}
-    return {**words, "why": _plain(cause.why), "hint": cause.hint and _plain(cause.hint)}
-
-
-def _plain(text: str) -> str:
-    return text.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    texts = (cause.mark.word, cause.what, cause.why, cause.hint)
+    state, what, why, hint = (
+        text and text.replace("\N{NARROW NO-BREAK SPACE}", " ") for text in texts
+    )
+    return {"state": state, "what": what, "since": cause.since, "why": why, "hint": hint}
 
 
 async def read_tables(connection: Connection, *, schema: str = DEFAULT_SCHEMA) -> overview.Row:

@@ -1,4 +1,5 @@
-"""Raw values to typed ones: each reader takes what TOML, a variable or a flag gave.
+"""Raw values to typed ones: each reader takes what TOML, a variable or a flag gave. And times as
+people write them, wherever an option, an argument or a form takes an instant.
 
 A reader raises `ValueError` with what was expected, worded to follow "expected …".
 """
@@ -10,10 +11,11 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, time, timedelta, tzinfo
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 # Longest first: durations are written in this order.
 SECONDS_BY_UNIT = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -25,6 +27,10 @@ BYTES_BY_UNIT = {
 _SIZE = re.compile(rf"([0-9]{{1,12}}(?:\.[0-9]{{1,3}})?) ?({'|'.join(BYTES_BY_UNIT)})")
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
 _DURATION = re.compile("".join(f"(?:({_NUMBER}){unit})?" for unit in SECONDS_BY_UNIT))
+_CLOCK: Final = re.compile(r"(?:(yesterday|today|tomorrow) +)?(\d{1,2}:\d{2}(?::\d{2})?)")
+_DAYS: Final = {None: None, "yesterday": -1, "today": 0, "tomorrow": 1}
+
+
 # Hosts that only this machine can connect to.
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # A list comes from one line of a file or one variable; beyond this it is a mistake.
@@ -267,6 +273,60 @@ def texts(raw: object) -> tuple[str, ...]:
     if not all(isinstance(item, str) and "\0" not in item for item in items):
         raise ValueError(f"a list of strings, at most {MAX_LIST_ITEMS} and without NUL")
     return tuple(items)
+
+
+class WrittenTime(NamedTuple):
+    """A time as it was written: which instant it is depends on the zone and on now."""
+
+    value: timedelta | time | datetime
+    """How long ago or from now, a time of a day, or a datetime, aware if it has an offset."""
+    day: int | None = None
+    """Of a time of a day: days from today; None when no day was named."""
+
+    def wall(self, now: datetime, zone: tzinfo | None, direction: int = -1) -> datetime:
+        """Wall time in the zone (None: this machine's), or an aware datetime. A duration is so long
+        ago, or with direction 1 from now. A time without a day is one of the zone's today.
+        OverflowError.
+        """
+        if isinstance(self.value, timedelta):
+            return now + direction * self.value
+        if isinstance(self.value, datetime):
+            return self.value
+        day = now.astimezone(zone).date() + timedelta(days=self.day or 0)
+        return datetime.combine(day, self.value)
+
+    def last_wall(self, now: datetime, zone: tzinfo | None) -> datetime:
+        """As `wall`, but a time without a day that is still to come is yesterday's."""
+        found = self.wall(now, zone)
+        is_clock = isinstance(self.value, time) and self.day is None
+        if is_clock and found > now.astimezone(zone).replace(tzinfo=None):
+            return found - timedelta(days=1)
+        return found
+
+    def at(self, now: datetime, zone: tzinfo | None, direction: int = -1) -> datetime:
+        """The instant that `wall` is in the zone."""
+        return attach(self.wall(now, zone, direction), zone)
+
+
+def attach(moment: datetime, zone: tzinfo | None) -> datetime:
+    """An aware datetime as it is; else wall time in the zone (None: this machine's)."""
+    if moment.tzinfo is not None:
+        return moment
+    return moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
+
+
+def read_time(text: str) -> WrittenTime:
+    """``now``, ``2h``, ``18:30``, ``yesterday 03:00``, or a date and time by ISO 8601, with or
+    without an offset. Raises `ValueError` for anything else.
+    """
+    words = text.strip()
+    if words == "now":
+        return WrittenTime(timedelta())
+    with suppress(ValueError, OverflowError):
+        return WrittenTime(timedelta(seconds=parse_duration(words.replace(" ", ""))))
+    if clock := _CLOCK.fullmatch(words):
+        return WrittenTime(time.fromisoformat(clock[2].rjust(5, "0")), _DAYS[clock[1]])
+    return WrittenTime(datetime.fromisoformat(words))
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -1,5 +1,5 @@
-"""The demo's folder: its server, its configuration, what its jobs and nodes write; and the
-processes of the demo: the nodes and the pages.
+"""The demo's folder: its server, its configuration, what its jobs and nodes write; its database,
+which `dev` has, too; and its processes: the nodes and the pages.
 """
 
 from __future__ import annotations
@@ -10,26 +10,91 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from string import Template
 from typing import Final
 
-from pgcron_ha.demo.database import WorkDatabase
-from pgcron_ha.embedded import default_data_directory
+from pgcron_ha.db.driver.dsn import without_password
+from pgcron_ha.db.schema.uninstall import uninstall
+from pgcron_ha.embedded import EmbeddedPostgres, default_data_directory
 from pgcron_ha.embedded.binaries import BIN_VARIABLE
+from pgcron_ha.embedded.cluster import find_postmaster
 from pgcron_ha.errors import ConfigError, Conflict
 from pgcron_ha.operating_system import FileLock, how_it_ended
 
 LEASE_TTL: Final = "5s"
 """Short, so that what a killed node left starts elsewhere while one watches."""
 
+# Time for the server to stop, and between two looks.
+_DOWN_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.05
 # After its grace a node gives back what runs, which takes it a moment.
 _STOP_SECONDS: Final = 20.0
 # Of a node's log, what fits on a screen and has the reason.
 _LONGEST_REASON: Final = 1200
 _TEMPLATE: Final = Path(__file__).with_name("nodes.toml")
+
+
+class WorkDatabase:
+    """A database with the schema of this version. `dsn` is there after `up`."""
+
+    def __init__(self, given: str | None, folder: Path, schema: str) -> None:
+        """`given` is a DSN; without one it is the embedded server of `folder`."""
+        self._server = None if given is not None else EmbeddedPostgres(folder)
+        self.schema = schema
+        self.dsn = given or ""
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is the embedded server's."""
+        return self._server is not None
+
+    async def up(self, *, anew: bool = False) -> None:
+        """Start the embedded server and migrate; `anew` removes first what the schema had.
+
+        Raises the errors of `EmbeddedPostgres.up`, `uninstall` and `migrate`.
+        """
+        # Alembic takes a while to load: it does while the server starts.
+        loading = asyncio.to_thread(import_module, "pgcron_ha.db.schema.migrate")
+        await asyncio.gather(loading, self.restore())
+        if anew:
+            await self.clear()
+        from pgcron_ha.db.schema.migrate import migrate
+
+        await migrate(self.dsn, self.schema)
+
+    async def restore(self) -> None:
+        """Start the embedded server, again if it was killed; nothing for another database."""
+        if self._server is not None:
+            await asyncio.to_thread(self._server.up)
+            self.dsn = self._server.dsn()
+
+    async def clear(self) -> None:
+        """Remove all that migrations have made. In a database that was given Conflict is raised
+        while nodes are alive.
+        """
+        await uninstall(self.dsn, self.schema, by_force=self.is_embedded)
+
+    async def down(self) -> None:
+        """Stop the embedded server unless others use it; returns when it is gone."""
+        if self._server is not None:
+            self._server.down()
+            await asyncio.to_thread(_wait_until_gone, self._server.directory.pgdata)
+
+    def shown_dsn(self) -> str:
+        """The DSN for people: with the password only if it is that of the embedded server."""
+        return self.dsn if self.is_embedded else without_password(self.dsn)
+
+
+def _wait_until_gone(pgdata: Path) -> None:
+    """Bounded: a server that somebody else uses stays."""
+    end = time.monotonic() + _DOWN_SECONDS
+    while find_postmaster(pgdata) and time.monotonic() < end:
+        time.sleep(_PAUSE_SECONDS)
 
 
 class DemoFolder:

@@ -16,11 +16,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from pgcron_ha.db.commands.roles import reached, record_refusal
+from pgcron_ha.db.commands.login import reached, record_refusal
 from pgcron_ha.db.driver.scopes import SCOPES
 from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, NotFound, PgcronError, Refused
 from pgcron_ha.model.permissions import NOBODY, ROLES, Grant, Person
+from pgcron_ha.spec.zones import load_zone
 from pgcron_ha.telemetry.log import LOGGER
 from pgcron_ha.telemetry.node_snapshot import LookAtNode
 from pgcron_ha.web.access import BadToken, Entry
@@ -101,7 +102,7 @@ async def _answer(request: Request, services: Services, route: WebRoute) -> Resp
             if person is None:
                 return turned_away(page_request)
             page_request.person = person
-        page_request.require_known_zone()
+        load_zone(request.query_params.get("tz") or "UTC")  # UnknownZone has the nearest names
         await _authorize(page_request, route.permission, route.path)
         answer = await route.endpoint(page_request)
         if page_request.refused is not None:

@@ -32,9 +32,8 @@ from pgcron_ha.db.driver.statements import DEFAULT_SCHEMA
 from pgcron_ha.errors import InvalidInput, PgcronError, TooLarge
 from pgcron_ha.executors.http.work_reports import MAX_BODY_BYTES, PATH, read_callback
 from pgcron_ha.telemetry.log import LOGGER
-from pgcron_ha.web.connections import Bounds
 from pgcron_ha.web.security import PLAIN_HEADERS
-from pgcron_ha.web.serving import WebServer
+from pgcron_ha.web.serving import Bounds, WebServer
 
 Attempt: TypeAlias = tuple[int, int]
 Ask: TypeAlias = Callable[[Sequence[callbacks.CallbackKey]], Awaitable[set[int]]]

@@ -14,12 +14,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.config.values import Address
 from pgcron_ha.web.app import routed
-from pgcron_ha.web.connections import Bounds
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.routes import ROUTES, WebRoute
 from pgcron_ha.web.security import PLAIN_HEADERS
 from pgcron_ha.web.services import Services
-from pgcron_ha.web.serving import WebServer
+from pgcron_ha.web.serving import Bounds, WebServer
 
 BOUNDS: Final = Bounds(most=128, head_seconds=10, body_seconds=10, answer_seconds=30)
 """Of the connections to the listener: a few scrapers and probes."""

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.roles import reaches
+from pgcron_ha.db.commands.login import reaches
 from pgcron_ha.db.driver.answers import answers
 from pgcron_ha.db.driver.scopes import SCOPES, enter, within
 from pgcron_ha.db.driver.session import Session
@@ -333,10 +333,6 @@ class PageRequest:
     def _chosen_zone(self) -> ZoneInfo | None:
         """The zone that the address chose, if there is one of that name: links keep it."""
         return _known_zone(self.request.query_params.get("tz"))
-
-    def require_known_zone(self) -> None:
-        """Raises UnknownZone, with the nearest names, for a ``?tz=`` that is no zone."""
-        load_zone(self.request.query_params.get("tz") or "UTC")
 
 
 Endpoint: TypeAlias = Callable[[PageRequest], Awaitable[Response]]

@@ -18,7 +18,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from pgcron_ha.db.queries import storage
+from pgcron_ha.db.queries import health
 from pgcron_ha.db.queries.audit import unsent
 from pgcron_ha.db.queries.pages import overview as ask
 from pgcron_ha.errors import PgcronError
@@ -29,7 +29,7 @@ from pgcron_ha.web.page_request import PageRequest, together
 # An event loop that was not woken for this time is wedged.
 WEDGED_SECONDS: Final = 30.0
 # What is read of the cluster, how long it is kept, and how long a scrape waits for it.
-_CLUSTER: Final = together(storage.tables, ask.waiting, unsent)
+_CLUSTER: Final = together(health.tables, ask.waiting, unsent)
 CLUSTER_LIFE_SECONDS: Final = 60.0
 _CLUSTER_WAIT_SECONDS: Final = 0.5
 # Labels of the metric; the schema has some forty tables.

@@ -20,10 +20,9 @@ from pgcron_ha.db.queries.overview import database_time, schedule
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.formats import capital
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.address import NoSuch
+from pgcron_ha.web.address import NoSuch, written_end, written_instant
 from pgcron_ha.web.page_request import Ask, Endpoint, PageRequest
 from pgcron_ha.web.reading import Snapshot
-from pgcron_ha.web.times import written_end, written_instant
 
 
 class Field(NamedTuple):

@@ -12,7 +12,7 @@ from pgcron_ha.cli.grants import EVERYTHING, PARTS, confinement, statements
 from pgcron_ha.cli.main import COMMANDS, FAILED, INTERRUPTED, cli, main
 from pgcron_ha.cli.migrate import _judged
 from pgcron_ha.cli.next import next_command
-from pgcron_ha.cli.screen import elapsed
+from pgcron_ha.cli.watching import elapsed
 
 
 def granting(part: str, role: str, **limits: Any) -> str:

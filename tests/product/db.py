@@ -6,7 +6,7 @@ from pgcron_ha.db import commands, queries
 from pgcron_ha.db.commands import backfills, functions
 from pgcron_ha.db.commands.callbacks import CallbackKey, known_callbacks
 from pgcron_ha.db.commands.functions import once
-from pgcron_ha.db.commands.roles import record_refusal
+from pgcron_ha.db.commands.login import record_refusal
 from pgcron_ha.db.commands.schedule_files import (
     apply_schedules,
     default_schedule,
@@ -50,7 +50,7 @@ from pgcron_ha.db.driver.statements import (
     varying,
 )
 from pgcron_ha.db.driver.transactions import Isolation, Transactions
-from pgcron_ha.db.queries import health, overview, pages, storage
+from pgcron_ha.db.queries import health, overview, pages
 from pgcron_ha.db.queries.audit import WORDS as AUDIT_WORDS
 from pgcron_ha.db.queries.ledger_checks import broken_rows, ledger_of
 from pgcron_ha.db.queries.node_health import NodeHealth, Trouble, written
@@ -147,7 +147,6 @@ __all__ = [
     "schema_locks",
     "schema_steps",
     "statements",
-    "storage",
     "unavailable",
     "uninstall",
     "unprotected_hosts",

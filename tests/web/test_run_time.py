@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgcron_ha.errors import InvalidInput
-from tests.product.web import RUN_TIME_WIDTH as WIDTH
+from tests.product.web import PLOTS_WIDTH as WIDTH
 from tests.product.web import where_time_went, written_instant
 
 START = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)

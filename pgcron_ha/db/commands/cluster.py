@@ -1,5 +1,5 @@
 """What people set for the whole cluster: cordons of nodes, pauses and limits of queues and keys,
-how long records are kept.
+circuit breakers, how long records are kept.
 
 A node is named by its name (every process of it, those that start later, too) or by the incarnation
 of one process. NotFound for one that nobody knows.
@@ -68,9 +68,35 @@ NotFound.
 """
 
 
+breakers: Final = Rows("list_breakers", limit=DEFAULT_LIMIT)
+"""All of them, those that are not closed first; `waiting` counts up to 10,000 runs."""
+
+fallback_of_run: Final = Rows("fallback_of_run", "run_id").one
+"""The breaker whose fallback took a run, and what the run asked for; None: no other took it."""
+
+set_breaker: Final = Call[None](
+    "set_breaker", "breaker", "failures", "within", "open_for", handlers=()
+)
+"""These settings count before what nodes declare. `handlers` share it with the one that it is
+named after. InvalidInput.
+"""
+
+reset_breaker: Final = Call[bool]("reset_breaker", "breaker")
+"""Closes it; what waits for it goes. Whether it was not closed. NotFound."""
+
+delete_breaker: Final = Call[None]("delete_breaker", "breaker")
+"""It is gone; a node that declares it makes it anew when it starts. NotFound."""
+
+
 def scope_words(row: Mapping[str, Any]) -> str:
     """What a row of `retention` is about: ``succeeded runs of queue 'mail'``."""
     if row["relation"] is not None:
         return str(row["relation"])
     outcome = "ended" if row["outcome"] is None else state_words(row["outcome"])
     return f"{outcome} runs" + ("" if row["queue"] is None else f" of queue '{row['queue']}'")
+
+
+def fallback_words(row: Mapping[str, Any]) -> str:
+    """Why a run has another handler or queue than requested, from `fallback_of_run`."""
+    asked = f"asked for {row['asked_handler']} in queue {row['asked_queue']}"
+    return f"{asked}; the circuit of {row['breaker']} was open: {row['reason'][:300]}"

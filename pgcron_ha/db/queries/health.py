@@ -1,11 +1,14 @@
-"""What `pgcron-ha doctor` reads: the statements of ``sql/health.sql``, which change nothing."""
+"""How the database is: what `pgcron-ha doctor` reads (``sql/health.sql``), and the sizes of tables
+(``sql/storage.sql``). Nothing is changed.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from pgcron_ha.db.queries.overview import DEFAULT_LIMIT, LOOK
-from pgcron_ha.db.queries.rows import Rows
+from pgcron_ha.db.queries.rows import Query, Row, Rows
+from pgcron_ha.model.storage import tables_of
 
 # Of findings that have one cause, mostly.
 FEW: Final = 5
@@ -50,3 +53,14 @@ READINGS: Final[dict[str, Any]] = {
 async def readings(connection: Any, **options: Any) -> dict[str, Any]:
     """All `READINGS`, by their names."""
     return {name: await read(connection, **options) for name, read in READINGS.items()}
+
+
+# Ten years of daily partitions of each table that has them.
+_sizes: Final = Query("list_table_sizes", limit=15_000)
+
+
+async def tables(connection: Any, **options: Any) -> list[Row]:
+    """Every table of the schema with its partitions, as `tables_of`; reads the catalog and
+    statistics, and no row of the tables.
+    """
+    return tables_of(await _sizes(connection, **options))

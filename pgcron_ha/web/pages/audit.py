@@ -13,9 +13,8 @@ from pgcron_ha.db.queries import audit as ask
 from pgcron_ha.db.queries.overview import database_time
 from pgcron_ha.db.queries.pages.runs import HIGHEST_ID
 from pgcron_ha.db.queries.rows import BoundedPage, Row
-from pgcron_ha.web.address import choice, cursor_instant, whole_number, wrong_page
+from pgcron_ha.web.address import choice, cursor_instant, whole_number, written_instant, wrong_page
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.times import written_instant
 
 _FILTERS: Final[tuple[str, ...]] = (*ask.FILTERS, "since", "until")
 # Whose page the name of a row is: the route, and how it calls the name.

@@ -16,9 +16,8 @@ from pgcron_ha.model.backfill import count
 from pgcron_ha.model.verdicts import run_word
 from pgcron_ha.spec.spec import spec_of
 from pgcron_ha.spec.zones import load_zone
-from pgcron_ha.web.address import choice, label_filters, number_in
+from pgcron_ha.web.address import choice, label_filters, number_in, written_instant
 from pgcron_ha.web.page_request import PageRequest, together
-from pgcron_ha.web.times import written_instant
 from pgcron_ha.web.verbs import verb
 
 _FILTERS: Final = ("schedule", "state", "tag", "owner")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from pgcron_ha.db.commands import calendars as interfaces
 from pgcron_ha.db.queries.pages import schedules as ask
 from pgcron_ha.errors import PgcronError
 from pgcron_ha.spec.calendars.calendar import MOST_CHARACTERS, read_calendar, read_calendars
+from pgcron_ha.spec.spec import calendars_in
 from pgcron_ha.web.failures import IN_FORM, status_in_form
 from pgcron_ha.web.page_request import PageRequest, together
 from pgcron_ha.web.reading import Snapshot
@@ -46,8 +46,7 @@ async def show_calendar(page_request: PageRequest) -> Response:
     today = snapshot.now.astimezone(page_request.zone).date()
     problem, days = None, list[tuple[date, str]]()
     try:
-        parts = tuple(sorted(json.loads(row["parts"]).items()))
-        days = read_calendars(parts)[name].next_days(today, DAYS_SHOWN)
+        days = read_calendars(calendars_in(row["parts"]))[name].next_days(today, DAYS_SHOWN)
     except PgcronError as error:
         problem = error
     more = {"users": users, "parents": parents, "days": days, "problem": problem}

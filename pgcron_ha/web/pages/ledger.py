@@ -18,9 +18,8 @@ from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.formats import capital, mark_of, plain, who_and_why
 from pgcron_ha.model.verdicts import ledger_line, reason_words
 from pgcron_ha.spec.zones import load_zone, zone_names
-from pgcron_ha.web.address import choice, cursor_instant
+from pgcron_ha.web.address import Meant, choice, cursor_instant, instants
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.times import Meant, instants
 
 
 async def show_ledger(page_request: PageRequest) -> Response:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.responses import PlainTextResponse, Response
 
 from pgcron_ha.db.commands import functions
-from pgcron_ha.db.commands.breakers import fallback_of_run, fallback_words
+from pgcron_ha.db.commands.cluster import fallback_of_run, fallback_words
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import run as ask
@@ -21,7 +21,7 @@ from pgcron_ha.model.formats import duration, mark_of, rfc
 from pgcron_ha.model.verdicts import run_sentence, run_word
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages import steps
-from pgcron_ha.web.run_time import tries_of, where_time_went
+from pgcron_ha.web.plots import tries_of, where_time_went
 from pgcron_ha.web.verbs import page_with_verbs, run_verb, verb
 
 # Characters of a log as a file.

@@ -16,9 +16,8 @@ from pgcron_ha.db.queries.pages import runs as ask
 from pgcron_ha.db.queries.pages.runs import STATE_GROUPS, STATE_WORDS, Position, RunFilter, RunPage
 from pgcron_ha.errors import NotFound
 from pgcron_ha.model.formats import plain
-from pgcron_ha.web.address import choice, label_filters, wrong_page
+from pgcron_ha.web.address import choice, label_filters, written_instant, wrong_page
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.times import written_instant
 
 _STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*STATE_GROUPS, *STATE_WORDS)))
 _NAMED: Final[tuple[str, ...]] = ("schedule", "handler", "queue", "node")

@@ -1,5 +1,6 @@
 """``/schedules``: which are unhealthy, and when is the next fire; ``/schedules/{name}``: is it
-healthy, what will happen next, what happened and why not.
+healthy, what will happen next, what happened and why not. What can be done to one, and to one fire
+of it that is to come: POST only, as the same functions that SQL and the CLI call.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from starlette.responses import Response
 from pgcron_ha.client.fires import changed_words
 from pgcron_ha.client.previews import policies_in, schedule_preview
 from pgcron_ha.client.schedule_edits import texts_of
-from pgcron_ha.db.commands.functions import changed_occurrences
+from pgcron_ha.db.commands import functions
 from pgcron_ha.db.driver.session import Session
 from pgcron_ha.db.queries import overview
 from pgcron_ha.db.queries.pages import overview as ask_overview
@@ -26,7 +27,7 @@ from pgcron_ha.db.queries.pages.runs import (
     runs_of_schedule,
 )
 from pgcron_ha.db.queries.rows import Query, Row
-from pgcron_ha.errors import PgcronError
+from pgcron_ha.errors import InvalidInput, PgcronError
 from pgcron_ha.model.formats import expected_about, stored
 from pgcron_ha.model.health import judge, pause_words, runs_are_made
 from pgcron_ha.model.verdicts import ledger_line
@@ -36,8 +37,9 @@ from pgcron_ha.spec.spec import calendars_in, spec_of
 from pgcron_ha.spec.text import listed
 from pgcron_ha.web.address import choice, first_of, label_filters
 from pgcron_ha.web.page_request import PageRequest, together
-from pgcron_ha.web.pages.schedule_form import MANAGED, label_of
+from pgcron_ha.web.pages.schedule_edit import MANAGED, label_of
 from pgcron_ha.web.plots import spark
+from pgcron_ha.web.verbs import ARGS, CHANGED_FIRE, DUE_AT, FIRE, FIRE_TIME, UNTIL, run_verb, verb
 
 # Words that can be searched for, the health that they stand for, and who knows such schedules.
 _HEALTH: Final[dict[str, tuple[set[str], tuple[Query, ...]]]] = {
@@ -55,8 +57,6 @@ LEDGER_ROWS: Final = 25
 RUN_ROWS: Final = 25
 # What is only scheduled so far is shown as fires.
 _RUNS: Final = RunFilter(tuple(word for word in STATE_WORDS if word != "scheduled"), rows=RUN_ROWS)
-
-
 # Fields that the page shows at other places.
 _ELSEWHERE: Final = frozenset({"spec", "timezone", "args", "description", "tags", "links"})
 
@@ -168,7 +168,7 @@ async def _read_schedule(session: Session, name: str) -> Row:
     runs = await session.call(runs_of_schedule, row["id"], _RUNS, Position())
     return {
         **row,
-        "changed": await session.call(changed_occurrences, row["id"]),
+        "changed": await session.call(functions.changed_occurrences, row["id"]),
         "facts": await session.call(ask.schedules.the, ids=[row["id"]], limit=1),
         "ledger": await session.call(ask.occurrences, row["id"], limit=LEDGER_ROWS + 1),
         "runs": await session.call(detailed, runs),
@@ -230,3 +230,35 @@ def _settings(row: Row) -> list[tuple[str, str]]:
         ("Version", f"{row['version']}, {row['last_editor'] or 'unknown'}"),
     ]
     return [(word, value) for word, value in named if value not in (None, "", "no")]
+
+
+# One extra run of the schedule as it is defined, for the ``fire_time`` that the form says.
+run_now = run_verb(functions.run_now, "run", FIRE_TIME)
+# No fires from now on; ``note`` says why.
+pause = verb(functions.pause_schedule, "schedule", "paused", "note", UNTIL)
+resume = verb(functions.resume_schedule, "schedule", "resumed")
+skip_fire = verb(functions.skip_occurrence, "schedule", "fire_skipped", FIRE, "note")
+move_fire = verb(functions.move_occurrence, "schedule", "fire_moved", FIRE, DUE_AT, "note")
+edit_fire = verb(functions.edit_occurrence, "schedule", "fire_edited", FIRE, ARGS, "note")
+restore_fire = verb(functions.restore_occurrence, "schedule", "fire_restored", CHANGED_FIRE)
+
+
+async def rename(page_request: PageRequest) -> Response:
+    """The same schedule under another name: ``name``."""
+    name = page_request.segments["name"]
+    new_name = (await page_request.form("name")).get("name", "")
+    await page_request.do(functions.rename_schedule, name, new_name)
+    return page_request.redirect("schedule", "renamed", name=new_name)
+
+
+async def delete(page_request: PageRequest) -> Response:
+    """Ends what waits and removes the schedule, if ``sure`` is yes; then shows the list."""
+    if (await page_request.form("sure")).get("sure") != "yes":
+        raise InvalidInput(
+            "a deletion was not confirmed",
+            "It can't be taken back but by restoring a version, which makes another schedule.",
+            "Say that you are sure.",
+        )
+    name = page_request.segments["name"]
+    await page_request.do(functions.delete_schedule, name)
+    return page_request.redirect("schedules", "schedule_deleted")

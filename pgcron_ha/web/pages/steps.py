@@ -18,11 +18,10 @@ from pgcron_ha.model.formats import capital, number, plural, short, who_and_why
 from pgcron_ha.model.verdicts import OPEN_STEPS
 from pgcron_ha.model.workflow_graph import items_words
 from pgcron_ha.web.address import NoSuch, choice, first_of
-from pgcron_ha.web.graph import Shape
+from pgcron_ha.web.graph import FAILED, STATES, Shape, drawing_of, step_mark
 from pgcron_ha.web.page_request import PageRequest
 from pgcron_ha.web.pages.workflows import number_after, read_nodes, read_shape
 from pgcron_ha.web.plots import gantt
-from pgcron_ha.web.step_drawing import FAILED, STATES, drawing_of, step_mark
 from pgcron_ha.web.verbs import ARGS, PAYLOAD, RESULT, page_with_verbs, verb
 
 # A workflow is no execution of a node.

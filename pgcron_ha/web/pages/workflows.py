@@ -17,9 +17,8 @@ from pgcron_ha.db.queries.pages import workflows as ask
 from pgcron_ha.db.queries.rows import Row
 from pgcron_ha.model.formats import duration, number, plural
 from pgcron_ha.web.address import NoSuch, first_of, label_filters, whole_cursor
-from pgcron_ha.web.graph import MOST_NODES, Shape, shape_of
+from pgcron_ha.web.graph import MOST_NODES, Shape, drawing_of, shape_of
 from pgcron_ha.web.page_request import PageRequest
-from pgcron_ha.web.step_drawing import drawing_of
 from pgcron_ha.web.verbs import START_ARGS, run_verb
 
 # A version never changes, so its drawing is kept until it is forgotten for others.
