@@ -105,11 +105,12 @@ BEGIN
               WHERE i.namespace = coalesce(p.namespace, '') AND i.key = idempotency_key);
     END IF;
   END IF;
-  IF p.backlog IS NOT NULL THEN PERFORM pgcron.judge_backlog(p, 1); END IF;
-  INSERT INTO pgcron.run
-  SELECT r.*
-  FROM pgcron.run_of_request(asked, new_id, coalesce(due_at, now()), NULL, pgcron.namespace_of(p),
-      coalesce(actor, session_user)) r;
+  IF p.backlog IS NULL OR pgcron.judge_backlog(p, 1) THEN
+    INSERT INTO pgcron.run
+    SELECT r.*
+    FROM pgcron.run_of_request(asked, new_id, coalesce(due_at, now()), NULL,
+        pgcron.namespace_of(p), coalesce(actor, session_user)) r;
+  END IF;
   RETURN new_id;
 END $$;
 COMMENT ON FUNCTION pgcron.enqueue IS
@@ -239,11 +240,10 @@ EXCEPTION WHEN OTHERS THEN
         'are written without quotes.'));
 END $$;
 
-CREATE FUNCTION pgcron.judge_producer_requests(p pgcron.producer, runs jsonb) RETURNS void
+CREATE FUNCTION pgcron.judge_producer_requests(runs jsonb) RETURNS void
 LANGUAGE sql STABLE AS $$
-  SELECT pgcron.judge_producer(p, pgcron.caller(), coalesce(o.queue, 'default'),
-           coalesce(o.handler, ''), coalesce(o.priority, 5), o.weight,
-           pgcron.concurrency_key_of(o.concurrency_key, o.weight), o.args)
+  SELECT pgcron.admit_caller(NULL, coalesce(o.handler, ''), o.queue, o.priority, o.weight,
+           o.concurrency_key, o.args)
   FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) o $$;
 
 -- Enqueues a JSON array of objects whose keys are arguments of pgcron.enqueue, and does what a call
@@ -259,7 +259,7 @@ DECLARE
   new_ids bigint[];
   ids bigint[];
 BEGIN
-  IF p.role IS NOT NULL THEN PERFORM pgcron.judge_producer_requests(p, runs); END IF;
+  IF p.role IS NOT NULL THEN PERFORM pgcron.judge_producer_requests(runs); END IF;
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq')
                    FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor,

@@ -63,15 +63,6 @@ LANGUAGE sql STABLE
 RETURN CASE current_setting('role') WHEN 'none' THEN session_user
             ELSE current_setting('role')::name END;
 
--- The producer that the role is, or has the rights of: one's own row before that of another role.
--- NULL: it is none.
-CREATE FUNCTION pgcron.producer_of(who name) RETURNS pgcron.producer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  RETURN (SELECT f FROM pgcron.producer f WHERE pg_has_role(who, f.role, 'USAGE')
-          ORDER BY pg_get_userbyid(f.role) <> who, f.namespace LIMIT 1);
-END $$;
-
 -- The namespace of a producer's plain run; NULL where nothing has to be known of it later.
 CREATE FUNCTION pgcron.namespace_of(p pgcron.producer) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -82,49 +73,10 @@ LANGUAGE sql STABLE
 RETURN (SELECT p.largest_log FROM pgcron.producer p
         WHERE p.namespace = largest_log_of.namespace);
 
--- Raises PC013 for what a producer may not make.
-CREATE FUNCTION pgcron.judge_producer(p pgcron.producer, who name, queue text, handler text,
-    priority int, weight int, concurrency_key text, args jsonb) RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  fact text;
-  rule text;
-BEGIN
-  IF NOT EXISTS (SELECT FROM pgcron.producer_rule r
-                 WHERE pgcron.rule_fits(r.queue, judge_producer.queue)
-                   AND pgcron.rule_fits(r.handler, judge_producer.handler)
-                   AND pg_has_role(who, r.role, 'USAGE')) THEN
-    fact := format('handler %L into queue %L', left(handler, 200), left(queue, 200));
-    SELECT format('It may enqueue: %s.', array_to_string(
-               (array_agg(DISTINCT format('%s into %s', r.handler, r.queue)))[:20], '; '))
-    INTO rule FROM pgcron.producer_rule r WHERE pg_has_role(who, r.role, 'USAGE');
-  ELSIF priority < p.highest_priority THEN
-    fact := format('a run with priority %s', priority);
-    rule := format('Its runs have priority %s to 9.', p.highest_priority);
-  ELSIF weight > p.largest_weight THEN
-    fact := format('a run with weight %s', weight);
-    rule := format('Its runs have weight 1 to %s.', p.largest_weight);
-  ELSIF concurrency_key <> coalesce(pgcron.concurrency_key_of(NULL, weight), '')
-      AND NOT EXISTS (SELECT FROM unnest(p.concurrency_keys) k
-                      WHERE pgcron.rule_fits(k, judge_producer.concurrency_key)) THEN
-    fact := format('a run with concurrency key %L', left(concurrency_key, 200));
-    rule := format('Its concurrency keys: %s.', array_to_string(p.concurrency_keys, ', '));
-  ELSIF p.largest_args < 262144 AND octet_length(args::text) > p.largest_args THEN
-    fact := format('a run with args of %s bytes', octet_length(args::text));
-    rule := format('The args of its runs have at most %s bytes.', p.largest_args);
-  END IF;
-  IF fact IS NOT NULL THEN
-    PERFORM pgcron.refuse('PC013', format('role %s may not enqueue %s', quote_ident(who), fact),
-        rule,
-        format('Keep to it, or let the owner of the schema allow more: '
-          'pgcron.confine_producer(%L, …).', pg_get_userbyid(p.role)));
-  END IF;
-END $$;
-
--- Raises PC011 when a producer's backlog has no room for so many more. What was made since the last
+-- True, or raises PC011: a producer's backlog has no room for so many more. What was made since the last
 -- count, by anybody, is counted in until it could be too much: then its live runs are counted. Runs
 -- of transactions that are not over are not seen. No lock is waited for.
-CREATE FUNCTION pgcron.judge_backlog(p pgcron.producer, more int) RETURNS void
+CREATE FUNCTION pgcron.judge_backlog(p pgcron.producer, more int) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   last_id bigint := coalesce(pg_sequence_last_value('pgcron.run_id_seq'), 0);
@@ -132,7 +84,7 @@ DECLARE
 BEGIN
   IF (SELECT b.live + (last_id - b.counted_to) + more <= p.backlog
       FROM pgcron.producer_backlog b WHERE b.role = p.role) THEN
-    RETURN;
+    RETURN true;
   END IF;
   SELECT count(*) INTO counted
   FROM (SELECT FROM pgcron.run r WHERE r.namespace = p.namespace LIMIT p.backlog) live;
@@ -144,35 +96,89 @@ BEGIN
   UPDATE pgcron.producer_backlog b SET live = counted, counted_to = last_id
   WHERE b.role = ANY(ARRAY(SELECT l.role FROM pgcron.producer_backlog l WHERE l.role = p.role
                            FOR NO KEY UPDATE SKIP LOCKED));
+  RETURN true;
 END $$;
 
--- The producer that calls; NULL for who may make any run: the owner, and operators, who run again
--- what they like. Raises PC013 for who is neither, for a producer in the name of another role, and
--- for a run that it may not make, if one is given.
-CREATE FUNCTION pgcron.admit_caller(actor text, handler text DEFAULT NULL,
-    queue text DEFAULT NULL, priority int DEFAULT NULL, weight int DEFAULT NULL,
-    concurrency_key text DEFAULT NULL, args jsonb DEFAULT NULL) RETURNS pgcron.producer
+-- Of who has no rule of its own that fits: the producer that it is, or whose rights it has; NULL
+-- for operators. Raises PC013 for who is neither, and for what none of their rules allows.
+CREATE FUNCTION pgcron.producer_of(who name, queue text, handler text) RETURNS pgcron.producer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  who name := pgcron.caller();
+  p pgcron.producer := (SELECT f FROM pgcron.producer f WHERE pg_has_role(who, f.role, 'USAGE')
+                        ORDER BY pg_get_userbyid(f.role) <> who, f.namespace LIMIT 1);
+BEGIN
+  PERFORM pgcron.refuse_no_producer(who)
+    WHERE p.role IS NULL AND NOT has_function_privilege(who,
+                                   'pgcron.retry_run(bigint,text,text)'::regprocedure, 'EXECUTE');
+  PERFORM pgcron.refuse_run(p, who,
+      format('handler %L into queue %L', left(producer_of.handler, 200),
+        left(producer_of.queue, 200)),
+      format('It may enqueue: %s.', array_to_string(
+        (array_agg(DISTINCT format('%s into %s', r.handler, r.queue)))[:20], '; ')))
+    FROM pgcron.producer_rule r WHERE pg_has_role(who, r.role, 'USAGE')
+    HAVING p.role IS NOT NULL AND producer_of.handler IS NOT NULL
+      AND bool_or(pgcron.rule_fits(r.queue, producer_of.queue)
+                  AND pgcron.rule_fits(r.handler, producer_of.handler)) IS NOT TRUE;
+  RETURN p;
+END $$;
+
+CREATE FUNCTION pgcron.one_rule_fits(rules text[], name text) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN EXISTS (SELECT FROM unnest(rules) rule WHERE pgcron.rule_fits(rule, name));
+
+-- The producer that enqueues: one's own row before that of another role. NULL for who may make any
+-- run: the owner, and operators, who run again what they like. Raises PC013 for who is neither, for
+-- a producer in the name of another role, and for a run that it may not make, if one is given. Each
+-- enqueue calls it: most need one query, and expressions that are none.
+CREATE FUNCTION pgcron.admit_caller(actor text, handler text DEFAULT NULL,
+    queue text DEFAULT NULL, priority int DEFAULT NULL, weight int DEFAULT NULL,
+    concurrency_key text DEFAULT NULL, args jsonb DEFAULT NULL, who name DEFAULT pgcron.caller())
+  RETURNS pgcron.producer
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
   p pgcron.producer;
 BEGIN
   IF has_table_privilege(who, 'pgcron.run'::regclass, 'TRUNCATE') THEN RETURN NULL; END IF;
-  p := pgcron.producer_of(who);
-  IF p.role IS NOT NULL THEN
+  SELECT f.* INTO p FROM pgcron.producer f
+  WHERE f.role = quote_ident(who)::regrole
+    AND EXISTS (SELECT FROM pgcron.producer_rule r WHERE r.role = f.role
+                  AND pgcron.rule_fits(r.queue, coalesce(admit_caller.queue, 'default'))
+                  AND pgcron.rule_fits(r.handler, admit_caller.handler));
+  IF p.role IS NULL THEN
+    p := pgcron.producer_of(who, coalesce(queue, 'default'), handler);
+    IF p.role IS NULL THEN RETURN NULL; END IF;
+  END IF;
+  IF actor <> who AND actor <> session_user THEN
     PERFORM pgcron.refuse_maker(who, actor) FROM pg_roles other
-      WHERE actor NOT IN (who, session_user) AND other.rolname = actor
-        AND NOT pg_has_role(session_user, other.oid, 'MEMBER');
-    IF handler IS NOT NULL THEN
-      PERFORM pgcron.judge_producer(p, who, coalesce(queue, 'default'), handler,
-          coalesce(priority, 5), weight, pgcron.concurrency_key_of(concurrency_key, weight), args);
-    END IF;
-  ELSIF NOT has_function_privilege(who, 'pgcron.retry_run(bigint,text,text)'::regprocedure,
-      'EXECUTE') THEN
-    PERFORM pgcron.refuse_no_producer(who);
+      WHERE other.rolname = actor AND NOT pg_has_role(session_user, other.oid, 'MEMBER');
+  END IF;
+  IF handler IS NULL THEN
+    RETURN p;
+  ELSIF coalesce(priority, 5) < p.highest_priority THEN
+    PERFORM pgcron.refuse_run(p, who, format('a run with priority %s', coalesce(priority, 5)),
+        format('Its runs have priority %s to 9.', p.highest_priority));
+  ELSIF weight > p.largest_weight THEN
+    PERFORM pgcron.refuse_run(p, who, format('a run with weight %s', weight),
+        format('Its runs have weight 1 to %s.', p.largest_weight));
+  ELSIF concurrency_key IS NOT NULL
+      AND concurrency_key IS DISTINCT FROM pgcron.concurrency_key_of(NULL, weight)
+      AND NOT pgcron.one_rule_fits(p.concurrency_keys, concurrency_key) THEN
+    PERFORM pgcron.refuse_run(p, who,
+        format('a run with concurrency key %L', left(concurrency_key, 200)),
+        format('Its concurrency keys: %s.', array_to_string(p.concurrency_keys, ', ')));
+  ELSIF p.largest_args < 262144 AND octet_length(args::text) > p.largest_args THEN
+    PERFORM pgcron.refuse_run(p, who,
+        format('a run with args of %s bytes', octet_length(args::text)),
+        format('The args of its runs have at most %s bytes.', p.largest_args));
   END IF;
   RETURN p;
 END $$;
+
+CREATE FUNCTION pgcron.refuse_run(p pgcron.producer, who name, fact text, rule text) RETURNS void
+LANGUAGE sql AS $$
+  SELECT pgcron.refuse('PC013', format('role %s may not enqueue %s', quote_ident(who), fact), rule,
+           format('Keep to it, or let the owner of the schema allow more: '
+             'pgcron.confine_producer(%L, …).', pg_get_userbyid(p.role))) $$;
 
 CREATE FUNCTION pgcron.refuse_maker(who name, actor text) RETURNS void
 LANGUAGE sql AS $$
@@ -190,10 +196,8 @@ LANGUAGE sql AS $$
 
 -- The namespace of the keys of who calls.
 CREATE FUNCTION pgcron.own_namespace() RETURNS text
-LANGUAGE sql STABLE AS $$
-  SELECT coalesce((pgcron.producer_of(who)).namespace, '') FROM pgcron.caller() who
-  WHERE NOT has_table_privilege(who, 'pgcron.run'::regclass, 'TRUNCATE')
-  UNION ALL SELECT '' LIMIT 1 $$;
+LANGUAGE sql STABLE
+RETURN coalesce((pgcron.admit_caller(NULL)).namespace, '');
 
 -- A form that is sent twice is one operation: NULL for the first, which says with end_operation
 -- what run it has made; the others wait for its commit, and get that run. After the lifetime it is

@@ -141,7 +141,8 @@ END $$;
 CREATE FUNCTION pgcron.judge_guest(r pgcron.run, who name) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
-  p pgcron.producer := pgcron.producer_of(who);
+  p pgcron.producer := pgcron.admit_caller(NULL, r.handler, r.queue, r.priority, r.weight,
+      r.concurrency_key, r.args, who);
 BEGIN
   IF p.role IS NULL THEN
     PERFORM pgcron.refuse_no_producer(who);
@@ -156,8 +157,6 @@ BEGIN
         'backlog or log, are made by functions.',
         'Call pgcron.enqueue or pgcron.enqueue_many.');
   END IF;
-  PERFORM pgcron.judge_producer(p, who, r.queue, r.handler, r.priority, r.weight,
-      r.concurrency_key, r.args);
   RETURN true;
 END $$;
 
