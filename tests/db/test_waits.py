@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.db.control import (
     minutes,
     put_schedule,
 )
+from tests.product.db import pages_runs as ask
 
 Making = Callable[[Connection], Awaitable[int]]
 
@@ -220,3 +222,27 @@ async def test_22_a_limit_that_breaks_its_rules_is_named(connection: Connection)
 
     assert word == "limit_trouble"
     assert "queue 'default' waits until it is mended: max_running must be" in str(sentence)
+
+
+async def test_22_a_list_says_of_each_run_what_the_run_says_alone(connection: Connection) -> None:
+    tomorrow = await database_now(connection) + timedelta(days=1)
+    of_a_key = await of_a_full_key(connection)
+    for columns in (
+        {},
+        {"handler": "py:unknown"},
+        {"handler": "py:unknown", "queue": "mail"},
+        {"handler": "py:unknown", "requires": ["gpu"]},
+        {"weight": 17, "concurrency_key": "*weight 17"},
+        {"due_at": tomorrow},
+    ):
+        await enqueue(connection, 2, **columns)
+
+    page = await ask.newest_runs(connection, ask.RunFilter(), ask.Position())
+    said = {
+        row["id"]: (row["waits_for"], row["waits_detail"])
+        for row in await ask.detailed(connection, page)
+    }
+
+    assert said == {run: await waits(connection, run) for run in said}
+    assert of_a_key in said
+    assert {word for word, _ in said.values()} > {"no_node", "key_limit", "weight", None}

@@ -3,7 +3,16 @@
 -- history retention removed. :since and :until are bounds of the ends, which choose partitions; in
 -- a generic plan they would choose none through every_run, so ended runs are not read from it. At
 -- most :most characters of args and result, laid out if they have no more bytes; with 0 they are
--- not read. What a run waits for is asked once for each.
+-- not read. What runs wait for is asked once for those that ask for the same: it takes longer than
+-- all else.
+WITH waits AS MATERIALIZED (
+  SELECT alike.ids, w.waits_for, w.waits_detail, w.waits_on
+  FROM (SELECT array_agg(r.id) AS ids FROM pgcron.run r
+        WHERE r.id = ANY(:run_ids::bigint[]) AND r.state <> 'running'
+        GROUP BY r.state, r.gate, r.due_at > now(), r.queue, r.handler, r.requires, r.weight,
+            CASE WHEN r.concurrency_key IS NOT NULL OR r.gate IN ('overlap', 'previous', 'workflow')
+                   OR r.id IN (SELECT b.probe_run FROM pgcron.breaker b) THEN r.id END) alike
+  JOIN pgcron.waiting w ON w.id = alike.ids[1])
 SELECT f.place, f.id, pgcron.run_uuid(f.uuid, f.id, f.created_at) AS uuid, f.origin,
        f.schedule_id, f.schedule, s.name AS schedule_now, f.scheduled_for, f.nominal_for,
        coalesce(f.scheduled_for, f.nominal_for) AS fire_time, f.parent_run, f.queue, f.priority,
@@ -45,7 +54,7 @@ CROSS JOIN LATERAL (SELECT e.* FROM (
        WHERE d.run_id = asked.id)) e ORDER BY e.place LIMIT 1) f
 CROSS JOIN LATERAL (SELECT CASE WHEN :most::int > 0 THEN f.args::text END AS args,
                            CASE WHEN :most::int > 0 THEN f.result::text END AS result) long
-LEFT JOIN LATERAL (SELECT v.* FROM pgcron.waiting v WHERE v.id = f.id LIMIT 1) w ON true
+LEFT JOIN waits w ON f.id = ANY(w.ids)
 LEFT JOIN pgcron.schedule s ON s.id = f.schedule_id
 LEFT JOIN pgcron.progress p ON p.run_id = f.id AND p.attempt = f.attempt AND f.outcome = 'running'
 ORDER BY f.id DESC;

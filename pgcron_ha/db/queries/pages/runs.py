@@ -106,13 +106,15 @@ async def newest_runs(
 ) -> RunPage:
     """Runs below a position."""
     most = LOOK if position == Position() else FURTHER_LOOK
-    for look in (min(SHORT_LOOK, most), most):
+    look = min(SHORT_LOOK, most)
+    while True:
         live = await _live(connection, wanted, position.live, look, **options)
         ended = await _ended(connection, wanted, position.ended, look, **options)
         page = _merged(live, ended, position, wanted.rows)
-        if not page.is_stopped:
-            break
-    return page
+        if not page.is_stopped or look == most:
+            return page
+        # Twice as far as it takes to fill the page, if what is beyond is like what was seen.
+        look = min(most, 2 * look * wanted.rows // max(1, len(page.rows)))
 
 
 def _merged(live: _Scan, ended: _Scan, position: Position, most: int) -> RunPage:
