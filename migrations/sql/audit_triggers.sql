@@ -73,7 +73,5 @@ CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.retention
   EXECUTE FUNCTION pgcron.audit_change('retention', 'queue outcome', 'set', 'set', 'delete');
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.producer FOR EACH ROW
   EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'delete');
-CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.producer_rule FOR EACH ROW
-  EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'unconfine');
 CREATE TRIGGER audit_change AFTER INSERT OR UPDATE OR DELETE ON pgcron.role_grant FOR EACH ROW
   EXECUTE FUNCTION pgcron.audit_change('role', 'subject_kind subject', 'grant', 'grant', 'revoke');

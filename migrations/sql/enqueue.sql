@@ -240,12 +240,6 @@ EXCEPTION WHEN OTHERS THEN
         'are written without quotes.'));
 END $$;
 
-CREATE FUNCTION pgcron.judge_producer_requests(runs jsonb) RETURNS void
-LANGUAGE sql STABLE AS $$
-  SELECT pgcron.admit_caller(NULL, coalesce(o.handler, ''), o.queue, o.priority, o.weight,
-           o.concurrency_key, o.args)
-  FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) o $$;
-
 -- Enqueues a JSON array of objects whose keys are arguments of pgcron.enqueue, and does what a call
 -- of it for each would do: all of them, or none when one is refused. The ids are in the array's
 -- order.
@@ -259,7 +253,9 @@ DECLARE
   new_ids bigint[];
   ids bigint[];
 BEGIN
-  IF p.role IS NOT NULL THEN PERFORM pgcron.judge_producer_requests(runs); END IF;
+  PERFORM pgcron.admit_caller(NULL, coalesce(o.handler, ''), o.queue, o.priority, o.weight,
+      o.concurrency_key, o.args)
+    FROM jsonb_populate_recordset(NULL::pgcron.run_request, runs) o WHERE p.role IS NOT NULL;
   new_ids := ARRAY(SELECT nextval('pgcron.run_id_seq')
                    FROM generate_series(1, jsonb_array_length(runs)));
   ids := CASE WHEN has_keys THEN pgcron.claim_keys(runs, new_ids, enqueue_many.actor,

@@ -6,6 +6,8 @@ CREATE TABLE pgcron.producer (
   -- Of its idempotency keys and unique keys: the name that the role had at first, with its number
   -- if a role that has another name since then had it before.
   namespace text COLLATE "C" NOT NULL UNIQUE,
+  -- Which handlers it may enqueue into which queues, as patterns of LIKE: py:mail.% into mail-%
+  rules text[] COLLATE "C" NOT NULL,
   concurrency_keys text[] COLLATE "C" NOT NULL CHECK (array_position(concurrency_keys, NULL) IS NULL
       OR pgcron.refuse('PC001', 'a concurrency key of a producer is NULL',
         'Each is a key, or how keys begin, with a star at its end.',
@@ -29,24 +31,6 @@ CREATE TABLE pgcron.producer (
 COMMENT ON TABLE pgcron.producer IS
     'Roles that enqueue, and their limits: one that has the rights of a role in this table makes '
     'only runs within them. Roles that may empty pgcron.run are exempt.';
-
-CREATE TABLE pgcron.producer_rule (
-  role regrole NOT NULL REFERENCES pgcron.producer ON DELETE CASCADE,
-  queue text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_queues
-    CHECK (queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$' AND queue <> ''
-      OR pgcron.refuse('PC001',
-        format('%L is neither a queue nor how some begin', left(queue, 200)),
-        'A rule names one queue, or how queues begin, with a star at its end.',
-        'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.')),
-  handler text COLLATE "C" NOT NULL CONSTRAINT a_rule_says_which_handlers
-    CHECK (handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$' AND handler ~ '[:*]'
-      OR pgcron.refuse('PC001',
-        format('%L is neither a handler nor how some begin', left(handler, 200)),
-        'A rule names one handler with its kind, or how handlers begin, with a star at its end.',
-        'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.')),
-  PRIMARY KEY (role, queue, handler)
-);
-COMMENT ON TABLE pgcron.producer_rule IS 'Which handlers a producer may enqueue into which queues.';
 
 CREATE TABLE pgcron.producer_backlog (
   role regrole PRIMARY KEY REFERENCES pgcron.producer ON DELETE CASCADE,
@@ -100,8 +84,10 @@ BEGIN
 END $$;
 
 -- Of who has no rule of its own that fits: the producer that it is, or whose rights it has; NULL
--- for operators. Raises PC013 for who is neither, and for what none of their rules allows.
-CREATE FUNCTION pgcron.producer_of(who name, queue text, handler text) RETURNS pgcron.producer
+-- for operators. Raises PC013 for who is neither, and for what none of their rules allows. What is
+-- asked is written as rules are: a handler or a queue with a blank, which could be read otherwise,
+-- is refused as a row.
+CREATE FUNCTION pgcron.producer_of(who name, asked text) RETURNS pgcron.producer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   p pgcron.producer := (SELECT f FROM pgcron.producer f WHERE pg_has_role(who, f.role, 'USAGE')
@@ -111,14 +97,11 @@ BEGIN
     WHERE p.role IS NULL AND NOT has_function_privilege(who,
                                    'pgcron.retry_run(bigint,text,text)'::regprocedure, 'EXECUTE');
   PERFORM pgcron.refuse_run(p, who,
-      format('handler %L into queue %L', left(producer_of.handler, 200),
-        left(producer_of.queue, 200)),
-      format('It may enqueue: %s.', array_to_string(
-        (array_agg(DISTINCT format('%s into %s', r.handler, r.queue)))[:20], '; ')))
-    FROM pgcron.producer_rule r WHERE pg_has_role(who, r.role, 'USAGE')
-    HAVING p.role IS NOT NULL AND producer_of.handler IS NOT NULL
-      AND bool_or(pgcron.rule_fits(r.queue, producer_of.queue)
-                  AND pgcron.rule_fits(r.handler, producer_of.handler)) IS NOT TRUE;
+      format('handler %L into queue %L', left(split_part(asked, ' into ', 1), 200),
+        left(split_part(asked, ' into ', 2), 200)),
+      format('It may enqueue: %s.', pgcron.scope_words((array_agg(DISTINCT rule))[:20])))
+    FROM pgcron.producer f CROSS JOIN unnest(f.rules) rule WHERE pg_has_role(who, f.role, 'USAGE')
+    HAVING p.role IS NOT NULL AND asked IS NOT NULL AND bool_or(asked LIKE rule) IS NOT TRUE;
   RETURN p;
 END $$;
 
@@ -136,23 +119,18 @@ CREATE FUNCTION pgcron.admit_caller(actor text, handler text DEFAULT NULL,
   RETURNS pgcron.producer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
+  asked text := handler || ' into ' || coalesce(queue, 'default');
   p pgcron.producer;
 BEGIN
   IF has_table_privilege(who, 'pgcron.run'::regclass, 'TRUNCATE') THEN RETURN NULL; END IF;
   SELECT f.* INTO p FROM pgcron.producer f
-  WHERE f.role = quote_ident(who)::regrole
-    AND EXISTS (SELECT FROM pgcron.producer_rule r WHERE r.role = f.role
-                  AND pgcron.rule_fits(r.queue, coalesce(admit_caller.queue, 'default'))
-                  AND pgcron.rule_fits(r.handler, admit_caller.handler));
-  IF p.role IS NULL THEN
-    p := pgcron.producer_of(who, coalesce(queue, 'default'), handler);
-    IF p.role IS NULL THEN RETURN NULL; END IF;
-  END IF;
-  IF actor <> who AND actor <> session_user THEN
+  WHERE f.role = quote_ident(who)::regrole AND asked LIKE ANY (f.rules);
+  IF p.role IS NULL THEN p := pgcron.producer_of(who, asked); END IF;
+  IF actor <> who AND actor <> session_user AND p.role IS NOT NULL THEN
     PERFORM pgcron.refuse_maker(who, actor) FROM pg_roles other
       WHERE other.rolname = actor AND NOT pg_has_role(session_user, other.oid, 'MEMBER');
   END IF;
-  IF handler IS NULL THEN
+  IF handler IS NULL OR p.role IS NULL THEN
     RETURN p;
   ELSIF coalesce(priority, 5) < p.highest_priority THEN
     PERFORM pgcron.refuse_run(p, who, format('a run with priority %s', coalesce(priority, 5)),
@@ -238,20 +216,32 @@ BEGIN
       'Name them, or leave the argument out for all; pgcron.delete_producer takes all away.')
     WHERE coalesce(queues, '{}') = '{}' OR coalesce(handlers, '{}') = '{}'
       OR array_position(queues || handlers, NULL) IS NOT NULL;
+  PERFORM pgcron.refuse('PC001', format('%L is neither a queue nor how some begin', left(q, 200)),
+      'A rule names one queue, or how queues begin, with a star at its end.',
+      'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.')
+    FROM unnest(queues) q WHERE q = '' OR q !~ '^[A-Za-z0-9_.-]{0,100}[*]?$';
+  PERFORM pgcron.refuse('PC001',
+      format('%L is neither a handler nor how some begin', left(h, 200)),
+      'A rule names one handler with its kind, or how handlers begin, with a star at its end.',
+      'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.')
+    FROM unnest(handlers) h WHERE h !~ '^[A-Za-z0-9_.:-]{0,206}[*]?$' OR h !~ '[:*]';
   PERFORM pgcron.act_as(actor);
   -- Of roles that were dropped: one that has the name of one of them has its keys now.
   DELETE FROM pgcron.producer p WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.role);
-  INSERT INTO pgcron.producer AS p (role, namespace, concurrency_keys, largest_weight,
+  INSERT INTO pgcron.producer AS p (role, namespace, rules, concurrency_keys, largest_weight,
         highest_priority, largest_args, backlog, largest_log)
   VALUES (named, confine_producer.role || coalesce((
             SELECT ' ' || named FROM pgcron.producer o
             WHERE o.namespace = confine_producer.role AND o.role <> named), ''),
+          ARRAY(SELECT replace(replace(h || ' into ' || q, '_', '\_'), '*', '%')
+                FROM unnest(queues) q CROSS JOIN unnest(handlers) h),
           coalesce(confine_producer.concurrency_keys, ARRAY[confine_producer.role || '/*']),
           coalesce(confine_producer.largest_weight, 1),
           coalesce(confine_producer.highest_priority, 5),
           coalesce(confine_producer.largest_args, 262144), confine_producer.backlog,
           confine_producer.largest_log)
   ON CONFLICT ON CONSTRAINT producer_pkey DO UPDATE SET
+    rules = ARRAY(SELECT unnest(p.rules) UNION SELECT unnest(EXCLUDED.rules)),
     concurrency_keys = coalesce(confine_producer.concurrency_keys, p.concurrency_keys),
     largest_weight = coalesce(confine_producer.largest_weight, p.largest_weight),
     highest_priority = coalesce(confine_producer.highest_priority, p.highest_priority),
@@ -259,8 +249,6 @@ BEGIN
     backlog = coalesce(confine_producer.backlog, p.backlog),
     largest_log = coalesce(confine_producer.largest_log, p.largest_log);
   INSERT INTO pgcron.producer_backlog VALUES (named) ON CONFLICT DO NOTHING;
-  INSERT INTO pgcron.producer_rule
-  SELECT named, q, h FROM unnest(queues) q CROSS JOIN unnest(handlers) h ON CONFLICT DO NOTHING;
 END $$;
 COMMENT ON FUNCTION pgcron.confine_producer IS
     'A role, and each that has its rights, may enqueue these handlers into these queues from now '

@@ -57,7 +57,7 @@ _READ = (
     # To find a run by its key; who reads the args of runs learns no more from their keys.
     "SELECT (namespace, key, run_id, expires_at) ON idempotency",
     "SELECT ON unique_period",
-    "SELECT ON producer, producer_rule",
+    "SELECT ON producer",
     "EXECUTE ON FUNCTION scale_demand, calendars_of, ask_preview",
 )
 _PAUSES = "EXECUTE ON FUNCTION pause_schedule, resume_schedule"
@@ -156,7 +156,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 def _pattern(option: str, text: str) -> str:
-    """A name, or how names begin: as the database has it (producer_rule)."""
+    """A name, or how names begin: as the database judges it (confine_producer)."""
     if not re.fullmatch(r"[A-Za-z0-9_.:-]*\*?", text) or not text:
         raise click.UsageError(
             f"{option} is a name, or how names begin and a star: not '{text[:99]}'"

@@ -74,10 +74,9 @@ def test_a_producer_has_no_right_before_it_is_confined(
     assert printed.startswith("BEGIN;\nSELECT pgcron.confine_producer(")
     assert printed.endswith(";\nCOMMIT;\n")
     execute(printed)
-    rules = execute("SELECT queue, handler FROM pgcron.producer_rule")
-    assert rules == [("mail", "py:*")]
-    limits = "concurrency_keys, largest_weight, highest_priority, backlog"
-    assert execute(f"SELECT {limits} FROM pgcron.producer") == [([f"{role}/*"], 1, 5, None)]
+    limits = "rules, concurrency_keys, largest_weight, highest_priority, backlog"
+    confined = (["py:% into mail"], [f"{role}/*"], 1, 5, None)
+    assert execute(f"SELECT {limits} FROM pgcron.producer") == [confined]
     beyond = cli("--dsn", dsn_of(role, database), "enqueue", "sql:x", "--queue", "mail")
     assert beyond.err.startswith(f'error: role "{role}" may not enqueue'), beyond.err
 

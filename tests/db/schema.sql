@@ -131,6 +131,7 @@ CREATE TYPE pgcron.step_end AS (
 CREATE TABLE pgcron.producer (
     role regrole NOT NULL,
     namespace text NOT NULL COLLATE pg_catalog."C",
+    rules text[] NOT NULL COLLATE pg_catalog."C",
     concurrency_keys text[] NOT NULL COLLATE pg_catalog."C",
     largest_weight integer DEFAULT 1 NOT NULL,
     highest_priority integer DEFAULT 5 NOT NULL,
@@ -1792,16 +1793,6 @@ CREATE TABLE pgcron.producer_backlog (
 
 COMMENT ON TABLE pgcron.producer_backlog IS 'Private: How many live runs a producer with a limited backlog had when they were last counted.';
 
-CREATE TABLE pgcron.producer_rule (
-    role regrole NOT NULL,
-    queue text NOT NULL COLLATE pg_catalog."C",
-    handler text NOT NULL COLLATE pg_catalog."C",
-    CONSTRAINT a_rule_says_which_handlers CHECK ((((handler ~ '^[A-Za-z0-9_.:-]{0,206}[*]?$'::text) AND (handler ~ '[:*]'::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a handler nor how some begin'::text, "left"(handler, 200)), 'A rule names one handler with its kind, or how handlers begin, with a star at its end.'::text, 'Write for example ''py:report'', ''py:*'', or ''*'' for every handler.'::text))),
-    CONSTRAINT a_rule_says_which_queues CHECK ((((queue ~ '^[A-Za-z0-9_.-]{0,100}[*]?$'::text) AND (queue <> ''::text)) OR pgcron.refuse('PC001'::text, format('%L is neither a queue nor how some begin'::text, "left"(queue, 200)), 'A rule names one queue, or how queues begin, with a star at its end.'::text, 'Write for example ''mail'', ''mail-*'', or ''*'' for every queue.'::text)))
-);
-
-COMMENT ON TABLE pgcron.producer_rule IS 'Private: Which handlers a producer may enqueue into which queues.';
-
 CREATE TABLE pgcron.progress (
     run_id bigint NOT NULL,
     attempt integer NOT NULL,
@@ -2279,9 +2270,6 @@ ALTER TABLE ONLY pgcron.producer
 ALTER TABLE ONLY pgcron.producer
     ADD CONSTRAINT producer_pkey PRIMARY KEY (role);
 
-ALTER TABLE ONLY pgcron.producer_rule
-    ADD CONSTRAINT producer_rule_pkey PRIMARY KEY (role, queue, handler);
-
 ALTER TABLE ONLY pgcron.progress
     ADD CONSTRAINT progress_pkey PRIMARY KEY (run_id);
 
@@ -2524,8 +2512,6 @@ CREATE TRIGGER audit_change AFTER INSERT OR UPDATE ON pgcron.cordon FOR EACH ROW
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.producer FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'delete');
 
-CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.producer_rule FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('producer', 'role', 'confine', 'confine', 'unconfine');
-
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.queue FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('queue', 'name', 'set', 'set', 'delete');
 
 CREATE TRIGGER audit_change AFTER INSERT OR DELETE OR UPDATE ON pgcron.retention FOR EACH ROW EXECUTE FUNCTION pgcron.audit_change('table_retention', 'relation', 'set', 'set', 'delete');
@@ -2593,9 +2579,6 @@ ALTER TABLE ONLY pgcron.offer
 
 ALTER TABLE ONLY pgcron.producer_backlog
     ADD CONSTRAINT producer_backlog_role_fkey FOREIGN KEY (role) REFERENCES pgcron.producer(role) ON DELETE CASCADE;
-
-ALTER TABLE ONLY pgcron.producer_rule
-    ADD CONSTRAINT producer_rule_role_fkey FOREIGN KEY (role) REFERENCES pgcron.producer(role) ON DELETE CASCADE;
 
 ALTER TABLE ONLY pgcron.schedule_asset
     ADD CONSTRAINT schedule_asset_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES pgcron.schedule(id) ON DELETE CASCADE;

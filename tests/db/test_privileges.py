@@ -368,7 +368,7 @@ async def test_a_confined_producer_keeps_to_its_queues_and_handlers(
     assert error.as_dict()["message"] == (
         f"role {name} may not enqueue handler 'shell:rm' into queue 'default'"
     )
-    assert error.detail == "It may enqueue: py:mail.* into mail; py:mail.* into post-*."
+    assert error.detail == "It may enqueue: py:mail.* into mail, py:mail.* into post-*."
 
     allowed = (
         "SELECT pgcron.enqueue('py:mail.a', queue => 'mail')",

@@ -32,7 +32,7 @@ PARTS = ("viewer", "auditor", "operator", "scheduler", "login")
 # Who may do what, and how long records are kept.
 OF_POWER = (
     *("pgcron.web_user", "pgcron.role_grant", "pgcron.api_token", "pgcron.owned"),
-    *("pgcron.producer", "pgcron.producer_rule", "pgcron.retention", "pgcron.retention_rule"),
+    *("pgcron.producer", "pgcron.retention", "pgcron.retention_rule"),
     *("pg_catalog.pg_roles", "pg_catalog.pg_auth_members"),
 )
 RECORDS = ("pgcron.audit", "pgcron.history")

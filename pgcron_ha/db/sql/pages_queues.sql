@@ -56,8 +56,11 @@ FROM pgcron.producer p
 LEFT JOIN pgcron.owned o ON o.kind = 'producer' AND o.name = pg_get_userbyid(p.role)
 CROSS JOIN LATERAL (
   SELECT array_agg(r.handler || ' into ' || r.queue ORDER BY r.queue, r.handler) AS rules
-  FROM pgcron.producer_rule r WHERE r.role = p.role
-    AND (pgcron.in_scope(NULL, r.queue, r.handler, NULL, NULL)
+  FROM unnest(p.rules) said(rule)
+  CROSS JOIN LATERAL (SELECT translate(said.rule, '%\', '*')) words(rule)
+  CROSS JOIN LATERAL (SELECT split_part(words.rule, ' into ', 1) AS handler,
+                             split_part(words.rule, ' into ', 2) AS queue) r
+  WHERE (pgcron.in_scope(NULL, r.queue, r.handler, NULL, NULL)
          OR pgcron.in_scope(NULL, NULL, NULL, NULL, NULL, o.team))) of_it
 WHERE of_it.rules IS NOT NULL ORDER BY 1 LIMIT :limit::int;
 

@@ -65,7 +65,7 @@ _UNCHECKED: Final = """
       FOR c IN SELECT k.conrelid::regclass AS of, k.conname FROM pg_constraint k
                WHERE k.contype = 'c' AND k.conrelid = ANY ('{pgcron.schedule, pgcron.run,
                  pgcron.workflow_definition, pgcron.breaker, pgcron.breaker_handler, pgcron.asset,
-                 pgcron.role_grant, pgcron.owned, pgcron.producer_rule, pgcron.history,
+                 pgcron.role_grant, pgcron.owned, pgcron.history,
                  pgcron.dead_letter}'::regclass[]) LOOP
         EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.of, c.conname);
       END LOOP;
@@ -297,7 +297,9 @@ async def _producers(connection: asyncpg.Connection[asyncpg.Record]) -> None:
         await connection.execute("SELECT pgcron.confine_producer($1)", role)
         for text in tuple(CORPUS.values())[number::2]:
             await connection.execute(
-                "INSERT INTO pgcron.producer_rule VALUES ($1::text::regrole, $2, $2)", role, text
+                "UPDATE pgcron.producer SET rules = rules || ARRAY[$2 || ' into ' || $2]"
+                " WHERE role = $1::text::regrole",
+                *(role, text),
             )
 
 
