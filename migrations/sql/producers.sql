@@ -57,9 +57,9 @@ LANGUAGE sql STABLE
 RETURN (SELECT p.largest_log FROM pgcron.producer p
         WHERE p.namespace = largest_log_of.namespace);
 
--- True, or raises PC011: a producer's backlog has no room for so many more. What was made since the last
--- count, by anybody, is counted in until it could be too much: then its live runs are counted. Runs
--- of transactions that are not over are not seen. No lock is waited for.
+-- True, or raises PC011: a producer's backlog has no room for so many more. What was made since the
+-- last count, by anybody, is counted in until it could be too much: then its live runs are counted.
+-- Runs of transactions that are not over are not seen. No lock is waited for.
 CREATE FUNCTION pgcron.judge_backlog(p pgcron.producer, more int) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
