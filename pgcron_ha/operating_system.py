@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import functools
 import os
 import resource
 import signal
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-# CLOCK_MONOTONIC stops during suspend on Linux; on macOS it goes on.
-_BOOTTIME_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def boottime() -> float:
-    """Seconds on a clock that goes on while the machine is suspended; the same in all processes."""
-    return time.clock_gettime(_BOOTTIME_CLOCK)
+boottime: Final[Callable[[], float]] = functools.partial(
+    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+)
+"""Seconds on a clock that goes on while the machine is suspended; the same in all processes.
+CLOCK_MONOTONIC stops during suspend on Linux; on macOS it goes on.
+"""
 
 
 def set_limit(kind: int, wanted: int | None, *, is_hard: bool = False) -> None:

@@ -248,7 +248,7 @@ class SetAside(dict[Key, Aside]):
 
     def forget(self, *keys: Key) -> None:
         """They went through, or are gone."""
-        for key in keys:
+        for key in keys if self else ():
             entry = self.pop(key, None)
             if entry is not None and entry.is_logged:
                 emit(IsNoLongerAside(self._service, entry.what, monotonic() - entry.since))

@@ -479,7 +479,7 @@ async def test_failures_that_can_not_be_written_keep_no_success_from_being_told(
     row = await history_row(connection, done)
     assert row is not None
     assert row["outcome"] == "succeeded"
-    assert [ended[0].run_id for ended in ending.completer._pending] == [failed]
+    assert [context.run_id for context in ending.completer._pending] == [failed]
 
 
 async def test_a_database_that_is_away_leaves_everything_pending(

@@ -74,16 +74,14 @@ class SearchOrder:
         if not is_full:
             self.sweep()
             return
-        for path, row in {_path_of(row): row for row in rows}.items():
+        lasts = {(row["queue"], row["priority"], row["delivery"]): row for row in rows}
+        for (queue, priority, delivery), row in lasts.items():
+            path = queue, priority, delivery != "at_least_once"
             self._bounds[path] = max((row["due"], row["id"]), self._bounds.get(path, _NO_BOUND))
 
     def sweep(self) -> None:
         """The next claim looks without bounds."""
         self._bounds.clear()
-
-
-def _path_of(row: Any) -> Path:
-    return row["queue"], row["priority"], row["delivery"] != "at_least_once"
 
 
 def _parameters(bounds: Mapping[Path, _Bound], prefix: str = "") -> dict[str, list[Any]]:

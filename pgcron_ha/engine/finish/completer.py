@@ -73,7 +73,7 @@ class Completer(Service):
         self._runner = runner
         self._recorder = recorder
         self._freed = freed
-        self._pending: list[Ended] = []
+        self._pending: dict[Context, Ended] = {}
         self._characters = 0  # of results and errors that are pending
         self._resent: set[Context] = set()
         self._asks_for_locks_until = float("-inf")
@@ -81,7 +81,7 @@ class Completer(Service):
 
     def add(self, ended: list[Ended]) -> None:
         """Takes what ended. On the engine's loop."""
-        self._pending.extend(ended)
+        self._pending.update((each[0], each) for each in ended)
         self._characters += sum(map(outcomes.characters_of, ended))
         self._bound_claims()
         self.wake()
@@ -91,7 +91,7 @@ class Completer(Service):
 
         Raises DatabaseUnavailable when there is no database; what it has not taken stays pending.
         """
-        pending = (ended for ended in self._pending if ended[0] not in self.aside)
+        pending = (ended for ended in self._pending.values() if ended[0] not in self.aside)
         batch = first_batch(pending, BATCH, outcomes.characters_of)
         if batch:
             await self._report_all(batch)
@@ -105,7 +105,7 @@ class Completer(Service):
     def _to_try_again(self) -> list[Ended]:
         if not self.aside:  # as mostly; then nothing is looked through
             return []
-        mine = (ended for ended in self._pending if ended[0] in self.aside)
+        mine = (ended for ended in self._pending.values() if ended[0] in self.aside)
         due = (ended for ended in mine if not self.aside.waits(ended[0]))
         return list(islice(due, RETRIES))
 
@@ -241,8 +241,8 @@ class Completer(Service):
 
     async def _look_into(self, refused: Sequence[Ended]) -> None:
         """Refused ends are fenced, unless they are accepted late or had arrived before."""
-        pending = set(map(id, self._pending))  # a part that is halved may be settled in part
-        refused = [ended for ended in refused if id(ended) in pending]
+        # A part that is halved may be settled in part.
+        refused = [ended for ended in refused if ended[0] in self._pending]
         refused = self._settle(refused, await self._accept_late(refused))
         refused = self._settle(refused, await self._arrived_before(refused))
         for context, _, _ in refused:
@@ -254,14 +254,14 @@ class Completer(Service):
         gone = [ended for ended in batch if ended[0].run_id in over]
         contexts = [context for context, _, _ in gone]
         self._resent.difference_update(contexts)
-        places = {id(ended) for ended in gone}
-        self._pending = [ended for ended in self._pending if id(ended) not in places]
+        for context in contexts:
+            self._pending.pop(context, None)
         self._characters -= sum(map(outcomes.characters_of, gone))
         self._bound_claims()
         self.aside.forget(*contexts)
         self._runner.forget(contexts)
         self._freed()
-        return _without(over, batch)
+        return _without(over, batch) if len(gone) < len(batch) else []
 
     def _bound_claims(self) -> None:
         """While the database does not take ends, the node takes no more runs."""

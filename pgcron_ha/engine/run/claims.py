@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import monotonic
 from typing import Any
 
 from pgcron_ha.executors.contract.attempt import Attempt
@@ -24,4 +25,6 @@ def claims_of(contexts: Iterable[Attempt]) -> dict[str, list[Any]]:
 def started_claims_of(contexts: Iterable[Context]) -> dict[str, list[Any]]:
     """As `claims_of`, with the seconds since their handlers began."""
     contexts = list(contexts)
-    return claims_of(contexts) | {"elapsed_seconds": [each.elapsed for each in contexts]}
+    now = monotonic()
+    elapsed = [now - (context.started_monotonic or now) for context in contexts]
+    return claims_of(contexts) | {"elapsed_seconds": elapsed}

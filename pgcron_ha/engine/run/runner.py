@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import cycle
 from operator import itemgetter
 from time import monotonic
 from typing import Any, Final
@@ -61,13 +62,10 @@ class Runner:
         self._collect = collect
         self._loop = asyncio.get_running_loop()
         self._held: dict[int, Context] = {}
-        self._since: dict[int, float] = {}
-        self._ending: set[Context] = set()
         self._ended: deque[Ended] = deque()
         self._is_collecting = False
         self._is_starting = False
         self._stopped_at: dict[int, float] = {}
-        self._turns = 0
         self._failure: BaseException | None = None
         self.prepare: Callable[[list[Context]], None] = self.begin
         """Gets runs that were tried before, when they have their slots; `begin` is to follow."""
@@ -88,7 +86,8 @@ class Runner:
         # By kind, or by handler that takes batches.
         lines = (*executors, *self._batches)
         self._waiting: dict[str, deque[Context]] = {line: deque() for line in lines}
-        self._lines = [(line, self._kind(line)) for line in lines]  # with the executor's name
+        owned = [(line, self._kind(line)) for line in lines]  # with the executor's name
+        self._turns = cycle([owned[at:] + owned[:at] for at in range(len(owned))])
 
     # What the engine's loop asks and does.
 
@@ -111,13 +110,13 @@ class Runner:
 
     def runs_on(self) -> bool:
         """Whether a handler has begun and has not stopped."""
-        held = [context for context in self._held.values() if context not in self._ending]
+        held = [context for context in self._held.values() if not context.has_ended]
         return any(context.started_monotonic is not None for context in held)
 
     def held(self) -> dict[int, Held]:
         """What is held, for the comparison with a beat."""
         return {
-            run: Held(context.token, self._since[run], context in self._ending)
+            run: Held(context.token, context.held_since, context.has_ended)
             for run, context in self._held.items()
         }
 
@@ -156,8 +155,9 @@ class Runner:
                     and row["concurrency_key"] is None
                 )
             self._held[context.run_id] = context
-            self._since[context.run_id] = now
-            self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
+            context.held_since = now
+            if self._stopped_at:
+                self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
             if context.handler.startswith("workflow:"):
                 self.done(context, SUCCEEDED)  # nothing executes: its report makes its steps
             elif weights and context.run_id in weights:
@@ -251,15 +251,14 @@ class Runner:
         new claim stays.
         """
         for context in contexts:
-            self._ending.discard(context)
             if self._held.get(run := context.run_id) is context:
-                del self._held[run], self._since[run]
+                del self._held[run]
                 self._stopped_at.pop(run, None)
 
     def stop(self, run: int, reason: StopReason) -> None:
         """Asks one run to stop; one that waits for its slot ends at once. Thread-safe."""
         context = self._held.get(run)
-        if context is None or run in self._stopped_at or context in self._ending:
+        if context is None or run in self._stopped_at or context.has_ended:
             return
         self._stopped_at[run] = monotonic()
         try:
@@ -274,7 +273,7 @@ class Runner:
     def kill(self, run: int) -> None:
         """The grace period of a run that was asked to stop is over: kills it now. Thread-safe."""
         context = self._held.get(run)
-        if context is not None and context not in self._ending and run in self._stopped_at:
+        if context is not None and not context.has_ended and run in self._stopped_at:
             self._stopped_at[run] = float("-inf")
             self._kill(context)
 
@@ -302,7 +301,7 @@ class Runner:
         immune: list[Context] = []
         for run, since in list(self._stopped_at.items()):
             context = self._held.get(run)
-            if context is None or context in self._ending:
+            if context is None or context.has_ended:
                 continue
             own = self._policies.get(context.handler, DEFAULT_POLICY).grace
             if now - since < (own if grace is None else grace):
@@ -315,7 +314,7 @@ class Runner:
 
     def done(self, context: Context, outcome: Outcome) -> None:
         """The handler has really stopped."""
-        self._ending.add(context)
+        context.has_ended = True
         self._ended.append((context, outcome, monotonic()))
         if self.slots.free_surplus(context) and not self.slots.heavy:
             self._start_soon()  # else the feed of the last one sees to it, which is asked next
@@ -337,9 +336,7 @@ class Runner:
             if self.slots.heavy:
                 return self._feed_heavy(kind)
             if self._may_start():
-                self._turns += 1
-                first = self._turns % len(self._lines)
-                for line, owner in self._lines[first:] + self._lines[:first]:
+                for line, owner in next(self._turns):
                     if self._waiting[line] and (context := self._take(line)):
                         return self._given(context, owner, kind)
             self.slots.free()

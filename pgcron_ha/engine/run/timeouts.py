@@ -126,13 +126,14 @@ class Watch(Service):
 
     async def run_once(self) -> float | None:
         """Stops what is over its limit, kills what ignores that, and marks what has begun."""
-        for context in self._runner.contexts():
+        begun = [each for each in self._runner.contexts() if each.started_monotonic is not None]
+        for context in begun:
             if context.timeout is not None and context.elapsed > context.timeout:
                 self._runner.stop(context.run_id, StopReason.TIMED_OUT)
-        for context, reason in self._limits.exceeded(self._runner.contexts(), monotonic()):
+        for context, reason in self._limits.exceeded(begun, monotonic()):
             self._runner.stop(context.run_id, reason)
         self._look_at_immune(self._runner.kill_stopped())
-        await self._mark()
+        await self._mark(begun)
         return None
 
     def _look_at_immune(self, immune: Sequence[Context]) -> None:
@@ -148,18 +149,17 @@ class Watch(Service):
             if now - self._reported[context] >= self._unresponsive_after:
                 self._on_unresponsive(context)
 
-    async def _mark(self) -> None:
-        contexts = self._runner.contexts()
+    async def _mark(self, begun: Sequence[Context]) -> None:
         fresh = [
             context
-            for context in contexts
+            for context in begun
             if context.elapsed > MARK_AFTER_SECONDS
             and context not in self._marked
             and not self.aside.waits(context)
         ]
         await isolate(fresh[:MARK_BATCH], self._mark_these, self._leave_unmarked, self._delay)
         if self._marked or self._reported or len(self.aside):
-            held = set(contexts)
+            held = set(self._runner.contexts())
             self._marked &= held
             self.aside.keep(held)
             self._reported = {each: at for each, at in self._reported.items() if each in held}

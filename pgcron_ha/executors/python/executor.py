@@ -117,10 +117,13 @@ class PythonExecutor(LoopExecutor):
         """Whether it is to be executed; else it is refused, and done with."""
         context._services = self._services
         self._live[context] = None
-        if (refused := self._refusal(context)) is not None:
+        context._work = self._handlers.get(context.handler)
+        # The lease is looked at when it begins.
+        if (self._closing or context._work is None) and (refused := self._refusal(context)):
             self._report_end(context, refused)
             return False
-        context._work = self._handlers[context.handler]
+        if context._work.policy.batch is not None and context._batch is None:
+            context._batch = [context]
         if context.delivery == "transactional" and self._transactions:
             context._transaction = RunTransaction(context, self._transactions, self._loop)
         return True
@@ -130,10 +133,15 @@ class PythonExecutor(LoopExecutor):
         refused = self._refusal(context) or context._work.refusal(context)
         if refused is not None:
             self._report_end(context, refused)
-        return refused is None
+            return False
+        context.started_monotonic = monotonic()
+        return True
 
     def _report_ends(self, context: Context, outcomes: Sequence[Outcome]) -> None:
-        for each, outcome in zip(_all_of(context), outcomes, strict=True):
+        if context._batch is None:
+            self._report_end(context, outcomes[0])
+            return
+        for each, outcome in zip(context._batch, outcomes, strict=True):
             self._report_end(each, outcome)
             each._batch = None
 
@@ -297,20 +305,19 @@ def _all_of(context: Context) -> Sequence[Context]:
 
 def _passed(context: Context, test: Callable[[Context], bool]) -> Context | None:
     """The first of its runs that pass, which stands for all; each of them knows its batch."""
-    runs = [each for each in _all_of(context) if test(each)]
-    if not runs:
-        return None
-    if runs[0]._work.policy.batch is not None:
-        for each in runs:
-            each._batch = runs
-    return runs[0]
+    if context._batch is None:
+        return context if test(context) else None
+    runs = list(filter(test, context._batch))
+    for each in runs:
+        each._batch = runs
+    return runs[0] if runs else None
 
 
 def _begin(context: Context) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
     """(None, result) of an async handler that did not wait; else its coroutine, and what it waits
     for.
     """
-    _note_beginning(context)
+    current_run.set(context)  # what a batch prints is kept with its first run
     coroutine = context._work.call(context)
     try:
         return coroutine, coroutine.send(None)
@@ -319,16 +326,9 @@ def _begin(context: Context) -> tuple[Coroutine[Any, Any, Any] | None, Any]:
 
 
 def _call_plain(context: Context) -> list[Outcome]:
-    _note_beginning(context)
+    current_run.set(context)
     handler: PythonHandler = context._work
     try:
         return handler.outcomes_of(context, handler.call(context))
     except BaseException as error:
         return outcomes_of_error(context, error)
-
-
-def _note_beginning(context: Context) -> None:
-    current_run.set(context)  # what a batch prints is kept with its first run
-    began = monotonic()
-    for each in _all_of(context):
-        each.started_monotonic = began

@@ -14,7 +14,7 @@ from pgcron_ha.errors import ConfigError, InvalidInput, PgcronError
 from pgcron_ha.executors.contract.base import DEFAULT_POLICY, HandlerPolicy
 from pgcron_ha.executors.contract.context import Context
 from pgcron_ha.executors.contract.failures import bounded_text, refused
-from pgcron_ha.executors.contract.outcome import Failed, Outcome
+from pgcron_ha.executors.contract.outcome import SUCCEEDED, Failed, Outcome
 from pgcron_ha.executors.contract.secret_values import encrypt, opened, sealed
 from pgcron_ha.executors.python import batches
 from pgcron_ha.executors.python.parameters import Parameters, returns_secret
@@ -73,7 +73,7 @@ class PythonHandler:
         """Whether its result is marked as secret."""
         return returns_secret(self.function)
 
-    @property
+    @cached_property
     def takes_secrets(self) -> bool:
         """Whether an arg may be secret."""
         return self._parameters is not None and bool(self._parameters.secrets)
@@ -105,6 +105,8 @@ class PythonHandler:
 
     def outcomes_of(self, context: Context, returned: Any) -> list[Outcome]:
         """The outcome of each run of a call, a secret result encrypted."""
+        if returned is None and context._batch is None:
+            return [SUCCEEDED]
         if not self.returns_secret:
             return batches.outcomes_of(context, returned, context._masker)
         return [sealed(each, self.full_name) for each in batches.outcomes_of(context, returned)]
@@ -120,7 +122,7 @@ class PythonHandler:
         """
         if self._parameters is None:
             return None if context.delivery == batches.AT_LEAST_ONCE else batches.UNFIT
-        if (unopened := self.open_args(context)) is not None:
+        if self.takes_secrets and (unopened := self.open_args(context)) is not None:
             return unopened
         try:
             context._values = self._parameters.values(context.args)

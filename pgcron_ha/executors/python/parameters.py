@@ -80,31 +80,47 @@ class Parameters:
                     "Write the context first, or give the arg another name.",
                 )
         self._names = frozenset(each.name for each in self._own if each.kind in _BY_NAME)
-        self._required = [
-            each.name for each in self._own if each.default is _EMPTY and each.kind not in _REST
-        ]
+        self._required = {
+            each.name: each
+            for each in self._own
+            if each.default is _EMPTY and each.kind not in _REST
+        }
         self._rest = next((each.name for each in self._own if each.kind is each.VAR_KEYWORD), None)
-        # Of the parameters whose annotation can be checked. Made at the first use: a handler may
-        # name a class that is defined below it.
-        self._readers: dict[str, Reader] | None = None
         if not all(_is_plain(hint) for _, hint in self._hints()):
             importlib.import_module("pydantic")  # here, and not while the first run waits
 
     def values(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The keyword arguments for the call: ``args`` itself if there is no annotation to check.
+        """The keyword arguments for the call: ``args`` itself if its values are what is annotated.
 
         Raises `InvalidInput`; the message names the arg, its value and what is expected.
         """
+        fitting = self._fitting
+        for name, value in args.items():
+            if type(value) not in fitting.get(name, ()):
+                break
+        else:
+            if self._required.keys() <= args.keys():
+                return args
         self._check_names(args)
-        if self._readers is None:
-            self._readers = {
-                name: _reader(unmarked(hint))
-                for name, hint in self._hints()
-                if hint is not Any and not isinstance(hint, str)
-            }
-        if not self._readers:
-            return args
-        return {name: self._value(name, value, self._readers) for name, value in args.items()}
+        return {name: self._value(name, value) for name, value in args.items()}
+
+    # Both are made at the first use: a handler may name a class that is defined below it.
+
+    @functools.cached_property
+    def _readers(self) -> dict[str, _Reader]:
+        """Of the parameters whose annotation can be checked."""
+        hints = {name: unmarked(hint) for name, hint in self._hints()}
+        return {
+            name: _Reader(hint)
+            for name, hint in hints.items()
+            if hint is not Any and not isinstance(hint, str)
+        }
+
+    @functools.cached_property
+    def _fitting(self) -> dict[str, tuple[Any, ...]]:
+        """The classes of the values that each parameter takes as they are."""
+        readers = self._readers
+        return {name: readers[name].kinds if name in readers else _PLAIN for name in self._names}
 
     @functools.cached_property
     def secrets(self) -> frozenset[str]:
@@ -122,9 +138,9 @@ class Parameters:
     def _hints(self) -> Iterator[tuple[str, Any]]:
         return _hints_of(self._function, {each.name: each.annotation for each in self._own})
 
-    def _value(self, name: str, value: Any, readers: Mapping[str, Reader]) -> Any:
+    def _value(self, name: str, value: Any) -> Any:
         # Names that only **rest takes are checked by its annotation.
-        reader = readers.get(name if name in self._names else self._rest or "")
+        reader = self._readers.get(name if name in self._names else self._rest or "")
         is_secret = self.is_secret(name)
         if reader is None or (is_secret and is_encrypted(value)):
             return value
@@ -211,19 +227,18 @@ def shown(value: object) -> str:
     return f"{text[:MAX_SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 
-def _reader(annotation: Any) -> Reader:
-    by_pydantic = functools.cache(functools.partial(_reader_of_pydantic, annotation))
-    kinds = _kinds(annotation)
+class _Reader:
+    def __init__(self, annotation: Any) -> None:
+        self._by_pydantic = functools.cache(functools.partial(_reader_of_pydantic, annotation))
+        self.kinds = _kinds(annotation)
 
-    def read(name: str, value: Any) -> Any:
+    def __call__(self, name: str, value: Any) -> Any:
         kind = type(value)
-        if kind in kinds:
+        if kind in self.kinds:
             return value
-        if kind is int and float in kinds:
+        if kind is int and float in self.kinds:
             return float(value)
-        return by_pydantic()(name, value)
-
-    return read
+        return self._by_pydantic()(name, value)
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
