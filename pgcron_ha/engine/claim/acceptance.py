@@ -63,10 +63,8 @@ class Acceptance:
             if rows and self._session.incarnation is not None:
                 await self._link.rows("release_runs", **_claims(rows), weights=None)
             return
-        wrong: list[Row] = []
-        if self._weights:
-            wrong = [r for r in rows if r["handler"] in self._weights and r["id"] not in heavy]
-            rows = [row for row in rows if row not in wrong]
+        wrong = [row for row in rows if row["handler"] in self._weights and row["id"] not in heavy]
+        rows = [row for row in rows if row not in wrong]
         if rows and not self._runner.waiting:
             self.progress_at = monotonic()
             if not self._runner.executing:

@@ -103,11 +103,8 @@ class Completer(Service):
         return self.aside.next_try()
 
     def _to_try_again(self) -> list[Ended]:
-        if not self.aside:  # as mostly; then nothing is looked through
-            return []
-        mine = (ended for ended in self._pending.values() if ended[0] in self.aside)
-        due = (ended for ended in mine if not self.aside.waits(ended[0]))
-        return list(islice(due, RETRIES))
+        due = (each for each in self.aside if not self.aside.waits(each))
+        return [self._pending[each] for each in islice(due, RETRIES) if each in self._pending]
 
     async def _report_all(self, batch: list[Ended]) -> None:
         """Each kind of end in its own way, in the order of `at_once`: failures are the last, so

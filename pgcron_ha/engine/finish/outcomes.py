@@ -50,8 +50,6 @@ def is_release(ended: Ended) -> bool:
 def characters_of(ended: Ended) -> int:
     """Of what is sent about it."""
     outcome = ended[1]
-    if outcome is SUCCEEDED:
-        return 0
     if isinstance(outcome, Succeeded):
         return len(outcome.text or "")
     if isinstance(outcome, Failed):

@@ -110,8 +110,8 @@ class Runner:
 
     def runs_on(self) -> bool:
         """Whether a handler has begun and has not stopped."""
-        held = [context for context in self._held.values() if not context.has_ended]
-        return any(context.started_monotonic is not None for context in held)
+        held = self._held.values()
+        return any(each.started_monotonic is not None and not each.has_ended for each in held)
 
     def held(self) -> dict[int, Held]:
         """What is held, for the comparison with a beat."""
@@ -156,8 +156,7 @@ class Runner:
                 )
             self._held[context.run_id] = context
             context.held_since = now
-            if self._stopped_at:
-                self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
+            self._stopped_at.pop(context.run_id, None)  # what an earlier claim was asked
             if context.handler.startswith("workflow:"):
                 self.done(context, SUCCEEDED)  # nothing executes: its report makes its steps
             elif weights and context.run_id in weights:

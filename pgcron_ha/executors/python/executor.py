@@ -201,7 +201,7 @@ class PythonExecutor(LoopExecutor):
         try:
             waiting, result = variables.run(_begin, begun)
             if waiting is not None:
-                for each in _all_of(begun):
+                for each in begun._batch or (begun,):
                     each._work = task
                 result = await go_on(waiting, result, variables)
             outcomes = self._handlers[begun.handler].outcomes_of(begun, result)
@@ -217,7 +217,7 @@ class PythonExecutor(LoopExecutor):
         # A task that has not begun sees the reason itself; cancelled now it would never begin.
         task = context._work
         if context.started_monotonic is not None and isinstance(task, asyncio.Task):
-            for each in _all_of(context):
+            for each in context._batch or (context,):
                 each._work = None  # another stop must not break off what this one lets it do
             task.cancel()
 
@@ -297,10 +297,6 @@ def _end_copy(*_: object) -> NoReturn:
     with contextlib.suppress(OSError):
         os.write(2, b"a process that a handler forked came back instead of ending; it ends\n")
     os._exit(70)
-
-
-def _all_of(context: Context) -> Sequence[Context]:
-    return context._batch or (context,)
 
 
 def _passed(context: Context, test: Callable[[Context], bool]) -> Context | None:

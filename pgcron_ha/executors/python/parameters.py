@@ -80,11 +80,9 @@ class Parameters:
                     "Write the context first, or give the arg another name.",
                 )
         self._names = frozenset(each.name for each in self._own if each.kind in _BY_NAME)
-        self._required = {
-            each.name: each
-            for each in self._own
-            if each.default is _EMPTY and each.kind not in _REST
-        }
+        self._required = [
+            each.name for each in self._own if each.default is _EMPTY and each.kind not in _REST
+        ]
         self._rest = next((each.name for each in self._own if each.kind is each.VAR_KEYWORD), None)
         if not all(_is_plain(hint) for _, hint in self._hints()):
             importlib.import_module("pydantic")  # here, and not while the first run waits
@@ -99,7 +97,7 @@ class Parameters:
             if type(value) not in fitting.get(name, ()):
                 break
         else:
-            if self._required.keys() <= args.keys():
+            if all(map(args.__contains__, self._required)):
                 return args
         self._check_names(args)
         return {name: self._value(name, value) for name, value in args.items()}
@@ -108,19 +106,12 @@ class Parameters:
 
     @functools.cached_property
     def _readers(self) -> dict[str, _Reader]:
-        """Of the parameters whose annotation can be checked."""
-        hints = {name: unmarked(hint) for name, hint in self._hints()}
-        return {
-            name: _Reader(hint)
-            for name, hint in hints.items()
-            if hint is not Any and not isinstance(hint, str)
-        }
+        return {name: _Reader(unmarked(hint)) for name, hint in self._hints()}
 
     @functools.cached_property
     def _fitting(self) -> dict[str, tuple[Any, ...]]:
         """The classes of the values that each parameter takes as they are."""
-        readers = self._readers
-        return {name: readers[name].kinds if name in readers else _PLAIN for name in self._names}
+        return {name: getattr(self._readers.get(name), "kinds", _PLAIN) for name in self._names}
 
     @functools.cached_property
     def secrets(self) -> frozenset[str]:
@@ -213,7 +204,7 @@ def _is_plain(hint: Any) -> bool:
     """Whether values that fit do without pydantic. For the text of an annotation that can't be read
     nothing is checked.
     """
-    return isinstance(hint, str) or all(kind in _PLAIN for kind in _kinds(unmarked(hint)))
+    return all(kind in _PLAIN for kind in _kinds(unmarked(hint)))
 
 
 def shown(value: object) -> str:
@@ -242,7 +233,11 @@ class _Reader:
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
-    """The classes of ``str | None``; the annotation alone where one of them reads texts its way."""
+    """The classes of ``str | None``; the annotation alone where one of them reads texts its way.
+    All that JSON has for Any, and for the text of an annotation that can't be read.
+    """
+    if annotation is Any or isinstance(annotation, str):
+        return _PLAIN
     is_union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
     kinds = typing.get_args(annotation) if is_union else ()
     return kinds if kinds and all(kind in _PLAIN for kind in kinds) else (annotation,)
