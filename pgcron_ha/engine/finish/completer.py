@@ -274,8 +274,7 @@ class Completer(Service):
         except NoPartition:
             rows = await self._link.rows("finish_runs_overflow", **parameters)
         over = {row[0] for row in rows}
-        is_all = len(rows) == len(batch)
-        count_successes(batch if is_all else [each for each in batch if each[0].run_id in over])
+        count_successes([each for each in batch if each[0].run_id in over])
         return over
 
     def _parameters_of(self, batch: Sequence[Ended]) -> dict[str, Any]:

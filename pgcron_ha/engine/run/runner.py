@@ -218,14 +218,11 @@ class Runner:
 
     def begin(self, contexts: Iterable[Context]) -> None:
         """Gives runs that have their slots to their executors; without a lease they wait again."""
-        by_kind: dict[str, list[Context]] = {}
         for context in contexts:
             if self._may_start() or context.run_id in self._stopped_at:  # its executor ends it
-                by_kind.setdefault(self._kind(context.handler), []).append(context)
+                self._executor(context).start([context])
             else:
                 self.slots.wait_again(context)
-        for kind, begun in by_kind.items():
-            self._executors[kind].start(begun)
 
     def take_waiting(self, but: Container[str] = ()) -> list[Context]:
         """Takes back what has not begun; the caller gives it back to the database. Runs of the

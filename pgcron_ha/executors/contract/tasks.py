@@ -137,8 +137,7 @@ class LoopExecutor(ABC):
         context._work = context._transaction = context._services = None
         self._live.pop(context, None)
         self._done(context, outcome)
-        if self._closing:
-            self._note_nothing_left()
+        self._note_nothing_left()
 
     def _note_nothing_left(self) -> None:
         if self._closing and not self._live:

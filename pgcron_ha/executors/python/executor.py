@@ -122,8 +122,7 @@ class PythonExecutor(LoopExecutor):
         if (self._closing or context._work is None) and (refused := self._refusal(context)):
             self._report_end(context, refused)
             return False
-        if context._work.policy.batch is not None and context._batch is None:
-            context._batch = [context]
+        context._batch = context._batch or ([context] if context._work.policy.batch else None)
         if context.delivery == "transactional" and self._transactions:
             context._transaction = RunTransaction(context, self._transactions, self._loop)
         return True

@@ -84,7 +84,8 @@ class Parameters:
             each.name for each in self._own if each.default is _EMPTY and each.kind not in _REST
         ]
         self._rest = next((each.name for each in self._own if each.kind is each.VAR_KEYWORD), None)
-        if not all(_is_plain(hint) for _, hint in self._hints()):
+        kinds = (kind for _, hint in self._hints() for kind in _kinds(unmarked(hint)))
+        if not all(kind in _PLAIN for kind in kinds):
             importlib.import_module("pydantic")  # here, and not while the first run waits
 
     def values(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -198,13 +199,6 @@ def returns_secret(function: Callable[..., Any]) -> bool:
     """Whether its result is marked as secret."""
     annotation = inspect.signature(function).return_annotation
     return any(is_marked(hint) for _, hint in _hints_of(function, {"return": annotation}))
-
-
-def _is_plain(hint: Any) -> bool:
-    """Whether values that fit do without pydantic. For the text of an annotation that can't be read
-    nothing is checked.
-    """
-    return all(kind in _PLAIN for kind in _kinds(unmarked(hint)))
 
 
 def shown(value: object) -> str:
