@@ -59,9 +59,11 @@ class Stage:
             )
         found = await self.connection.fetch(
             "SELECT step_run, name FROM pgcron.workflow_steps WHERE step_run = ANY ($1)",
-            [row["id"] for row in rows if row not in roots],
+            (runs := [row["id"] for row in rows if row not in roots]),
         )
-        names = {row["step_run"]: row["name"] for row in found}
+        names: dict[int, Any] = dict.fromkeys(runs) | {
+            row["step_run"]: row["name"] for row in found
+        }
         self.began += [names[row["id"]] for row in rows if row["id"] in names]
         self.results |= {names[r["id"]]: r["results"] for r in rows if r["id"] in names}
         good = [row for row in rows if row["id"] in names]
