@@ -43,7 +43,7 @@ MUTANTS_OF_GATES: Final = (
         "of a key no more runs are claimed than it has slots (and the slots' unique index)",
         functions={
             "choose_gated": ((_KEY_ROOM, "k.quota"), _ANY_NUMBER),
-            "key_room": (("least(limits.room,", "least(NULL::int,"),),
+            "key_room": (("LEAST(limits.room,", "LEAST(NULL::int,"),),
         },
         needs=("N1",),
     ),
