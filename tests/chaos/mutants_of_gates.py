@@ -15,7 +15,6 @@ _SLEEP_BEFORE_IT_TAKES = (
 )
 _ANY_NUMBER = ("WHEN r.slots IS NULL THEN", "WHEN true THEN")
 _KEY_ROOM = "least(k.key_room, k.quota)"
-_RATE_ROOM = "CASE WHEN rated.is_ahead THEN greatest(rated.room, 1) ELSE rated.room END"
 _HOLDS_A_SLOT = "AND o.overlap_slot IS NOT NULL\n        UNION ALL"
 
 MUTANTS_OF_GATES: Final = (
@@ -73,7 +72,7 @@ MUTANTS_OF_GATES: Final = (
         "of a key no more runs start in a time than its rate says",
         functions={
             "choose_gated": ((_KEY_ROOM, "k.key_room"),),
-            "walk_keys": ((_RATE_ROOM, "NULL::int"),),
+            "key_room": (("array_remove(ARRAY[limits.rate]", "array_remove(ARRAY[NULL::int]"),),
         },
         needs=("N1",),
     ),
