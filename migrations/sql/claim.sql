@@ -8,10 +8,10 @@
 -- take; those that are heavier than what is free, too. In each key by priority and due time up to
 -- its slots (where it counts weight, none passes a heavier one that waits for them), of each queue
 -- as many as it may have. Of one priority the key with the fewest running runs goes first, so that
--- no backlog keeps the others from a shared queue; of those with as few the new ones, then any:
--- what is due longest would keep the others waiting for a whole backlog. Those without a key count
--- as one. `aged` takes what is due longest, whatever its priority and key. `ahead`: so many slots
--- more, but for those that a rate counts or that may start only once.
+-- no backlog keeps the others from a shared queue. Of keys with as few, new ones go first, and
+-- chance decides among the rest: by due time they would wait for the oldest backlog to end. Runs
+-- without a key count as one key. `aged` takes what is due longest, whatever its priority and key.
+-- `ahead`: so many slots more, but for those that a rate counts or that may start only once.
 CREATE FUNCTION pgcron.choose_gated(places pgcron.gated_search, keys text[], handlers text[],
     labels text[], probes bigint[], free int, ahead int, aged boolean, at timestamptz)
   RETURNS TABLE (id bigint, slot int, is_too_heavy boolean)
@@ -57,17 +57,18 @@ BEGIN
     fair AS (
       SELECT k.*, CASE WHEN aged THEN 0 ELSE coalesce(k.runs, 0) + k.place END AS turn,
              CASE WHEN aged OR k.concurrency_key = ANY(places.new_keys) THEN 0 ELSE random() END
-               AS lot
+               AS chance
       FROM keyed k
       WHERE k.concurrency_key IS NULL
         OR (k.place <= coalesce(least(k.key_room, k.quota), 2147483647)
             AND (k.slots_upto > k.key_room) IS NOT TRUE)),
     queued AS (
       SELECT f.*, row_number() OVER (PARTITION BY f.queue, f.is_heavy
-                                     ORDER BY f.level, f.turn, f.lot, f.due_at, f.id) AS of_queue
+                                     ORDER BY f.level, f.turn, f.chance, f.due_at, f.id)
+               AS of_queue
       FROM fair f),
     ranked AS (
-      SELECT q.*, sum(q.weight) OVER (ORDER BY q.is_heavy, q.level, q.turn, q.lot, q.due_at,
+      SELECT q.*, sum(q.weight) OVER (ORDER BY q.is_heavy, q.level, q.turn, q.chance, q.due_at,
                q.id) AS upto
       FROM queued q
       LEFT JOIN unnest(places.limited, places.rooms) most(queue, runs) ON most.queue = q.queue
@@ -83,13 +84,13 @@ END $$;
 
 -- ready -> running
 -- Runs with a capacity gate of these queues, for so many `free` slots and `ahead` more; `look` keys
--- at most, from where the last walk over them ended (`beyond`), and those that are new `since`
--- then, if it is given. What is known of a limit is read by
--- a statement that begins after its row was locked. The slots of keys are guarded by a unique index
--- instead: the second of two nodes looks again. Nothing waits for a lock of others. A run heavier
--- than what is free may be kept room for (see choose_awaited): it is returned as `await` with its
--- weight, and nothing else is claimed here until it has begun somewhere. Plans are kept: to make
--- them anew for each claim costs as much again.
+-- at most, from where the last walk over them ended (`beyond`), and the keys that are new since
+-- `since` (NULL: none). What is known of a limit is read by a statement that begins after its row
+-- was locked. The slots of keys are guarded by a unique index instead: the second of two nodes
+-- looks again. Nothing waits for a lock of others. A run heavier than what is free may be kept room
+-- for (see choose_awaited): it is returned as `await` with its weight, and nothing else is claimed
+-- here until it has begun somewhere. Plans are kept: to make them anew for each claim costs as much
+-- again.
 CREATE FUNCTION pgcron.claim_gated(incarnation uuid, queues text[], beyond text[], handlers text[],
     free int, ahead int, look int, since timestamptz, aged boolean, probes bigint[])
   RETURNS SETOF pgcron.claim

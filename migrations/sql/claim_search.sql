@@ -36,7 +36,7 @@ CREATE TYPE pgcron.gated_pair AS (queue text, concurrency_key text COLLATE "C", 
 
 -- Where runs with a capacity gate are looked for: in keys, in limited queues with their room, in
 -- queues that are open without a limit, in queues where runs wait that require labels; kept_for:
--- only this run. Of these keys the new ones go first.
+-- only this run; new_keys: those of the keys that are new, and go first.
 CREATE TYPE pgcron.gated_search AS (pairs pgcron.gated_pair[], limited text[], rooms int[],
   open_queues text[], placed_queues text[], kept_for bigint, new_keys text[]);
 
@@ -144,14 +144,14 @@ BEGIN
   INTO pairs, ended_at, next_due FROM walk w WHERE w.steps > 0;
 END $$;
 
--- Keys of a queue that have a due run for a short time only, and of which none executes: where many
--- keys wait, a walk comes to them late. Of the runs that are due since then the newest hundred are
--- looked at; those of a transaction that lasted long are left to the walk.
+-- New keys of a queue: their first due run became due after `since`, and none of their runs
+-- executes. Where many keys wait, a walk comes to them late. Only the hundred runs that became due
+-- last are looked at. The walk finds the others, and what a long transaction has inserted.
 CREATE FUNCTION pgcron.find_new_keys(queue text, since timestamptz) RETURNS pgcron.gated_pair[]
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
-  -- An INSERT is seen when it commits. What nobody has taken for five seconds is not new.
+  -- A row is seen only after its commit. A key that waits for five seconds is not new any more.
   since := greatest(since, now() - interval '5 seconds') - interval '50 milliseconds';
   RETURN ARRAY(
       SELECT ROW(find_new_keys.queue, new.concurrency_key, new.priority, seen.room,
@@ -229,10 +229,9 @@ BEGIN
 END $$;
 
 -- Where to look in queues that are open: their keys from where the last walk ended (`beyond`), the
--- requirements that these labels satisfy, and the room of those that are limited. `since`: keys
--- that are new since then, too (NULL: not looked for). `walked`: for each queue with keys where the
--- walk ended (NULL: it saw all), the seconds until the next of its runs, and as its fire time since
--- when the next look has to search for new keys.
+-- requirements that these labels satisfy, and the room of those that are limited. Also the keys
+-- that are new since `since` (NULL: none). `walked`: for each queue with keys where the walk ended
+-- (NULL: it saw all), the seconds until the next of its runs, and as fire_time the next `since`.
 CREATE FUNCTION pgcron.search_gated(queues text[], beyond text[], look int, since timestamptz,
     labels text[], at timestamptz, OUT places pgcron.gated_search, OUT walked pgcron.claim[])
 LANGUAGE plpgsql VOLATILE AS $$

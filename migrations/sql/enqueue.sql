@@ -105,6 +105,7 @@ BEGIN
               WHERE i.namespace = coalesce(p.namespace, '') AND i.key = idempotency_key);
     END IF;
   END IF;
+  -- It is true or raises. As a condition it needs no query of its own, as PERFORM would.
   IF p.backlog IS NULL OR pgcron.judge_backlog(p, 1) THEN
     INSERT INTO pgcron.run
     SELECT r.*

@@ -57,9 +57,9 @@ LANGUAGE sql STABLE
 RETURN (SELECT p.largest_log FROM pgcron.producer p
         WHERE p.namespace = largest_log_of.namespace);
 
--- True, or raises PC011: a producer's backlog has no room for so many more. What was made since the
--- last count, by anybody, is counted in until it could be too much: then its live runs are counted.
--- Runs of transactions that are not over are not seen. No lock is waited for.
+-- True. Raises PC011 when a producer's backlog has no room for so many more. What was made since
+-- the last count, by anybody, is counted in until it could be too much: then its live runs are
+-- counted. Runs of transactions that are not over are not seen. No lock is waited for.
 CREATE FUNCTION pgcron.judge_backlog(p pgcron.producer, more int) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -83,10 +83,10 @@ BEGIN
   RETURN true;
 END $$;
 
--- Of who has no rule of its own that fits: the producer that it is, or whose rights it has; NULL
--- for operators. Raises PC013 for who is neither, and for what none of their rules allows. What is
--- asked is written as rules are: a handler or a queue with a blank, which could be read otherwise,
--- is refused as a row.
+-- The producer that a role is, or whose rights it has: one's own row before that of another role.
+-- NULL for operators. Raises PC013 for a role that is neither, and for a run that no rule of these
+-- producers allows. `asked` is written as a rule is. A handler or queue with a blank in its name
+-- could match a wrong rule, but no run may have one.
 CREATE FUNCTION pgcron.producer_of(who name, asked text) RETURNS pgcron.producer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -109,10 +109,10 @@ CREATE FUNCTION pgcron.one_rule_fits(rules text[], name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN EXISTS (SELECT FROM unnest(rules) rule WHERE pgcron.rule_fits(rule, name));
 
--- The producer that enqueues: one's own row before that of another role. NULL for who may make any
--- run: the owner, and operators, who run again what they like. Raises PC013 for who is neither, for
--- a producer in the name of another role, and for a run that it may not make, if one is given. Each
--- enqueue calls it: most need one query, and expressions that are none.
+-- The producer that enqueues. NULL for roles that may make any run: the owner, and operators, who
+-- run again what they like. Raises PC013 for a role that is neither, for a producer in the name of
+-- another role, and for a run that it may not make, if one is given. Each enqueue calls it, so the
+-- usual case makes one query: the role's own row, with a rule that fits.
 CREATE FUNCTION pgcron.admit_caller(actor text, handler text DEFAULT NULL,
     queue text DEFAULT NULL, priority int DEFAULT NULL, weight int DEFAULT NULL,
     concurrency_key text DEFAULT NULL, args jsonb DEFAULT NULL, who name DEFAULT pgcron.caller())

@@ -131,7 +131,7 @@ CREATE INDEX run_claim ON pgcron.run (queue, priority, (delivery <> 'at_least_on
 -- the others.
 CREATE INDEX run_claim_key ON pgcron.run (queue, concurrency_key, priority, due_at, id)
   WHERE state = 'ready' AND concurrency_key IS NOT NULL;
--- The same by when they are due: so a key that is new is found among many.
+-- The same runs by due time: a claim finds a new key without a walk over all keys.
 CREATE INDEX run_new_keys ON pgcron.run (queue, due_at)
   WHERE state = 'ready' AND concurrency_key IS NOT NULL;
 -- Runs that require labels: the requirements are walked, not the runs, so that what only other

@@ -43,9 +43,9 @@ class GatedClaims:
         self._interval = interval
         self._beyond = dict.fromkeys(queues, "")
         self._lap_found = False
-        self._is_long = False
-        self._since: datetime | None = None
-        self._favoured_new = False
+        self._is_long = False  # a walk over the keys takes several claims
+        self._since: datetime | None = None  # keys are new that came after it
+        self._favoured_new = False  # new keys were found, and the last claim took all free slots
         self._claimed: set[int] = set()
         self._prefetching = Prefetch(prefetch)
         self._yields = False
@@ -91,9 +91,9 @@ class GatedClaims:
     async def claim(self, free: int) -> tuple[list[Row], int, bool]:
         """One round for the free slots, and some ahead where no rate counts them. Now and then the
         longest overdue goes first. While a walk over the keys takes several claims, new keys go
-        before it; but never twice, or they could keep the others waiting. The claimed, how many
-        were set aside since no node may take them, and whether other nodes took some of the runs or
-        their slots at the same moment.
+        first; but not in the claim after one that they may have filled, or the others could wait
+        for ever. The claimed, how many were set aside since no node may take them, and whether
+        other nodes took some of the runs or their slots at the same moment.
         """
         self._rounds += 1
         ahead = self.ahead
@@ -140,11 +140,11 @@ class GatedClaims:
         if self._favoured_new:
             self._favoured_new = False
         else:
-            since = self._since
-            looked_at = [row["fire_time"] for row in verdicts if row["verdict"] == "walked"]
-            self._since = min(filter(None, looked_at), default=since)
-            found_some = for_new and self._since == since  # what it found is looked at again
-            self._favoured_new = found_some and self._yields
+            walked = [row["fire_time"] for row in verdicts if row["verdict"] == "walked"]
+            since = min(filter(None, walked), default=self._since)
+            found_new = for_new and since == self._since  # the next claim looks at them again
+            self._since = since
+            self._favoured_new = found_new and self._yields
         self._lap_found |= bool(claimed)
         self._plan(verdicts, is_full=self._yields or has_ended_some)
         if is_contested:
